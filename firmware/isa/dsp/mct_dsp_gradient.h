@@ -1,4 +1,4 @@
-/* mct_gradient_write_s8, four elements at a time, without 64-bit shifts.
+/* mct_gradient_write_s8 for four channels at a time, without 64-bit shifts.
  *
  * fraction = sum * mult_q31 / 2^bits, rounded down, is the high half of (sum * 2^(32 - bits)) *
  * mult_q31 if that factor fits int32. If it does not, the fraction is far beyond int8 (a multiplier
@@ -56,26 +56,6 @@ static inline void mct_dsp_writer_end(mct_dsp_writer *to, int32_t bits) {
     mct_gradient_end(to->writer, bits);
 }
 
-/* Element i, of channel c, the portable way. */
-static inline int8_t mct_dsp_round_wide(const mct_dsp_writer *to, const mct_factor *factor,
-                                        int32_t sum, int32_t c, int32_t i) {
-    mct_gradient_writer *writer = to->writer;
-    int64_t fraction = ((int64_t)sum * factor->mult_q31) >> factor->bits;
-    if (writer->addend != NULL) {
-        const mct_factor added = mct_factor_of(writer->addend_stage, writer->addend_change, c);
-        const int8_t *addend = writer->addend;
-        fraction += ((int64_t)addend[i] * added.mult_q31) >> added.bits;
-    }
-    writer->seen |= (uint64_t)(fraction ^ (fraction >> 63));
-    const int64_t rounded = (fraction + mct_random16(to->key, (uint32_t)i)) >> MCT_FRACTION_BITS;
-    return (int8_t)mct_clamp64(rounded, -127, 127);
-}
-
-/* What a sum loses if it takes the short way: 0 if nothing. */
-static inline int32_t mct_dsp_lost(const mct_factor *factor, int32_t sum) {
-    return ((int32_t)((uint32_t)sum << factor->left) >> factor->left) ^ sum;
-}
-
 static inline int32_t mct_dsp_fraction(const mct_factor *factor, int32_t sum) {
     const int32_t moved = (int32_t)((uint32_t)sum << factor->left);
     return mct_high_product(moved, factor->mult_q31) >> factor->right;
@@ -86,102 +66,22 @@ static inline int32_t mct_dsp_passes(const uint8_t *mask, int32_t i) {
     return mask == NULL ? -1 : -((mask[i >> 3] >> (i & 7)) & 1);
 }
 
+/* A fraction, rounded, in int8's range. seen: gets its magnitude. counter: of the random bits. */
+static inline int32_t mct_dsp_round(int32_t fraction, uint32_t counter, uint32_t *seen) {
+    *seen |= (uint32_t)(fraction ^ (fraction >> 31));
+    return mct_whole_saturate8(fraction + (int32_t)(mct_hash32(counter) >> 16));
+}
+
 /* Sums of neighbouring channels: channel l at position n is from[l * lane + n * position]. */
 typedef struct {
     const int32_t *from;
     int32_t lane, position;
 } mct_dsp_sums;
 
-/* The sums of four neighbouring channels at the elements first … first + 3, `count` of which there
- * are, the portable way. */
-static __attribute__((noinline)) void mct_dsp_write4_wide(mct_dsp_writer *to,
-                                                          const mct_factor *factors,
-                                                          const int32_t *sums, int32_t lane,
-                                                          int32_t c, int32_t first, int32_t count) {
-    for (int32_t l = 0; l < count; l++) {
-        const int32_t i = first + l;
-        to->dx[i] = mct_dsp_passes(to->writer->mask, i)
-                        ? mct_dsp_round_wide(to, &factors[l], sums[l * lane], c + l, i)
-                        : 0;
-    }
-}
-
-/* A sum, rounded, in int8's range. seen: gets its magnitude. counter: of the random bits. */
-static inline int32_t mct_dsp_round(const mct_factor *factor, int32_t sum, uint32_t counter,
-                                    uint32_t *seen) {
-    const int32_t fraction = mct_dsp_fraction(factor, sum);
-    *seen |= (uint32_t)(fraction ^ (fraction >> 31));
-    return mct_whole_saturate8(fraction + (int32_t)(mct_hash32(counter) >> 16));
-}
-
-/* Four neighbouring channels from c on at `positions` positions, the first of which is the element
- * `first`; the others follow `step` elements after each other. There are `count` channels of them. */
-static inline __attribute__((always_inline)) void
-mct_dsp_write_block(mct_dsp_writer *to, const mct_factor *factors, const mct_factor *f0,
-                    const mct_factor *f1, const mct_factor *f2, const mct_factor *f3,
-                    mct_dsp_sums sums, int32_t c, int32_t first, int32_t step, int32_t positions) {
-    const uint8_t *mask = to->writer->mask;
-    int8_t *dx = to->dx;
-    const int32_t *from = sums.from;
-    const int32_t lane = sums.lane;
-    uint32_t seen = 0;
-    uint32_t counter = (uint32_t)first * MCT_DSP_GOLDEN + to->key;
-    const uint32_t counts = (uint32_t)step * MCT_DSP_GOLDEN;
-    for (; positions > 0; positions--, first += step, counter += counts, from += sums.position) {
-        uint32_t passes = 15;
-        if (mask != NULL) { /* all four are in one byte */
-            passes = (uint32_t)(mask[first >> 3] >> (first & 7)) & 15u;
-        }
-        if (passes == 0) {
-            const uint32_t zeros = 0;
-            __builtin_memcpy(dx + first, &zeros, sizeof zeros);
-            mct_keep_loop();
-            continue;
-        }
-        const int32_t s0 = from[0] & -(int32_t)(passes & 1);
-        const int32_t s1 = from[lane] & -(int32_t)(passes >> 1 & 1);
-        const int32_t s2 = from[2 * lane] & -(int32_t)(passes >> 2 & 1);
-        const int32_t s3 = from[3 * lane] & -(int32_t)(passes >> 3 & 1);
-        if ((mct_dsp_lost(f0, s0) | mct_dsp_lost(f1, s1) | mct_dsp_lost(f2, s2) |
-             mct_dsp_lost(f3, s3)) != 0) {
-            mct_dsp_write4_wide(to, factors, from, lane, c, first, 4);
-            continue;
-        }
-        const int32_t r0 = mct_dsp_round(f0, s0, counter, &seen);
-        const int32_t r1 = mct_dsp_round(f1, s1, counter + MCT_DSP_GOLDEN, &seen);
-        const int32_t r2 = mct_dsp_round(f2, s2, counter + 2 * MCT_DSP_GOLDEN, &seen);
-        const int32_t r3 = mct_dsp_round(f3, s3, counter + 3 * MCT_DSP_GOLDEN, &seen);
-        const uint32_t even = mct_lows((uint32_t)r0, (uint32_t)r2) & 0x00FF00FFu;
-        const uint32_t odd = mct_lows((uint32_t)r1, (uint32_t)r3) & 0x00FF00FFu;
-        /* -128 becomes -127: less 1, saturated, plus 1 */
-        const uint32_t less = mct_sub_bytes_saturated(even | odd << 8, 0x01010101u);
-        const uint32_t bytes = mct_sub_bytes_saturated(less, 0xFFFFFFFFu);
-        __builtin_memcpy(dx + first, &bytes, sizeof bytes);
-    }
-    to->seen |= seen;
-}
-
-static inline __attribute__((always_inline)) void
-mct_dsp_write_sums(mct_dsp_writer *to, const mct_factor *factors, mct_dsp_sums sums, int32_t c,
-                   int32_t count, int32_t first, int32_t step, int32_t positions) {
-    int wide = to->writer->addend != NULL || count < 4 ||
-               (to->writer->mask != NULL && (first | step) % 4 != 0);
-    for (int32_t l = 0; l < 4; l++) {
-        wide |= factors[l].bits == 0;
-    }
-    if (wide) {
-        for (int32_t i = 0; i < positions; i++) {
-            mct_dsp_write4_wide(to, factors, sums.from + i * sums.position, sums.lane, c,
-                                first + i * step, count);
-        }
-    } else if (to->writer->stage->per_channel) {
-        mct_dsp_write_block(to, factors, &factors[0], &factors[1], &factors[2], &factors[3], sums,
-                            c, first, step, positions);
-    } else {
-        const mct_factor f = factors[0];
-        mct_dsp_write_block(to, factors, &f, &f, &f, &f, sums, c, first, step, positions);
-    }
-}
+/* The channels c … c + count - 1 at `positions` positions, the first of which is the element `first`; the
+ * others follow `step` elements after each other. */
+void mct_dsp_write_sums(mct_dsp_writer *to, const mct_factor factors[4], mct_dsp_sums sums,
+                        int32_t c, int32_t count, int32_t first, int32_t step, int32_t positions);
 
 static inline void mct_dsp_write_columns(mct_dsp_writer *to, const mct_factor *factors,
                                          const mct_sums4 *sums, int32_t c, int32_t count,
@@ -189,5 +89,29 @@ static inline void mct_dsp_write_columns(mct_dsp_writer *to, const mct_factor *f
     const mct_dsp_sums of = {sums->lane, 1, 4};
     mct_dsp_write_sums(to, factors, of, c, count, first, step, positions);
 }
+
+/* Four sums of each position to dx, for factors without a shift to the right and nothing to add. Fields are read by their
+ * offset: their order is fixed. */
+typedef struct {
+    const int32_t *sums;
+    int32_t lane, position; /* from one to the next, in words */
+    int8_t *dx;
+    const uint8_t *mask; /* or NULL */
+    int32_t first, step; /* elements: multiples of 4 if there is a mask */
+    int32_t positions;   /* 1 or more */
+    uint32_t counter,
+        counts; /* of the random bits: the first element's, and from a position to the next */
+    const mct_factor *factors;
+    uint32_t seen;       /* set: or of the fractions' magnitudes, what is added included */
+    uint32_t magnitudes; /* set: or of the sums' */
+    const int8_t *addend;
+    const mct_factor *addend_factors;
+} mct_tile_gradient;
+
+void mct_tile_gradient_run(mct_tile_gradient *t);
+
+/* The same for any shifts, plus an addend of dx's shape, whose factors shift to the left by 24 or less.
+ * Where a fraction reaches 2^30, results are anything. */
+void mct_tile_gradient_add(mct_tile_gradient *t);
 
 #endif
