@@ -303,7 +303,7 @@ static int mct_dsp_write_tile(mct_dsp_writer *to, const mct_factor *factors, mct
 }
 
 /* Positions whose addend is kept, where dx takes its place: a tile that does not work out has overwritten it. */
-#define MCT_KEPT_POSITIONS 16
+#define MCT_KEPT_POSITIONS 8
 
 /* Four bytes of each position, step apart, to `to` or back from it. */
 static void mct_dsp_keep(int8_t *of, int32_t step, int32_t positions, uint32_t *to, int back) {

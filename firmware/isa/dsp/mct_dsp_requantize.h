@@ -71,8 +71,10 @@ static inline void mct_dsp_note(uint8_t *mask, int32_t i, int passes) {
 }
 
 /* Twice the sums of channel c at the elements i, i + stride …, the portable way. */
-static inline void mct_dsp_store_portable(const mct_dsp_output *out, int32_t c,
-                                          const int32_t *twice, int32_t i, int32_t count) {
+static __attribute__((noinline, unused)) void mct_dsp_store_portable(const mct_dsp_output *out,
+                                                                     int32_t c,
+                                                                     const int32_t *twice,
+                                                                     int32_t i, int32_t count) {
     const mct_requantize *q = out->q;
     const int32_t m = q->per_channel ? c : 0;
     const int32_t mult = q->mult_q31[m], shift = q->shift[m];
@@ -92,8 +94,10 @@ static inline void mct_dsp_store_portable(const mct_dsp_output *out, int32_t c,
 }
 
 /* The same for any limits, any channel. */
-static inline void mct_dsp_store(const mct_dsp_output *out, const mct_dsp_channel *of, int32_t c,
-                                 const int32_t *twice, int32_t i, int32_t count) {
+static __attribute__((noinline, unused)) void mct_dsp_store(const mct_dsp_output *out,
+                                                            const mct_dsp_channel *of, int32_t c,
+                                                            const int32_t *twice, int32_t i,
+                                                            int32_t count) {
     if (of->bits < 0) {
         mct_dsp_store_portable(out, c, twice, i, count);
         return;

@@ -33,6 +33,22 @@ _Static_assert(offsetof(mct_tile_channels, panel) == 16, "order");
     "smlad r6, r10, lr, r6\n\t"                                                                    \
     "smlad r7, r12, lr, r7\n\t"
 
+/* The first quad of four sums that begin with r4. */
+#define MCT_FIRST_QUAD                                                                             \
+    "ldr.w lr, [r2], #4\n\t"                                                                       \
+    "ldm.w r1!, {r8, r9, r10, r12}\n\t"                                                            \
+    "sxtb16 r11, lr\n\t"                                                                           \
+    "sxtb16 lr, lr, ror #8\n\t"                                                                    \
+    "smlad r7, r12, r11, r4\n\t"                                                                   \
+    "smlad r6, r10, r11, r4\n\t"                                                                   \
+    "smlad r5, r9, r11, r4\n\t"                                                                    \
+    "smlad r4, r8, r11, r4\n\t"                                                                    \
+    "ldm.w r1!, {r8, r9, r10, r12}\n\t"                                                            \
+    "smlad r4, r8, lr, r4\n\t"                                                                     \
+    "smlad r5, r9, lr, r5\n\t"                                                                     \
+    "smlad r6, r10, lr, r6\n\t"                                                                    \
+    "smlad r7, r12, lr, r7\n\t"
+
 /* Quads in r6 > 0: r6 becomes how often to go through a loop of four, r7 where to enter it. */
 #define MCT_ENTER                                                                                  \
     "rsb r7, r6, #0\n\t"                                                                           \
@@ -44,6 +60,15 @@ _Static_assert(offsetof(mct_tile_channels, panel) == 16, "order");
     "orr r7, r7, #1\n\t"                                                                           \
     "adds r6, r6, #3\n\t"                                                                          \
     "lsrs r6, r6, #2\n\t"
+/* The same for those behind the first one, of which there may be none: then it is label 4. */
+#define MCT_ENTER_REST                                                                             \
+    "subs r6, r6, #1\n\t"                                                                          \
+    MCT_ENTER                                                                                      \
+    "cmp r6, #0\n\t"                                                                               \
+    "adr r12, 4f\n\t"                                                                              \
+    "orr r12, r12, #1\n\t"                                                                         \
+    "it eq\n\t"                                                                                    \
+    "moveq r7, r12\n\t"
 #define MCT_QUADS                                                                                  \
     ".balign 4\n\t"                                                                                \
     "3:\n\t"                                                                                       \
@@ -52,7 +77,9 @@ _Static_assert(offsetof(mct_tile_channels, panel) == 16, "order");
     MCT_QUAD                                                                                       \
     MCT_QUAD                                                                                       \
     "subs r3, r3, #1\n\t"                                                                          \
-    "bne 3b\n\t"
+    "bne 3b\n\t"                                                                                   \
+    ".balign 4\n\t"                                                                                \
+    "4:\n\t"
 
 /* Two sums to int8. r8 mult_q31, r9 half, r10 bits; lr is used. */
 #define MCT_REQUANTIZE(a, b)                                                                       \
@@ -107,7 +134,7 @@ _Static_assert(offsetof(mct_tile_channels, panel) == 16, "order");
         __asm__ volatile(                                                                          \
             MCT_PUSH                                                                               \
             "ldm r0, {r1, r2, r3, r4, r5, r6, r10, r11}\n\t"                                       \
-            MCT_ENTER                                                                              \
+            MCT_ENTER_REST                                                                              \
             "movs r0, #0\n\t"                                                                      \
             "push {r0}\n\t"                                                                        \
             "push {r1, r2, r3, r4, r5, r6, r7}\n\t"                                                \
@@ -115,10 +142,8 @@ _Static_assert(offsetof(mct_tile_channels, panel) == 16, "order");
             "mov r0, r11\n\t"                                                                      \
             "1:\n\t"                                                                               \
             "ldr r4, [r0], #16\n\t"                                                                \
-            "ldrd r1, r3, [sp, #16]\n\t"                                                           \
-            "mov r5, r4\n\t"                                                                       \
-            "mov r6, r4\n\t"                                                                       \
-            "mov r7, r4\n\t"                                                                       \
+            "ldrd r1, r3, [sp, #16]\n\t"                                                                 \
+            MCT_FIRST_QUAD                                                                         \
             "ldr pc, [sp, #24]\n\t"                                                                \
             MCT_QUADS                                                                              \
             "ldmdb r0, {r8, r9, r10}\n\t"                                                          \
@@ -181,19 +206,28 @@ MCT_PANEL(mct_tile_panel_run)
 #define MCT_ADD_TO                                                                                 \
     "ldm r0, {r4, r5, r6, r7}\n\t"
 #define MCT_START                                                                                  \
-    "movs r4, #0\n\t"                                                                              \
-    "movs r5, #0\n\t"                                                                              \
-    "movs r6, #0\n\t"                                                                              \
-    "movs r7, #0\n\t"
+    "ldr.w lr, [r2], #4\n\t"                                                                       \
+    "ldm.w r1!, {r8, r9, r10, r12}\n\t"                                                            \
+    "sxtb16 r11, lr\n\t"                                                                           \
+    "sxtb16 lr, lr, ror #8\n\t"                                                                    \
+    "smuad r4, r8, r11\n\t"                                                                        \
+    "smuad r5, r9, r11\n\t"                                                                        \
+    "smuad r6, r10, r11\n\t"                                                                       \
+    "smuad r7, r12, r11\n\t"                                                                       \
+    "ldm.w r1!, {r8, r9, r10, r12}\n\t"                                                            \
+    "smlad r4, r8, lr, r4\n\t"                                                                     \
+    "smlad r5, r9, lr, r5\n\t"                                                                     \
+    "smlad r6, r10, lr, r6\n\t"                                                                    \
+    "smlad r7, r12, lr, r7\n\t"
 
 /* r0 sums, r1 panel, r2 stream, r3 quads by four; on the stack panel, quads by four, stride, count, where
  * to enter. */
-#define MCT_POSITIONS(name, MCT_BEGIN)                                                             \
+#define MCT_POSITIONS(name, MCT_WHERE, MCT_BEGIN)                                                             \
     MCT_NAKED void name(const mct_tile_positions *t __attribute__((unused))) {                     \
         __asm__ volatile(                                                                          \
             MCT_PUSH                                                                               \
             "ldm r0, {r5, r6, r8, r9, r10, r11}\n\t"                                               \
-            MCT_ENTER                                                                              \
+            MCT_WHERE                                                                              \
             "push {r7}\n\t"                                                                        \
             "push {r5, r6, r8, r9}\n\t"                                                            \
             "mov r2, r10\n\t"                                                                      \
@@ -213,8 +247,8 @@ MCT_PANEL(mct_tile_panel_run)
             MCT_POP);                                                                              \
     }
 
-MCT_POSITIONS(mct_tile_positions_add, MCT_ADD_TO)
-MCT_POSITIONS(mct_tile_positions_start, MCT_START)
+MCT_POSITIONS(mct_tile_positions_add, MCT_ENTER, MCT_ADD_TO)
+MCT_POSITIONS(mct_tile_positions_start, MCT_ENTER_REST, MCT_START)
 
 /* clang-format on */
 

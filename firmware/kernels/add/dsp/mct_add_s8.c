@@ -25,6 +25,12 @@ static inline int32_t mct_add_scaled(const mct_add_factor *factor, int32_t twice
     return (v + (twice >> 31 & factor->away)) >> factor->bits;
 }
 
+/* The same with away: 1: there are bits; 0: none. */
+static inline int32_t mct_add_rounded(const mct_add_factor *factor, int32_t twice, int away) {
+    const int32_t v = mct_add_high_product(factor->half, twice, factor->mult_q31);
+    return away ? (v + (twice >> 31)) >> factor->bits : v;
+}
+
 /* Whether no sum of two operands reaches 2^30 and no half overflows. */
 static int mct_add_is_short(const mct_add_s8_params *p) {
     const int32_t least = -20;
@@ -35,25 +41,61 @@ static int mct_add_is_short(const mct_add_s8_params *p) {
 /* Elements at a time: a multiple of 8. */
 #define MCT_ADD_BLOCK 32
 
-/* sums[i] = an operand, requantized, `count` times. */
-static void mct_add_operand(const mct_scaled *scaled, int32_t left_shift, const int8_t *x,
-                            int32_t count, int32_t *sums) {
+/* sums[i] = an operand, requantized, or plus it, `count` times. */
+static inline __attribute__((always_inline)) void
+mct_add_operand_to(const mct_scaled *scaled, int32_t left_shift, const int8_t *x, int32_t count,
+                   int32_t *sums, int plus, int away) {
     const mct_add_factor factor = mct_add_factor_of(scaled);
     const int32_t twice = 2 << left_shift;
     const int32_t start = -scaled->zero_point * twice;
-    for (int32_t i = 0; i < count; i++) {
-        sums[i] = mct_add_scaled(&factor, start + x[i] * twice);
+    int32_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        const int32_t a = mct_add_rounded(&factor, start + x[i] * twice, away);
+        const int32_t b = mct_add_rounded(&factor, start + x[i + 1] * twice, away);
+        const int32_t c = mct_add_rounded(&factor, start + x[i + 2] * twice, away);
+        const int32_t d = mct_add_rounded(&factor, start + x[i + 3] * twice, away);
+        sums[i] = plus ? sums[i] + a : a;
+        sums[i + 1] = plus ? sums[i + 1] + b : b;
+        sums[i + 2] = plus ? sums[i + 2] + c : c;
+        sums[i + 3] = plus ? sums[i + 3] + d : d;
+    }
+    for (; i < count; i++) {
+        const int32_t a = mct_add_rounded(&factor, start + x[i] * twice, away);
+        sums[i] = plus ? sums[i] + a : a;
+    }
+}
+
+static void mct_add_operand(const mct_scaled *scaled, int32_t left_shift, const int8_t *x,
+                            int32_t count, int32_t *sums) {
+    if (scaled->shift != 0) {
+        mct_add_operand_to(scaled, left_shift, x, count, sums, 0, 1);
+    } else {
+        mct_add_operand_to(scaled, left_shift, x, count, sums, 0, 0);
     }
 }
 
 static void mct_add_plus_operand(const mct_scaled *scaled, int32_t left_shift, const int8_t *x,
                                  int32_t count, int32_t *sums) {
-    const mct_add_factor factor = mct_add_factor_of(scaled);
-    const int32_t twice = 2 << left_shift;
-    const int32_t start = -scaled->zero_point * twice;
-    for (int32_t i = 0; i < count; i++) {
-        sums[i] += mct_add_scaled(&factor, start + x[i] * twice);
+    if (scaled->shift != 0) {
+        mct_add_operand_to(scaled, left_shift, x, count, sums, 1, 1);
+    } else {
+        mct_add_operand_to(scaled, left_shift, x, count, sums, 1, 0);
     }
+}
+
+/* Eight sums for int8's own limits; the bits of those that do not saturate. */
+static inline __attribute__((always_inline)) uint32_t mct_add_eight(const mct_add_factor *factor,
+                                                                    int32_t zero_point,
+                                                                    const int32_t *sums,
+                                                                    int8_t *y) {
+    uint32_t passes = 0;
+    for (int32_t i = 0; i < 8; i++) {
+        const int32_t value = mct_add_rounded(factor, 2 * sums[i], 1) + zero_point;
+        const int32_t clamped = mct_saturate8(value);
+        y[i] = (int8_t)clamped;
+        passes |= value == clamped ? 1u << i : 0;
+    }
+    return passes;
 }
 
 /* The sums, requantized. mask: the block's first byte, or NULL. */
@@ -61,14 +103,17 @@ static void mct_add_results(const mct_add_s8_params *p, const int32_t *sums, int
                             int8_t *y, uint8_t *mask) {
     const mct_add_factor factor = mct_add_factor_of(&p->y);
     const int32_t zero_point = p->y.zero_point, low = p->low, high = p->high;
-    if (mask == NULL && low == -128 && high == 127) {
-        for (int32_t i = 0; i < count; i++) {
-            y[i] = (int8_t)mct_saturate8(mct_add_scaled(&factor, 2 * sums[i]) + zero_point);
+    int32_t done = 0;
+    if (low == -128 && high == 127 && factor.bits > 0) {
+        for (; mask != NULL && done + 8 <= count; done += 8) {
+            mask[done >> 3] = (uint8_t)mct_add_eight(&factor, zero_point, sums + done, y + done);
         }
-        return;
+        for (; done + 8 <= count; done += 8) {
+            (void)mct_add_eight(&factor, zero_point, sums + done, y + done);
+        }
     }
     uint32_t passes = 0;
-    for (int32_t i = 0; i < count; i++) {
+    for (int32_t i = done; i < count; i++) {
         const int32_t value = mct_add_scaled(&factor, 2 * sums[i]) + zero_point;
         const int32_t clamped = mct_clamp(value, low, high);
         y[i] = (int8_t)clamped;

@@ -50,6 +50,13 @@ static inline void mct_copy_bytes(const int8_t *from, int32_t count, int8_t *to)
     }
 }
 
+static inline void mct_fill_bytes(int8_t *to, int32_t count, int8_t value) {
+    for (int32_t i = 0; i < count; i++) {
+        to[i] = value;
+        mct_keep_loop();
+    }
+}
+
 /* The terms k … k + depth - 1 of a position's column, and zero points up to a multiple of 4. */
 static inline void mct_column(const mct_columns *c, int32_t row, int32_t column, int32_t k,
                               int32_t depth, int8_t *values) {
@@ -74,7 +81,7 @@ static inline void mct_column(const mct_columns *c, int32_t row, int32_t column,
         if (inside) {
             mct_copy_bytes(c->from + (at_y * c->x->w + at_x) * pixel + i, count, values + done);
         } else {
-            memset(values + done, c->zero_point, (size_t)count);
+            mct_fill_bytes(values + done, count, (int8_t)c->zero_point);
         }
         done += count;
         i = 0;
@@ -89,12 +96,69 @@ static inline void mct_column(const mct_columns *c, int32_t row, int32_t column,
     }
 }
 
+/* To four parts, and from four windows that are `step` apart. */
+static __attribute__((noinline, unused)) void mct_copy_four(const int8_t *from, int32_t step,
+                                                            int32_t count, int8_t *to) {
+    for (int32_t l = 0; l < 4; l++, from += step, to += MCT_COLUMN_PART) {
+        if (count == 9) { /* as of three colours */
+            __builtin_memcpy(to, from, 4);
+            __builtin_memcpy(to + 4, from + 4, 4);
+            to[8] = from[8];
+        } else {
+            mct_copy_bytes(from, count, to);
+        }
+    }
+}
+
+static __attribute__((noinline, unused)) void mct_fill_four(int8_t *to, int32_t count,
+                                                            int8_t value) {
+    for (int32_t l = 0; l < 4; l++, to += MCT_COLUMN_PART) {
+        mct_fill_bytes(to, count, value);
+    }
+}
+
+/* The whole columns of four positions next to each other, whose windows lie between the left and the right
+ * edge of x; 0: they do not, or are deeper. */
+static inline int mct_four_inside(const mct_columns *c, int32_t row, int32_t column, int32_t depth,
+                                  int8_t values[4][MCT_COLUMN_PART]) {
+    const mct_window *win = c->window;
+    const int32_t pixel = c->x->c, row_bytes = win->kernel_w * pixel;
+    const int32_t ix = column * win->stride_w - win->pad_left;
+    const int32_t end = ix + 3 * win->stride_w + win->kernel_w;
+    if (depth != win->kernel_h * row_bytes || depth > MCT_COLUMN_PART || c->channels != pixel ||
+        win->dilation_w != 1 || column + 4 > c->y->w || ix < 0 || end > c->x->w) {
+        return 0;
+    }
+    int32_t iy = row * win->stride_h - win->pad_top;
+    int8_t *to = values[0];
+    for (int32_t ky = 0; ky < win->kernel_h; ky++, iy += win->dilation_h, to += row_bytes) {
+        if (iy >= 0 && iy < c->x->h) {
+            mct_copy_four(c->from + (iy * c->x->w + ix) * pixel, win->stride_w * pixel, row_bytes,
+                          to);
+        } else {
+            mct_fill_four(to, row_bytes, (int8_t)c->zero_point);
+        }
+    }
+    mct_fill_four(to, -depth & 3, (int8_t)c->zero_point);
+    return 1;
+}
+
 /* The same where the terms do not lie next to each other. */
-static inline void mct_four_gathered(const mct_columns *c, int32_t position, int32_t lanes,
-                                     int32_t k, int32_t depth, mct_tile_panel *tile) {
+static __attribute__((noinline, unused)) void mct_four_gathered(const mct_columns *c,
+                                                                int32_t position, int32_t lanes,
+                                                                int32_t k, int32_t depth,
+                                                                mct_tile_panel *tile) {
     int8_t values[4][MCT_COLUMN_PART];
     const int32_t y_row = position / c->y->w;
     const int32_t y_column = position - y_row * c->y->w;
+    if (k == 0 && lanes == 4 && mct_four_inside(c, y_row, y_column, depth, values)) {
+        for (int32_t l = 0; l < 4; l++) {
+            tile->columns[l] = values[l];
+        }
+        tile->words = (depth + 3) / 4;
+        mct_tile_panel_run(tile);
+        return;
+    }
     for (int32_t part = 0; part < depth; part += MCT_COLUMN_PART) {
         const int32_t count = mct_min(depth - part, MCT_COLUMN_PART);
         int32_t row = y_row, column = y_column;
@@ -119,8 +183,10 @@ static inline void mct_four_gathered(const mct_columns *c, int32_t position, int
 
 /* Fills a panel with the terms k … k + depth - 1 of four positions. Lanes beyond `lanes` hold what
  * the last of these holds. */
-static inline void mct_columns_load(const mct_columns *c, int32_t position, int32_t lanes,
-                                    int32_t k, int32_t depth, uint32_t *panel) {
+static __attribute__((noinline, unused)) void mct_columns_load(const mct_columns *c,
+                                                               int32_t position, int32_t lanes,
+                                                               int32_t k, int32_t depth,
+                                                               uint32_t *panel) {
     mct_tile_panel tile = {
         .plus = mct_pair(-c->zero_point, -c->zero_point),
         .words = depth / 4,

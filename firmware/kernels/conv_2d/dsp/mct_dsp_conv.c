@@ -33,9 +33,9 @@ static void mct_conv_channels(mct_conv_job *job, int32_t o, int32_t all) {
     }
     uint8_t run = 0;
     for (int32_t i = job->outs - 1; i >= 0; i--) {
-        job->channels[i] = mct_dsp_channel_of(job->out.q, job->out.b, o + i, job->depth);
+        job->block.channels[i] = mct_dsp_channel_of(job->out.q, job->out.b, o + i, job->depth);
         const int8_t *w = job->rows + i * job->depth;
-        const int plain = job->channels[i].bits >= 0 && job->end - w >= 4 * quads;
+        const int plain = job->block.channels[i].bits >= 0 && job->end - w >= 4 * quads;
         run = plain ? (uint8_t)(run + 1) : 0;
         job->plain[i] = run;
     }
@@ -48,9 +48,9 @@ static inline mct_sums4 mct_sums_from(int32_t start) {
 /* Channel i of the block at four positions from the element `first` on, in the general way. */
 static void mct_conv_any(const mct_conv_job *job, int32_t i, int32_t first, int32_t lanes) {
     const int8_t *w = job->rows + i * job->depth;
-    const mct_sums4 sums =
-        mct_dot4_until(job->panel, w, job->depth, job->end, mct_sums_from(job->channels[i].start));
-    mct_dsp_store(&job->out, &job->channels[i], job->o + i, sums.lane, first + i, lanes);
+    const mct_sums4 sums = mct_dot4_until(job->panel, w, job->depth, job->end,
+                                          mct_sums_from(job->block.channels[i].start));
+    mct_dsp_store(&job->out, &job->block.channels[i], job->o + i, sums.lane, first + i, lanes);
 }
 
 static mct_tile_channels mct_conv_tile(const mct_conv_job *job, int32_t i, int32_t count,
@@ -60,11 +60,11 @@ static mct_tile_channels mct_conv_tile(const mct_conv_job *job, int32_t i, int32
         .y = job->out.y + first + i,
         .stride = job->out.stride,
         .skip = job->depth - 4 * quads,
-        .end = job->channels + i + count,
+        .end = job->block.channels + i + count,
         .panel = job->panel,
         .quads = quads,
         .w = job->rows + i * job->depth,
-        .channel = job->channels + i,
+        .channel = job->block.channels + i,
     };
 }
 
@@ -122,10 +122,10 @@ static void mct_conv_block(mct_conv_job *job, int32_t positions) {
 
 /* A block at four positions whose columns are deeper than a panel: the sums wait for the next part. */
 static void mct_conv_deep(mct_conv_job *job, int32_t position, int32_t lanes) {
-    mct_sums4 sums[MCT_CONV_CHANNELS];
+    mct_sums4 *sums = job->block.deep.sums;
     const int32_t first = position * job->out.stride + job->o;
     for (int32_t i = 0; i < job->outs; i++) {
-        sums[i] = mct_sums_from(job->channels[i].start);
+        sums[i] = mct_sums_from(job->block.channels[i].start);
     }
     for (int32_t k = 0; k < job->depth; k += MCT_COLUMN_DEPTH) {
         const int32_t depth = mct_min(job->depth - k, MCT_COLUMN_DEPTH);
@@ -136,12 +136,16 @@ static void mct_conv_deep(mct_conv_job *job, int32_t position, int32_t lanes) {
         }
     }
     for (int32_t i = 0; i < job->outs; i++) {
-        mct_dsp_store(&job->out, &job->channels[i], job->o + i, sums[i].lane, first + i, lanes);
+        mct_dsp_store(&job->out, &job->block.channels[i], job->o + i, sums[i].lane, first + i,
+                      lanes);
     }
 }
 
 void mct_conv_run(mct_conv_job *job, int32_t begin, int32_t end) {
     const int32_t positions = job->columns.y->h * job->columns.y->w;
+    if (job->depth > MCT_COLUMN_DEPTH) {
+        job->most_outs = mct_min(job->most_outs, MCT_DEEP_CHANNELS);
+    }
     for (int32_t o = begin; o < end; o += job->most_outs) {
         mct_conv_channels(job, o, end);
         if (job->depth <= MCT_COLUMN_DEPTH) {

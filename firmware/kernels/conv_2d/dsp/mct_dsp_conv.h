@@ -7,7 +7,10 @@
 
 /* Output channels at a time: a multiple of 8, so that a mask's bytes are theirs alone. Of a weight that
  * is trained in part their rows are put together. */
-#define MCT_CONV_CHANNELS 24
+#define MCT_CONV_CHANNELS 48
+/* Where columns are deeper than a panel, half of them: sums, which wait for the next part, take the place of
+ * the others. */
+#define MCT_DEEP_CHANNELS (MCT_CONV_CHANNELS / 2)
 
 typedef struct {
     mct_columns columns;
@@ -18,7 +21,13 @@ typedef struct {
     int32_t depth, most_outs;
     int32_t o, outs;          /* of the block */
     const int8_t *rows, *end; /* its weights */
-    mct_dsp_channel channels[MCT_CONV_CHANNELS];
+    union {
+        mct_dsp_channel channels[MCT_CONV_CHANNELS];
+        struct {
+            mct_dsp_channel channels[MCT_DEEP_CHANNELS];
+            mct_sums4 sums[MCT_DEEP_CHANNELS];
+        } deep;
+    } block;
     uint8_t plain[MCT_CONV_CHANNELS]; /* how many channels from each one on go the short way */
     uint32_t panel[MCT_COLUMN_DEPTH * 2];
 } mct_conv_job;

@@ -41,7 +41,7 @@ static void mct_depthwise_cut_rows(const mct_depthwise *d, int32_t columns,
     }
 }
 
-mct_depthwise_cut mct_depthwise_cut_of(const mct_depthwise *d) {
+__attribute__((noinline)) mct_depthwise_cut mct_depthwise_cut_of(const mct_depthwise *d) {
     mct_depthwise_cut cut = mct_depthwise_cut_kernel(d), best = {0};
     int32_t least = INT32_MAX;
     if (d->kernel_h < 1 || d->kernel_w < 1 || cut.filter_words > MCT_POOL_WORDS ||

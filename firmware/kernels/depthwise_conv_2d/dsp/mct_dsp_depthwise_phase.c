@@ -1,0 +1,55 @@
+#include "mct_dsp_depthwise_phase.h"
+
+/* Along one axis: the tap that comes first in the phase's kernel, how many there are, the padding, and
+ * how many results. */
+typedef struct {
+    int32_t tap, taps, pad, results;
+} mct_depthwise_axis;
+
+static mct_depthwise_axis mct_depthwise_axis_of(int32_t begin, int32_t size, int32_t kernel,
+                                                int32_t stride, int32_t pad) {
+    const int32_t least = (begin + pad) % stride;
+    const int32_t taps = (kernel - least + stride - 1) / stride;
+    return (mct_depthwise_axis){
+        .tap = least + stride * (taps - 1),
+        .taps = taps,
+        .pad = taps - 1 - (begin + pad) / stride,
+        .results = (size - begin + stride - 1) / stride,
+    };
+}
+
+int mct_depthwise_phase(const mct_shape *dx, const mct_window *win, const int8_t *w, int32_t row,
+                        int32_t column, mct_depthwise *d) {
+    const mct_depthwise_axis rows =
+        mct_depthwise_axis_of(row, dx->h, win->kernel_h, win->stride_h, win->pad_top);
+    const mct_depthwise_axis columns =
+        mct_depthwise_axis_of(column, dx->w, win->kernel_w, win->stride_w, win->pad_left);
+    d->rows = rows.results;
+    d->columns = columns.results;
+    d->kernel_h = rows.taps;
+    d->kernel_w = columns.taps;
+    d->stride_h = 1;
+    d->stride_w = 1;
+    d->pad_top = rows.pad;
+    d->pad_left = columns.pad;
+    d->w = w + (rows.tap * win->kernel_w + columns.tap) * dx->c;
+    d->w_row = -win->stride_h * win->kernel_w * dx->c;
+    d->w_column = -win->stride_w * dx->c;
+    return rows.results > 0 && columns.results > 0;
+}
+
+int mct_depthwise_has_phases(const mct_shape *dx, const mct_window *win, const int8_t *w,
+                             mct_depthwise *d) {
+    if (dx->c != d->from->c || win->dilation_h != 1 || win->dilation_w != 1) {
+        return 0;
+    }
+    for (int32_t row = 0; row < win->stride_h; row++) {
+        for (int32_t column = 0; column < win->stride_w; column++) {
+            if (mct_depthwise_phase(dx, win, w, row, column, d) &&
+                mct_depthwise_cut_of(d).columns == 0) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
