@@ -99,6 +99,13 @@ static inline int32_t mct_whole_saturate8(int32_t x) {
     return result;
 }
 
+/* a + b, in int32's range. */
+static inline int32_t mct_add_saturated(int32_t a, int32_t b) {
+    int32_t result;
+    __asm__("qadd %0, %1, %2" : "=r"(result) : "r"(a), "r"(b));
+    return result;
+}
+
 /* Four int8: a - b, saturated. */
 static inline uint32_t mct_sub_bytes_saturated(uint32_t a, uint32_t b) {
     uint32_t result;

@@ -63,6 +63,11 @@ static inline int32_t mct_whole_saturate8(int32_t x) {
     return mct_saturate8(x >> 16);
 }
 
+static inline int32_t mct_add_saturated(int32_t a, int32_t b) {
+    const int64_t sum = (int64_t)a + b;
+    return sum < INT32_MIN ? INT32_MIN : (sum > INT32_MAX ? INT32_MAX : (int32_t)sum);
+}
+
 static inline uint32_t mct_sub_bytes_saturated(uint32_t a, uint32_t b) {
     uint32_t result = 0;
     for (int32_t i = 0; i < 32; i += 8) {

@@ -58,11 +58,11 @@ _Static_assert(sizeof(mct_factor) == 16 && offsetof(mct_factor, left) == 4, "ord
  * position in bytes; 36 where dx goes on; 40 mask; 44 first; 48 step; 52 positions; 56 counts; 60 the
  * argument; 64 of each channel the addend's factor and
  * its own shift to the right; 128 where the addend goes on. -128 becomes -127: less 1, saturated, plus 1. */
-#define MCT_GRADIENT(name, MCT_TAKE, MCT_MORE, MCT_STEP) \
+#define MCT_GRADIENT(name, frame, MCT_TAKE, MCT_MORE, MCT_STEP) \
     __attribute__((naked, noinline)) void name(mct_tile_gradient *t __attribute__((unused))) { \
     __asm__ volatile( \
         "push {r4, r5, r6, r7, r8, r9, r10, r11, lr}\n\t" \
-        "sub sp, sp, #132\n\t" \
+        "sub sp, sp, #" frame "\n\t" \
         "str r0, [sp, #60]\n\t" \
         "ldr lr, [r0, #40]\n\t" \
         "ldrd r4, r5, [lr]\n\t" \
@@ -132,7 +132,7 @@ _Static_assert(sizeof(mct_factor) == 16 && offsetof(mct_factor, left) == 4, "ord
         "bne 1b\n\t" \
         "ldr r0, [sp, #60]\n\t" \
         "strd r10, r11, [r0, #44]\n\t" \
-        "add sp, sp, #132\n\t" \
+        "add sp, sp, #" frame "\n\t" \
         "pop {r4, r5, r6, r7, r8, r9, r10, r11, pc}\n\t"); \
 }
 
@@ -169,8 +169,8 @@ _Static_assert(sizeof(mct_factor) == 16 && offsetof(mct_factor, left) == 4, "ord
     "add r5, r5, r12\n\t"                                                                          \
     "str r5, [sp, #128]\n\t"
 
-MCT_GRADIENT(mct_tile_gradient_run, MCT_TAKE_NOTHING, MCT_NOTHING, MCT_NO_STEP)
-MCT_GRADIENT(mct_tile_gradient_add, MCT_TAKE_ADDEND, MCT_ADDED, MCT_STEP_ADDEND)
+MCT_GRADIENT(mct_tile_gradient_run, "64", MCT_TAKE_NOTHING, MCT_NOTHING, MCT_NO_STEP)
+MCT_GRADIENT(mct_tile_gradient_add, "132", MCT_TAKE_ADDEND, MCT_ADDED, MCT_STEP_ADDEND)
 
 /* clang-format on */
 

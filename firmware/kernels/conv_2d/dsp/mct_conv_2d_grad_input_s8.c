@@ -1,4 +1,5 @@
 #include "mct_conv_2d.h"
+#include "mct_dsp_grad_weights.h"
 #include "mct_dsp_gradient.h"
 #include "mct_dsp_panel.h"
 #include "mct_dsp_tiles.h"
@@ -11,8 +12,7 @@
 typedef struct {
     const mct_conv_2d_grad_input_s8_params *p;
     const int8_t *dy, *dy_end;
-    const int8_t *w; /* of the columns in hand, in rows of w_row */
-    int32_t w_row;
+    mct_grad_weights weights;
     int32_t point; /* 1: the pixel i of dx gets what the pixel i of dy gives */
     uint32_t panel[MCT_PANEL_ROWS * 2];
     mct_sums4 waiting[MCT_WAITING];
@@ -74,8 +74,8 @@ static void mct_grad_columns(mct_grad_job *job, int32_t columns, int32_t positio
     for (int32_t tap = 0; tap < taps; tap++) {
         for (int32_t o = 0; o < p->dy.c; o += MCT_PANEL_ROWS) {
             const int32_t depth = mct_min(p->dy.c - o, MCT_PANEL_ROWS);
-            mct_panel_rows(job->w + (o * taps + tap) * job->w_row, taps * job->w_row, columns,
-                           depth, job->panel);
+            mct_panel_rows(job->weights.w + (o * taps + tap) * job->weights.row,
+                           taps * job->weights.row, columns, depth, job->panel);
             if (job->point) {
                 mct_add_point(job, o, depth, position, count);
             } else {
@@ -83,38 +83,6 @@ static void mct_grad_columns(mct_grad_job *job, int32_t columns, int32_t positio
             }
         }
     }
-}
-
-/* Takes the columns c … c + columns - 1 of the weights in hand; of one that is trained in part they are
- * put together in scratch, unless all are trained or none. */
-static void mct_grad_take(mct_grad_job *job, int32_t c, int32_t columns, const int8_t *w,
-                          const int8_t *trained, int8_t *scratch) {
-    const mct_conv_2d_grad_input_s8_params *p = job->p;
-    const mct_trained_columns *t = &p->trained;
-    const int32_t rows = p->dy.c * p->window.kernel_h * p->window.kernel_w;
-    job->w = w + c;
-    job->w_row = p->dx.c;
-    if (trained == NULL || (t->channels == NULL && c >= t->columns)) {
-        return;
-    }
-    if (t->channels == NULL && c + columns <= t->columns) {
-        job->w = trained + c;
-        job->w_row = t->columns;
-        return;
-    }
-    for (int32_t row = 0; row < rows; row++) {
-        for (int32_t i = 0; i < columns; i++) {
-            scratch[4 * row + i] = w[row * p->dx.c + c + i];
-        }
-    }
-    for (int32_t j = 0; j < t->columns; j++) {
-        const int32_t i = (t->channels == NULL ? j : t->channels[j]) - c;
-        for (int32_t row = 0; i >= 0 && i < columns && row < rows; row++) {
-            scratch[4 * row + i] = trained[row * t->columns + j];
-        }
-    }
-    job->w = scratch;
-    job->w_row = 4;
 }
 
 void mct_conv_2d_grad_input_s8(const mct_conv_2d_grad_input_s8_params *p, const mct_step *step,
@@ -138,7 +106,7 @@ void mct_conv_2d_grad_input_s8(const mct_conv_2d_grad_input_s8_params *p, const 
         const int32_t columns = mct_min(p->dx.c - c, 4);
         mct_factor factors[4];
         mct_factors_of(&writer, c, columns, factors);
-        mct_grad_take(&job, c, columns, w, trained, (int8_t *)scratch);
+        job.weights = mct_grad_weights_of(p, c, columns, w, trained, (int8_t *)scratch);
         for (int32_t position = 0; position < positions; position += MCT_WAITING) {
             const int32_t count = mct_min(positions - position, MCT_WAITING);
             mct_grad_columns(&job, columns, position, count);
