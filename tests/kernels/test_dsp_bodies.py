@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mcutrain_host.toolchain import ZIG
 
 from mcutrain.ops.batch_matmul import BatchMatMul, BatchMatMulGradInput
-from mcutrain.ops.conv_2d import Conv2D, Requantize
+from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.spatial import Window
@@ -54,6 +54,7 @@ ARM = (
 )
 """A processor with the DSP extension for which QEMU runs programs."""
 CORTEX_M7 = ("-target", "thumb-freestanding-eabi", "-mcpu=cortex_m7", "-O2", "-ffreestanding")
+POINT = Window((1, 1))
 SEEDS = 24
 SAMPLES = 4
 """Of each way to draw them and each function; what the seeds draw beyond that is left out."""
@@ -111,6 +112,15 @@ def noted_planes(s: Source) -> Sample:
     return Sample.of(replace(op, saves_mask=s.boolean()), x, w, (held[0], b))
 
 
+def more_terms_than_int32(s: Source) -> Sample:
+    """A gradient of int16 whose sums int32 cannot hold, though it holds each part of them."""
+    outs, ins, size = s.integer(513, 700), s.choice((4, 6)), s.choice((3, 5))
+    op = Conv2DGradInput(OutputStage((2.0**-20,), False, "int16", 7), (1, size, 5, ins), POINT)
+    dy = tensor(s, (1, size, 5, outs), "int16", 32767)[0], np.full((1, size, 5, outs), 32767)
+    w = weight(s, (outs, 1, 1, ins))[0], np.full((outs, 1, 1, ins), s.choice((127, -127)), np.int8)
+    return Sample.of(op, step(s), (dy[0], dy[1].astype(np.int16)), exponent(s), w, exponent(s, 2))
+
+
 def large_matrices(stored: tuple[bool, bool]) -> Callable[[Source], Sample]:
     """Several columns at a time, and some that are left over."""
 
@@ -146,6 +156,7 @@ DRAWN = (
     large_bias,
     groups_within_a_byte,
     noted_planes,
+    more_terms_than_int32,
     lambda s: depthwise(s, planes(s)),
     lambda s: depthwise_grad_input(s, planes(s)),
     *(large_matrices(stored) for stored in STORED),

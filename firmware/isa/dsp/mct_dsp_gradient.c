@@ -194,7 +194,7 @@ static void mct_gradient_emulated(mct_tile_gradient *t, int adds) {
             int32_t fraction = mct_dsp_fraction(&t->factors[l], sum);
             if (adds) {
                 const int32_t added = mct_dsp_fraction(&t->addend_factors[l], more);
-                fraction = mct_clamp(fraction + added, -(1 << 30), 1 << 30);
+                fraction += added;
             }
             t->dx[first + l] = (int8_t)mct_max(mct_dsp_round(fraction, counter, &t->seen), -127);
         }
@@ -295,7 +295,7 @@ static int mct_dsp_write_tile(mct_dsp_writer *to, const mct_factor *factors, mct
     } else {
         return 0;
     }
-    if (tile.magnitudes >> (31 - seen.left) != 0 || tile.seen >> 30 != 0) {
+    if (tile.magnitudes >> (31 - seen.left) != 0) {
         return 0;
     }
     to->seen |= tile.seen;

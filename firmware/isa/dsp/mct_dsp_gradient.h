@@ -110,8 +110,8 @@ typedef struct {
 
 void mct_tile_gradient_run(mct_tile_gradient *t);
 
-/* The same for any shifts, plus an addend of dx's shape, whose factors shift to the left by 24 or less.
- * Where a fraction reaches 2^30, results are anything. */
+/* The same for any shifts, plus an addend of dx's shape, whose factors shift to the left by 24 or less: of
+ * 127 at most, it leaves room in int32 beside a fraction below 2^30 and the random bits. */
 void mct_tile_gradient_add(mct_tile_gradient *t);
 
 #endif
