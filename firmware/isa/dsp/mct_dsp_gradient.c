@@ -268,11 +268,22 @@ static int mct_dsp_addend_factors(const mct_gradient_writer *writer, int32_t c,
     return seen.left <= 24 && !seen.none;
 }
 
+/* With an addend or shifts to the right. Not inlined: most have neither, and the stack is deep here. */
+static __attribute__((noinline)) int mct_dsp_run_added(const mct_gradient_writer *writer, int32_t c,
+                                                       mct_tile_gradient *tile) {
+    mct_factor added[4];
+    if (!mct_dsp_addend_factors(writer, c, added)) {
+        return 0;
+    }
+    tile->addend_factors = added;
+    mct_tile_gradient_add(tile);
+    return 1;
+}
+
 /* By a tile; 0 if these sums are not for it, of which it may have written some. */
 static int mct_dsp_write_tile(mct_dsp_writer *to, const mct_factor *factors, mct_factors_seen seen,
                               mct_dsp_sums sums, int32_t c, int32_t first, int32_t step,
                               int32_t positions) {
-    mct_factor added[4];
     mct_tile_gradient tile = {
         .sums = sums.from,
         .lane = sums.lane,
@@ -286,13 +297,10 @@ static int mct_dsp_write_tile(mct_dsp_writer *to, const mct_factor *factors, mct
         .counts = (uint32_t)step * MCT_DSP_GOLDEN,
         .factors = factors,
         .addend = to->writer->addend == NULL ? to->dx : to->writer->addend,
-        .addend_factors = added,
     };
     if (to->writer->addend == NULL && seen.right == 0) {
         mct_tile_gradient_run(&tile);
-    } else if (mct_dsp_addend_factors(to->writer, c, added)) {
-        mct_tile_gradient_add(&tile);
-    } else {
+    } else if (!mct_dsp_run_added(to->writer, c, &tile)) {
         return 0;
     }
     if (tile.magnitudes >> (31 - seen.left) != 0) {
