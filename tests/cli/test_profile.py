@@ -76,7 +76,7 @@ def test_counted_instructions_stand_beside_the_model_s(run: Run, model: Path) ->
 def test_a_profile_is_a_table_of_nodes_and_one_of_tensors(run: Run, model: Path) -> None:
     facts = profiled(run, model, "--board", "rpi-pico")
     said = run("profile", model, "--scheme", SCHEME, "--board", "rpi-pico").out
-    assert facts["isa"] == "portable"
+    assert facts["isa"] == "armv6m"
     assert "instructions of a step on rpi-pico" in said
     for row in (*facts["nodes"], *facts["tensors"]):
         assert row["name"] in said
