@@ -376,8 +376,8 @@ HELIUM_CONV_BACK = (
 )  # fmt: skip
 HELIUM_CONV_WEIGHT = (
     "1", f"dy.pixels/16*dy.c*{ROWS}", f"dy.pixels/64*dy.c*{ROWS}", f"dy.c*{ROWS}",
-    f"dy.c*x.c*{TAPS}", f"dy.c*x.c*{TAPS}*rule.residual_bits=4",
-    f"dy.c*x.c*{TAPS}*rule.residual_bits=8", f"dy.c*x.c*{TAPS}*rule.per_channel",
+    f"dy.c*x.c*{TAPS}", f"dy.c*x.c*{TAPS}*parameter.residual_bits=4",
+    f"dy.c*x.c*{TAPS}*parameter.residual_bits=8", f"dy.c*x.c*{TAPS}*parameter.per_channel",
     f"dy.c/16*{ROWS}", f"dy.c/16*dy.pixels/8*{ROWS}", f"dy.c/16*dy.pixels*{ROWS}*{WIDE}",
     f"dy.c/16*dy.pixels*{ROWS}*{STRIDED}", "dy.pixels/8*dy.c",
     f"dy.pixels/8*dy.c*dy.pixels>64*{ROWS}",  # dy is turned again for each tap
