@@ -56,7 +56,7 @@ CONSERVATIVE = 0.9
 DIGITS = 5
 SPARSE = ("mct_conv_2d_update_weight_s8", "mct_grouped_conv_2d_update_weight_s8")
 """Functions that skip channels without a gradient: they are fitted to calls that skip few."""
-DENSE, ROUNDS = 0.8, 6
+DENSE, ROUNDS = 0.7, 5
 """Calls that take less than this share of their estimate are left out, so many times."""
 
 

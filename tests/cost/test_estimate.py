@@ -16,7 +16,15 @@ from mcutrain_host.virtual.errors import VirtualBoardError
 from mcutrain import demo
 from mcutrain.cost import instructions
 from mcutrain.cost.counting import by_node, count_instructions
-from mcutrain.cost.instructions import OTHER, calls, estimate, feature, load_costs, quantities
+from mcutrain.cost.instructions import (
+    OTHER,
+    calls,
+    estimate,
+    feature,
+    load_costs,
+    nodes_of,
+    quantities,
+)
 from mcutrain.errors import TargetError
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.target import FIRMWARE
@@ -46,6 +54,9 @@ MADE = (
 )
 STEP_ERROR = 0.05  # of a whole step; benchmarks/instruction_model.py finds at most 0.045
 NODE_ERROR = 0.5  # of any node: its data may take rare paths
+SKIPPED_ERROR = (
+    1.0  # of a node that skips gradients of 0: the estimate is of few, as a rule too high
+)
 NEGLIGIBLE = 1e-3  # of the step: a copy of bytes or words, as the memory plan has it
 MOST_NODES_ERROR = 0.3
 MOST_NODES = 0.9
@@ -73,13 +84,16 @@ def sparse() -> TrainingStep:
 def test_the_estimate_is_what_the_virtual_board_executes(sparse, board, isa):
     step = sparse if isa == "dsp" else prepare(made(0, small=True), "full")
     counts, estimated = count_instructions(step, board), estimate(step.plan.training, isa)
+    functions = nodes_of(step.plan.training)
     assert list(counts) == list(estimated)
     assert sum(estimated.values()) == pytest.approx(sum(counts.values()), rel=STEP_ERROR)
     ran = [name for name, count in counts.items() if count]
     errors = [abs(estimated[name] / counts[name] - 1) for name in ran]
     negligible = NEGLIGIBLE * sum(counts.values())
     for name in ran:
-        assert estimated[name] == pytest.approx(counts[name], NODE_ERROR, negligible), name
+        skips = functions[name].endswith("update_weight_s8") and estimated[name] > counts[name]
+        error = SKIPPED_ERROR if skips else NODE_ERROR
+        assert estimated[name] == pytest.approx(counts[name], error, negligible), name
     assert np.quantile(errors, MOST_NODES) < MOST_NODES_ERROR
     assert not any(estimated[name] for name in counts if name not in ran)
 
