@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -61,7 +62,7 @@ def main() -> None:
                 sizes[name] = max(sizes.get(name, 0), size)
         for target, compiler, toolchain, _ in builds:
             for scheme in filter(lambda name: fits(target, name), SCHEMES):
-                project = Path(folder) / f"{target.name}-{compiler}-{scheme}"
+                project = Path(folder) / f"{target.name}-{target.isa}-{compiler}-{scheme}"
                 sizes = kernels[target.isa]
                 rest, per_call, total = _linked(target, toolchain, scheme, sizes, project)
                 fixed[target.isa] = max(fixed[target.isa], rest)
@@ -78,17 +79,26 @@ def main() -> None:
 
 
 def _builds(folder: Path) -> Iterator[tuple[Target, str, Toolchain, Path]]:
-    for board in BOARDS:
-        target = load_target(board)
-        project = folder / board
+    for target in (*map(load_target, BOARDS), _portable(folder)):
+        project = folder / f"{target.name}-{target.isa}"
         demo_step("head").firmware(target).write(project)
         for compiler in COMPILERS:
             try:
                 toolchain = find_toolchain(BoardProject.read(project).board.compile, compiler)
             except BuildError as error:
-                print(f"{board}, {compiler}: {error}")
+                print(f"{target.name}, {compiler}: {error}")
                 continue
             yield target, compiler, toolchain, project
+
+
+def _portable(folder: Path) -> Target:
+    """A board for the bodies that stand in where an instruction set has none: no other has them."""
+    own = load_target("rpi-pico")
+    copied = Path(shutil.copytree(own.folder, folder / "portable" / own.name))
+    text = (copied / "board.toml").read_text(encoding="utf-8")
+    changed = text.replace(f'isa = "{own.isa}"', 'isa = "portable"', 1)
+    (copied / "board.toml").write_text(changed, encoding="utf-8")
+    return load_target(copied)
 
 
 @lru_cache(maxsize=4)

@@ -54,7 +54,7 @@ static int read_line(int which, uint32_t line) {
 }
 
 static void read_bytes(int which, uint64_t address, uint32_t bytes) {
-    if (address < face.begin || address >= face.end) {
+    if (bytes == 0 || address < face.begin || address >= face.end) {
         return;
     }
     const uint32_t bits = face.caches[which].line_bits, begin = (uint32_t)address - face.begin;
