@@ -74,7 +74,8 @@ void mct_flash_block(void *uc, uint64_t address, uint32_t bytes, void *user_data
 }
 
 /* Unicorn's callback for UC_HOOK_MEM_READ. */
-void mct_flash_data(void *uc, int type, uint64_t address, int bytes, int64_t value, void *user_data) {
+void mct_flash_data(void *uc, int type, uint64_t address, int bytes, int64_t value,
+                    void *user_data) {
     (void)uc;
     (void)type;
     (void)value;
