@@ -124,7 +124,8 @@ def _row(step: TrainingStep, target: Target, options: argparse.Namespace) -> tup
             return f"{step.scheme.name:20}{target.name:18} {error}", True
         memory = linked_memory(folder)
         steps = options.steps or int(options.run)
-        run = _run(folder, step, steps) if steps else None
+        runs_here = bool(steps) and bool(target.emulation.unicorn)  # not a Cortex-M55
+        run = _run(folder, step, steps) if runs_here else None
     used = None if run is None else run.stack_used_bytes
     total = "" if used is None else f"{memory.linked_bytes - target.stack_bytes + used:,}"
     is_same = run is None or not options.steps or run.state == _simulated(step, steps)
