@@ -10,7 +10,9 @@ from mcutrain.demo import MODEL
 from mcutrain.functions.planning import generate
 from tests.cli.conftest import Run
 
-CHOICE = "Kernels for dsp, armv6m, portable: the compiler's macros choose, by src/mct_isa.h.\n"
+CHOICE = (
+    "Kernels for helium, dsp, armv6m, portable: the compiler's macros choose, by src/mct_isa.h.\n"
+)
 
 
 def files(folder: str) -> dict[str, str]:
@@ -22,7 +24,7 @@ def test_a_library_has_those_that_its_compiler_can_choose_and_says_so(run: Run) 
     assert "mct_add_s8_dsp.c" in files("project")
 
 
-@pytest.mark.parametrize("isa", ["portable", "armv6m", "dsp", "host"])
+@pytest.mark.parametrize("isa", ["portable", "armv6m", "dsp", "helium", "host"])
 def test_one_alone_is_the_same_from_the_command_and_from_python(run: Run, isa: str) -> None:
     done = run("generate", MODEL, "-o", "project", "--isa", isa)
     assert done.code == 0, done.err
@@ -43,12 +45,12 @@ def test_one_alone_is_the_same_from_the_command_and_from_python(run: Run, isa: s
         (
             ("--isa", "mve"),
             "there are no bodies for the instruction set 'mve': give one of all, portable, "
-            "armv6m, dsp, host",
+            "armv6m, dsp, helium, host",
         ),
         (
             ("--isa", "prtable"),
             "there are no bodies for the instruction set 'prtable': give one of all, portable, "
-            "armv6m, dsp, host; did you mean 'portable'?",
+            "armv6m, dsp, helium, host; did you mean 'portable'?",
         ),
         (
             ("--isa", "dsp", "--board", "rpi-pico"),
