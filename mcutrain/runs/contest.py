@@ -16,7 +16,7 @@ from typing import Any
 
 from mcutrain import data
 from mcutrain.pipeline import TrainingStep
-from mcutrain.runs.training import fastest_simulator, search_of
+from mcutrain.runs.training import fastest_simulator, prepare_samples, search_of
 from mcutrain.simulation import LatentSamples, LatentSimulator, RunSettings, Samples
 from mcutrain.simulation.range_test import LONGER, RATES, Trials, first_rate
 
@@ -124,8 +124,15 @@ def _entrant(
     settings = RunSettings(seed=seed)
     simulator = fastest_simulator(step, split, settings)
     x = step.input_type
-    samples = Samples.prepare(
-        split, x.shape[1:], x.scale, x.zero_point, settings, normalization or "auto"
+    samples: Samples = prepare_samples(
+        split,
+        settings,
+        input_shape=x.shape[1:],
+        scale=x.scale,
+        zero_point=x.zero_point,
+        classes=step.plan.training.classes if step.plan.training.has_labels else None,
+        positions=step.plan.training.positions,
+        normalization=normalization,
     )
     if isinstance(simulator, LatentSimulator):
         samples = LatentSamples.of(samples, simulator)

@@ -16,8 +16,8 @@ from tests.cli.conftest import Run
 
 SCHEME = "last:3"
 BOARD = ("--board", "nucleo-f446re")
-STEP_ERROR = 0.05
-"""Of the model on a whole step: what benchmarks/instruction_model.py promises."""
+STEP_ERROR = 0.06
+"""Of the model on a whole step: what benchmarks/instruction_model.py promises of most."""
 
 needs_board = pytest.mark.skipif(
     shutil.which("arm-none-eabi-gcc") is None or importlib.util.find_spec("unicorn") is None,

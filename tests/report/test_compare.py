@@ -293,8 +293,8 @@ def test_nobody_asked_for_the_scheme_of_a_ladder(
         PlannedRow("last", parse_scheme("last:2")),
     ]
     proxies = Proxies(tmp_path)
-    found, rows = planner.rows_with(usual_ones, 2, 0, Elastic(0.8), None, proxies)
-    names = ["head only", "last", facts["scheme"], "elastic 0.8 of last"]
+    found, rows = planner.rows_with(usual_ones, 2, 0, Elastic(0.9), None, proxies)
+    names = ["head only", "last", facts["scheme"], "elastic 0.9 of last"]
     assert [row.name for row in found] == [row.name for row in rows] == names
     with pytest.raises(ArgumentError, match="columns are swapped of a scheme that trains"):
         planner.rows_with(usual_ones, 2, 0, None, Swapping("drawn"), proxies)
@@ -309,13 +309,13 @@ def test_a_selected_scheme_is_none_that_was_asked_for() -> None:
     ]
     selected_one = PlannedRow("selected", parse_scheme("22:0.25,bias:4"))
     given = PlannedRow("mine", parse_scheme("22:0.5,bias:4"))
-    rows = planner.rows_with([*usual_ones, selected_one], 2, 0, Elastic(0.8), None)[1]
-    assert [row.name for row in rows] == ["head only", "last", "selected", "elastic 0.8 of last"]
+    rows = planner.rows_with([*usual_ones, selected_one], 2, 0, Elastic(0.9), None)[1]
+    assert [row.name for row in rows] == ["head only", "last", "selected", "elastic 0.9 of last"]
     with pytest.raises(ArgumentError, match="columns are swapped of a scheme that trains"):
         planner.rows_with([*usual_ones, selected_one], 2, 0, None, Swapping("drawn"))
     both = [*usual_ones, given, selected_one]
-    rows = planner.rows_with(both, 2, 1, Elastic(0.8), Swapping("drawn"))[1]
-    assert [row.name for row in rows[4:]] == ["elastic 0.8 of mine", "swapped, drawn: mine"]
+    rows = planner.rows_with(both, 2, 1, Elastic(0.9), Swapping("drawn"))[1]
+    assert [row.name for row in rows[4:]] == ["elastic 0.9 of mine", "swapped, drawn: mine"]
 
 
 # ------------------------------------------------------------------------------------- elastic rows
@@ -329,13 +329,13 @@ def test_an_elastic_row_takes_its_share_in_the_room_of_all() -> None:
         PlannedRow("mine", parse_scheme("last:2")),
     ]
     rows = planner.planned(candidates)[1]
-    (candidate,) = elastic_rows(candidates, rows, 1, 1, Elastic(0.8))
+    (candidate,) = elastic_rows(candidates, rows, 1, 1, Elastic(0.9))
     (row,) = planner.planned([candidate])[1]
-    assert (row.name, row.scheme) == ("elastic 0.8 of mine", candidates[1].scheme.name)
+    assert (row.name, row.scheme) == ("elastic 0.9 of mine", candidates[1].scheme.name)
     whole = prepare(planner.graph, "last:2", elastic=True)
     assert (row.arena_bytes, row.state_bytes) == (whole.plan.arena_bytes, whole.plan.state_bytes)
     times = estimated_times(whole.plan, target.isa)
-    assert row.instructions == round(0.8 * (times.forward + times.problem.backward_time))
+    assert row.instructions == round(0.9 * (times.forward + times.problem.backward_time))
     assert times.forward < row.instructions < (rows[1].instructions or 0)
 
 
@@ -453,18 +453,18 @@ def test_commands_and_functions_have_the_same_elastic_rows(
     head = [PlannedRow("head only", UpdateScheme())]
     monkeypatch.setattr("mcutrain.report.compare.usual", lambda *_: list(head))
     monkeypatch.setattr("mcutrain.functions.learning.usual", lambda *_: list(head))
-    given = ("--elastic", 0.8, "--every", 10, "--scheme", "last:2", "--seeds", 1, *FEW)
+    given = ("--elastic", 0.9, "--every", 10, "--scheme", "last:2", "--seeds", 1, *FEW)
     data = ("--data", images, "--jobs", 1)
     printed = run("compare", model, *data, *given, "--json", "-o", "c").json
-    assert [row["name"] for row in printed["rows"]][1:] == ["last:2", "elastic 0.8 of last:2"]
-    assert (printed["settings"]["elastic"], printed["settings"]["every"]) == (0.8, 10)
+    assert [row["name"] for row in printed["rows"]][1:] == ["last:2", "elastic 0.9 of last:2"]
+    assert (printed["settings"]["elastic"], printed["settings"]["every"]) == (0.9, 10)
     report = from_json(Report, (tmp_path / "c/report.json").read_text(), "report.json")
-    assert report.comparison[-1].name == "elastic 0.8 of last:2"
+    assert report.comparison[-1].name == "elastic 0.9 of last:2"
     called = mcutrain.compare(
         model,
         images,
         ["last:2"],
-        elastic=0.8,
+        elastic=0.9,
         every=10,
         seeds=1,
         epochs=1,

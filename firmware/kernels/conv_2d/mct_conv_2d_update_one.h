@@ -6,6 +6,10 @@
 #include "mct_conv_2d.h"
 #include "mct_window.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The window's inputs less their zero point, 0 outside the image: [kernel_h][kernel_w][channels of x] */
 static inline void mct_conv_2d_inputs_of_one(const mct_conv_2d_update_weight_s8_params *p,
                                              const int8_t *x, int32_t *inputs) {
@@ -32,5 +36,9 @@ static inline void mct_conv_2d_update_one(const mct_conv_2d_update_weight_s8_par
         }
     }
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
