@@ -380,7 +380,10 @@ class Chooser:
             graph_digest(self.headed),
             [hashlib.sha256(content_of(part)).hexdigest() for part in parts],
             None if normalization is None else asdict(normalization),
-            [(name, step.project.model_hash) for name, step in steps.items()],
+            [
+                (name, s.project.model_hash, s.plan.training.start, s.plan.training.accumulate)
+                for name, s in steps.items()
+            ],
         )
         path = _kept("contest", facts)
         with suppress(ValueError, TypeError):

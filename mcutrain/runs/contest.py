@@ -16,8 +16,8 @@ from typing import Any
 
 from mcutrain import data
 from mcutrain.pipeline import TrainingStep
-from mcutrain.runs.training import fastest_simulator, prepare_samples, search_of
-from mcutrain.simulation import LatentSamples, LatentSimulator, RunSettings, Samples
+from mcutrain.runs.training import fastest_simulator, samples_of, search_of
+from mcutrain.simulation import LatentSamples, LatentSimulator, RunSettings, Samples, Search
 from mcutrain.simulation.range_test import LONGER, RATES, Trials, first_rate
 
 AFFORDABLE_MACS = 200_000_000_000
@@ -77,10 +77,12 @@ def contest(
     None where trials say nothing, since all samples are of one class, or where the first two rounds
     take too long. Raises DataError, BuildError.
     """
-    entrants = [_entrant(name, step, split, normalization, seed) for name, step in steps.items()]
-    if any(entrant is None for entrant in entrants):
+    settings = RunSettings(seed=seed)
+    samples = samples_of(next(iter(steps.values())), split, settings, normalization)
+    searches = {name: _search(step, split, samples, settings) for name, step in steps.items()}
+    if any(search.is_blind for search in searches.values()):
         return None
-    left = [entrant for entrant in entrants if entrant is not None]
+    left = [_Entrant(name, Trials(search), search.macs) for name, search in searches.items()]
     length = left[0].trials.first_steps
     second = min(LONGER * length, left[0].trials.whole_steps)
     dearest = sorted(left, key=lambda e: e.macs)[-_half(len(left)) :]
@@ -117,24 +119,11 @@ def _better(entrants: list[_Entrant], count: int) -> list[_Entrant]:
     return [entrants[i] for i in sorted(order[:count])]
 
 
-def _entrant(
-    name: str, step: TrainingStep, split: data.Split, normalization: Any, seed: int
-) -> _Entrant | None:
-    """None if trials would be blind."""
-    settings = RunSettings(seed=seed)
+def _search(
+    step: TrainingStep, split: data.Split, samples: Samples, settings: RunSettings
+) -> Search:
+    """Of a scheme's rate. samples: of the split, as the whole step takes them."""
     simulator = fastest_simulator(step, split, settings)
-    x = step.input_type
-    samples: Samples = prepare_samples(
-        split,
-        settings,
-        input_shape=x.shape[1:],
-        scale=x.scale,
-        zero_point=x.zero_point,
-        classes=step.plan.training.classes if step.plan.training.has_labels else None,
-        positions=step.plan.training.positions,
-        normalization=normalization,
-    )
     if isinstance(simulator, LatentSimulator):
         samples = LatentSamples.of(samples, simulator)
-    search = search_of(step, samples, settings, simulator)
-    return None if search.is_blind else _Entrant(name, Trials(search), search.macs)
+    return search_of(step, samples, settings, simulator)

@@ -382,18 +382,7 @@ def prepare_run(
     selector = selector_of(step, settings, len(split.train), times)
     if step.plan.training.is_tail:
         check_latents(split, settings, step.plan.training.x, x.shape[1:])
-    has_labels = step.plan.training.has_labels
-    samples = prepare_samples(
-        split if has_labels else split.without_labels(),
-        settings,
-        input_shape=x.shape[1:],
-        scale=x.scale,
-        zero_point=x.zero_point,
-        classes=step.plan.training.classes if has_labels else None,
-        positions=step.plan.training.positions,
-        normalization=normalization,
-        note=note,
-    )
+    samples = samples_of(step, split, settings, normalization, note)
     samples, earlier = after.added_to(samples, settings) if after else (samples, Earlier())
     made = simulator() if simulator else step.simulator(settings.seed + 1)
     if after is not None:
@@ -411,7 +400,7 @@ def prepare_run(
         settings = replace(settings, learning_rate=rate.rate)
     recipe = "" if step.recipe is None else step.recipe.to_json()
     y = step.graph.tensors[step.graph.outputs[0]].type
-    compared = None if has_labels else Reconstruction.of(x, y)
+    compared = None if step.plan.training.has_labels else Reconstruction.of(x, y)
     batches = None
     if settings.batches == BY_LEVEL:
         assert isinstance(made, CountsLevels), "fronts choose levels"
@@ -625,6 +614,28 @@ def _bad_sign(step: TrainingStep, run: Run) -> str:
         return bad_sign(last.loss, classes, state.before, last.test_accuracy)
     before = state.loss_before
     return "" if before is None else loss_sign(last.loss, before, "the begin")
+
+
+def samples_of(
+    step: TrainingStep,
+    split: datasets.Split,
+    settings: RunSettings,
+    normalization: datasets.Normalization | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> Samples:
+    """A split made to fit a step, without labels if it learns without. Raises DataError."""
+    x, has_labels = input_type(step), step.plan.training.has_labels
+    return prepare_samples(
+        split if has_labels else split.without_labels(),
+        settings,
+        input_shape=x.shape[1:],
+        scale=x.scale,
+        zero_point=x.zero_point,
+        classes=step.plan.training.classes if has_labels else None,
+        positions=step.plan.training.positions,
+        normalization=normalization,
+        note=note,
+    )
 
 
 def prepare_samples(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -107,10 +108,17 @@ def test_where_all_fits_short_runs_say_what_is_trained(
     assert len(entered) == 1  # it is kept
     asked.choose(replace(split, train=split.train.subset(30)))
     assert len(entered) == 2
+    roomy = replace(asked, memory=MemoryLimit.of(None, 1 << 20))
+    roomy.choose(split)
+    assert len(entered) == 2  # the memory is no matter
+    for made, count in enumerate((4, 8), 3):
+        plan = partial(mcutrain.prepare, graph, accumulate=count)
+        replace(roomy, plan=plan).choose(split)
+        assert len(entered) == made
     for file in (tmp_path / "automatic").iterdir():
         file.write_bytes(b"{}")
     assert asked.choose(split) == found
-    assert len(entered) == 3
+    assert len(entered) == 5
 
 
 def test_a_step_that_chooses_while_it_runs_has_all_to_choose_from(

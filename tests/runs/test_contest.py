@@ -12,8 +12,11 @@ from mcutrain.data import Split, of_arrays
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.runs import contest as module
 from mcutrain.runs.contest import Contest, contest
+from mcutrain.runs.training import samples_of
+from mcutrain.simulation import RunSettings
 from mcutrain.simulation.range_test import FIRST, RATES, TrialOutcome, Trials
-from tests.simulation.networks import residual_network, samples
+from tests.simulation.networks import residual_network
+from tests.simulation.networks import samples as drawn_samples
 
 CLASSES = 4
 NAMES = ("head", "last:1", "last:2", "full")
@@ -27,7 +30,7 @@ def steps() -> dict[str, TrainingStep]:
 
 @pytest.fixture(scope="module")
 def split() -> Split:
-    x, y = samples(residual_network(classes=CLASSES), 60, CLASSES, seed=5)
+    x, y = drawn_samples(residual_network(classes=CLASSES), 60, CLASSES, seed=5)
     return of_arrays(((x[:40], y[:40]), (x[40:], y[40:])))
 
 
@@ -113,10 +116,10 @@ def test_what_takes_too_long_is_not_begun_or_ends_after_two_rounds(
     held = 16  # of 40, which judge in each of four repeats
     repeats = 4
     front = {}
+    settings = RunSettings()
     for name, step in steps.items():
-        entrant = module._entrant(name, step, split, None, 0)
-        assert entrant is not None
-        front[name] = entrant.macs
+        samples = samples_of(step, split, settings)
+        front[name] = module._search(step, split, samples, settings).macs
         assert 0 < front[name] <= macs[name]
     first = sum(front.values()) * module.USUAL_TRIALS * repeats * (8 + held)
     dear = sum(sorted(front.values())[-2:]) * len(module.LOWER) * repeats
