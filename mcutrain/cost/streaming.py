@@ -37,9 +37,13 @@ def fit_rows(
     least = step.plan
     if not least.segments or least.training.elastic or least.ladder is not None:
         return step
-    found = _less_in_all(least, report) if sram_bytes is None else _fit(least, sram_bytes, report)
-    more = work_of(least) - work_of(found)
-    if more < WORTH * work_of(least):
+    work = work_of(least)
+    if sram_bytes is None:
+        found = _less_in_all(least, work, report)
+    else:
+        found = _fit(least, sram_bytes, report)
+    more = work - work_of(found)
+    if more < WORTH * work:
         return step
     return replace(step, plan=replace(found, least=LeastMemory(_needs(least), more)))
 
@@ -65,11 +69,13 @@ def _fit(least: TrainingPlan, sram_bytes: int, report: Report) -> TrainingPlan:
     return least
 
 
-def _less_in_all(least: TrainingPlan, report: Report) -> TrainingPlan:
-    """That plan, or the one without rows if its bytes times its instructions are less."""
+def _less_in_all(least: TrainingPlan, work: int, report: Report) -> TrainingPlan:
+    """That plan, or the one without rows if its bytes times its instructions are less.
+
+    work: instructions of that plan.
+    """
     training, align_bytes = least.training, least.arena.align_bytes
-    work = sum(estimate(training, USUAL_ISA).values())
-    most_bytes = _needs(least) * work_of(least) / work
+    most_bytes = _needs(least) * work / sum(estimate(training, USUAL_ISA).values())
     layout = lay_out(training, align_bytes, "off")
     if peak(layout.buffers, align_bytes)[1] + least.resident_bytes >= most_bytes:
         return least

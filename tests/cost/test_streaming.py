@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcutrain.autodiff import TrainGraph
 from mcutrain.cost import streaming
 from mcutrain.cost.streaming import WORTH, fit_rows, work_of
 from mcutrain.functions.planning import generate, plan
 from mcutrain.ir.graph import Graph
-from mcutrain.memplan import plan_training
+from mcutrain.memplan import TrainingPlan, plan_training
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
 from mcutrain.target import Target, target_of
@@ -168,3 +170,18 @@ def test_what_firmware_takes_besides_is_left_to_it(tmp_path: Path) -> None:
     assert step.segments
     taken = found.plan.board.sram_bytes(step.arena_bytes, step.resident_bytes)
     assert taken <= found.plan.board.ram.size_bytes
+
+
+def test_what_gaps_make_too_large_is_planned_again(
+    least: TrainingStep, plain: TrainingStep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, rooms = streaming.plan_training, list[int]()
+
+    def with_gaps(training: TrainGraph, align_bytes: int, **facts: Any) -> TrainingPlan:
+        rooms.append(facts["room_bytes"])
+        return real(training, align_bytes, **{**facts, "room_bytes": rooms[-1] + 48})
+
+    monkeypatch.setattr(streaming, "plan_training", with_gaps)
+    there_is = needs(plain) - 48
+    assert needs(fit_rows(least, there_is)) <= there_is
+    assert rooms[:2] == [there_is - least.plan.resident_bytes - more for more in (0, 48)]
