@@ -1,76 +1,67 @@
-/* Caches between a Cortex-M and its flash, in an emulator: who calls it, see flash_waits.py.
+/* The cache between a Cortex-M0+ and its serial flash, in an emulator: who calls it, see flash_waits.py.
  *
- * The least recently used line of a set is replaced. Code is fetched as each basic block has it, data
- * as it is read. */
+ * Two ways; the line of a set that was not used last is replaced. Code is fetched as each basic block
+ * has it, data as it is read. */
 #include <stdint.h>
 #include <string.h>
 
 enum {
-    CODE,
-    DATA,
-    CACHES,
-    MOST_LINES = 1 << 12,
-    LINES_KNOWN = 1 << 21
+    LINE_BITS = 3, /* 8 bytes */
+    SETS = 1024,
+    LINES = 1 << 21 /* of 16 MB */
 };
 
 typedef struct {
-    uint32_t line_bits, ways, sets; /* sets: a power of two */
-    uint32_t place;                 /* 1: what is read goes through the other cache */
-    uint64_t misses;
-} cache_shape;
-
-typedef struct {
     uint32_t begin, end; /* addresses of the flash */
-    uint64_t lines;      /* of those of data and code, how many were read at least once */
-    cache_shape caches[CACHES];
+    uint64_t lines;      /* that were read at least once */
+    uint64_t code_misses, data_misses;
 } flash_face;
 
 static flash_face face;
-static uint32_t tags[CACHES][MOST_LINES]; /* line + 1 of each way of each set, the latest first */
-static uint8_t known[LINES_KNOWN];
+static uint32_t tags[SETS][2]; /* line + 1; the first one was used last */
+static uint8_t known[LINES];
 
 flash_face *mct_flash(void) {
     return &face;
 }
 
 void mct_flash_clear(void) {
-    face.lines = face.caches[CODE].misses = face.caches[DATA].misses = 0;
+    face.lines = face.code_misses = face.data_misses = 0;
     memset(known, 0, sizeof known);
 }
 
 /* Returns whether the line was not there. */
-static int read_line(int which, uint32_t line) {
-    const int place = face.caches[which].place ? !which : which;
-    const cache_shape *const shape = &face.caches[place];
-    uint32_t *const set = tags[place] + (line & (shape->sets - 1)) * shape->ways;
-    uint32_t way = 0;
-    while (way < shape->ways - 1 && set[way] != line + 1) {
-        way++;
+static int read_line(uint32_t line) {
+    uint32_t *const set = tags[line % SETS];
+    face.lines += !known[line];
+    known[line] = 1;
+    if (set[0] == line + 1) {
+        return 0;
     }
-    const int is_miss = set[way] != line + 1;
-    memmove(set + 1, set, way * sizeof *set);
+    const int is_miss = set[1] != line + 1;
+    set[1] = set[0];
     set[0] = line + 1;
     return is_miss;
 }
 
-static void read_bytes(int which, uint64_t address, uint32_t bytes) {
-    if (bytes == 0 || address < face.begin || address >= face.end) {
-        return;
+/* Returns how many lines were not there. */
+static uint64_t read_bytes(uint64_t address, uint32_t bytes) {
+    uint64_t misses = 0;
+    if (bytes > 0 && address >= face.begin && address < face.end) {
+        const uint32_t first = (uint32_t)address - face.begin;
+        const uint32_t last = (first + bytes - 1) >> LINE_BITS;
+        for (uint32_t line = first >> LINE_BITS; line <= last && line < LINES; line++) {
+            misses += (uint64_t)read_line(line);
+        }
     }
-    const uint32_t bits = face.caches[which].line_bits, begin = (uint32_t)address - face.begin;
-    for (uint32_t line = begin >> bits; line <= (begin + bytes - 1) >> bits; line++) {
-        uint8_t *const seen = known + (line & (LINES_KNOWN - 1));
-        face.lines += !*seen;
-        *seen = 1;
-        face.caches[which].misses += (uint64_t)read_line(which, line);
-    }
+    return misses;
 }
 
 /* Unicorn's callback for UC_HOOK_BLOCK. */
 void mct_flash_block(void *uc, uint64_t address, uint32_t bytes, void *user_data) {
     (void)uc;
     (void)user_data;
-    read_bytes(CODE, address, bytes);
+    face.code_misses += read_bytes(address, bytes);
 }
 
 /* Unicorn's callback for UC_HOOK_MEM_READ. */
@@ -80,5 +71,5 @@ void mct_flash_data(void *uc, int type, uint64_t address, int bytes, int64_t val
     (void)type;
     (void)value;
     (void)user_data;
-    read_bytes(DATA, address, (uint32_t)bytes);
+    face.data_misses += read_bytes(address, (uint32_t)bytes);
 }
