@@ -21,28 +21,26 @@ from mcutrain.ir.graph import TensorType
 from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.spatial import Window
-from mcutrain.simulation.build import SANITIZE
+from tests.kernels.compiled import BodiesOfSet
 from tests.kernels.test_dsp_bodies import large_bias
 from tests.kernels.test_host_bodies import WIDE, assert_same_bits
 from tests.kernels.test_portable_bodies import assert_is_the_reference, odd_tiles, sums_beyond
 from tests.ops.c_harness import (
     FIRMWARE,
-    HARNESS,
     SMALL,
     Toolchain,
     faster_bodies,
     include_flags,
     is_computed_by,
     kernel_call,
-    plain_body,
     samples_of,
-    shared_sources,
 )
 from tests.ops.cases import Sample, bias, requantize, tensor
 from tests.ops.drawing import Source, drawn
 
 ISA = "armv6m"
 BODIES = {p.stem: p for p in faster_bodies(ISA)}
+OF_SET = BodiesOfSet(ISA, BODIES)
 CORTEX_M0 = ("-target", "thumb-freestanding-eabi", "-mcpu=cortex_m0plus", "-O2", "-ffreestanding")
 SEEDS = 24
 SAMPLES = 4
@@ -123,20 +121,11 @@ def samples() -> tuple[Sample, ...]:
     return samples_of(BODIES, (*DRAWN, *SMALL), SEEDS, SAMPLES)
 
 
-def compiled(command: tuple[str, ...], flags: Sequence[str], folder: Path, own: bool) -> Toolchain:
-    """One of the two bodies of the kernels that have both, and what they call."""
-    made = Toolchain(command, tuple(flags), folder)
-    bodies = [p if own else plain_body(p) for p in BODIES.values()]
-    shared = shared_sources(ISA) if own else ()
-    made.compile_objects([*bodies, *shared, *FIRMWARE.glob("runtime/*.c"), HARNESS])
-    return made
-
-
 @pytest.fixture(scope="module")
 def plain(
     c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> Toolchain:
-    return compiled(c_compilers[0], ("-O1",), tmp_path_factory.mktemp("plain"), own=False)
+    return OF_SET.plain(c_compilers[0], tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +135,7 @@ def armv6m(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Toolchain:
     """These bodies, with sanitizers and each buffer alone where a compiler has them."""
-    folder = tmp_path_factory.mktemp(ISA)
-    if not sanitizing:
-        return compiled(c_compilers[0], ("-O1",), folder, own=True)
-    command = next(iter(sanitizing.values()))
-    return compiled(command, ("-O1", "-DEXACT_BUFFERS", *SANITIZE), folder, own=True)
+    return OF_SET.sanitized(c_compilers, sanitizing, tmp_path_factory.mktemp(ISA))
 
 
 # ------------------------------------------------------------------------------------------- tests
@@ -184,10 +169,7 @@ def test_the_bodies_compile_for_a_cortex_m0(
 ) -> None:
     if ZIG not in c_compilers:
         pytest.skip("ziglang is not installed: no compiler for Arm")
-    made = Toolchain(ZIG, (*CORTEX_M0, f"-I{FIRMWARE}/chips/cortex_m/include"), tmp_path)
-    sources = [*BODIES.values(), *shared_sources(ISA)]
-    made.compile_objects(sources)
-    assert {path.stem for path in tmp_path.glob("*.o")} == {source.stem for source in sources}
+    OF_SET.objects(ZIG, (*CORTEX_M0, f"-I{FIRMWARE}/chips/cortex_m/include"), tmp_path)
 
 
 LIMITS = """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.training import OutputStage
-from mcutrain.simulation.build import SANITIZE
+from tests.kernels.compiled import BodiesOfSet
 from tests.kernels.test_host_bodies import (
     WIDE,
     Shape,
@@ -34,20 +34,18 @@ from tests.kernels.test_host_bodies import (
 )
 from tests.ops.c_harness import (
     FIRMWARE,
-    HARNESS,
     SMALL,
     Toolchain,
     faster_bodies,
     is_computed_by,
     kernel_call,
-    plain_body,
     samples_of,
-    shared_sources,
 )
 from tests.ops.cases import Geometry, Sample, bias, exponent, step, tensor, weight
 from tests.ops.drawing import Source, drawn
 
 DSP_BODIES = {p.stem: p for p in faster_bodies("dsp")}
+OF_SET = BodiesOfSet("dsp", DSP_BODIES)
 ARM = (
     *("-target", "thumb-linux-musleabi", "-mcpu=cortex_a7", "-O2", "-static"),
     "-fno-sanitize=undefined",
@@ -170,20 +168,11 @@ def samples() -> tuple[Sample, ...]:
     return samples_of(DSP_BODIES, (*DRAWN, *SMALL), SEEDS, SAMPLES)
 
 
-def compiled(command: tuple[str, ...], flags: Sequence[str], folder: Path, dsp: bool) -> Toolchain:
-    """One of the two bodies of the kernels that have both, and what they call."""
-    made = Toolchain(command, tuple(flags), folder)
-    bodies = [p if dsp else plain_body(p) for p in DSP_BODIES.values()]
-    shared = shared_sources("dsp") if dsp else ()
-    made.compile_objects([*bodies, *shared, *FIRMWARE.glob("runtime/*.c"), HARNESS])
-    return made
-
-
 @pytest.fixture(scope="module")
 def plain(
     c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> Toolchain:
-    return compiled(c_compilers[0], ("-O1",), tmp_path_factory.mktemp("plain"), dsp=False)
+    return OF_SET.plain(c_compilers[0], tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture(scope="module")
@@ -193,11 +182,7 @@ def dsp(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Toolchain:
     """The DSP bodies, with sanitizers and each buffer alone where a compiler has them."""
-    folder = tmp_path_factory.mktemp("dsp")
-    if not sanitizing:
-        return compiled(c_compilers[0], ("-O1",), folder, dsp=True)
-    command = next(iter(sanitizing.values()))
-    return compiled(command, ("-O1", "-DEXACT_BUFFERS", *SANITIZE), folder, dsp=True)
+    return OF_SET.sanitized(c_compilers, sanitizing, tmp_path_factory.mktemp("dsp"))
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +194,7 @@ def assembly(
         pytest.skip("no qemu-arm: apt install qemu-user")
     if ZIG not in c_compilers:
         pytest.skip("ziglang is not installed: no compiler for Arm")
-    made = compiled(ZIG, ARM, tmp_path_factory.mktemp("assembly"), dsp=True)
+    made = OF_SET.own(ZIG, ARM, tmp_path_factory.mktemp("assembly"))
     return replace(made, emulator=("qemu-arm", "-cpu", "cortex-a7"))
 
 
@@ -251,7 +236,4 @@ def test_dsp_bodies_compile_for_a_cortex_m7(
 ) -> None:
     if ZIG not in c_compilers:
         pytest.skip("ziglang is not installed: no compiler for Arm")
-    made = Toolchain(ZIG, (*CORTEX_M7, f"-I{FIRMWARE}/chips/cortex_m/include"), tmp_path)
-    sources = [*DSP_BODIES.values(), *shared_sources("dsp")]
-    made.compile_objects(sources)
-    assert {path.stem for path in tmp_path.glob("*.o")} == {source.stem for source in sources}
+    OF_SET.objects(ZIG, (*CORTEX_M7, f"-I{FIRMWARE}/chips/cortex_m/include"), tmp_path)

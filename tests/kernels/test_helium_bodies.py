@@ -6,7 +6,6 @@ whole network in QEMU (tests/boards) runs these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from mcutrain.ir.graph import TensorType
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.spatial import Window
-from mcutrain.simulation.build import SANITIZE
+from tests.kernels.compiled import BodiesOfSet
 from tests.kernels.test_dsp_bodies import DRAWN as OF_DSP
 from tests.kernels.test_dsp_bodies import SAMPLES, SEEDS
 from tests.kernels.test_host_bodies import (
@@ -30,20 +29,18 @@ from tests.kernels.test_host_bodies import (
 )
 from tests.ops.c_harness import (
     FIRMWARE,
-    HARNESS,
     SMALL,
     Toolchain,
     faster_bodies,
     is_computed_by,
     kernel_call,
-    plain_body,
     samples_of,
-    shared_sources,
 )
 from tests.ops.cases import Geometry, Sample, Typed
 from tests.ops.drawing import Source, drawn
 
 BODIES = {p.stem: p for p in faster_bodies("helium")}
+OF_SET = BodiesOfSet("helium", BODIES)
 CORTEX_M55 = ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m55", "-ffreestanding")
 
 
@@ -88,20 +85,11 @@ def samples() -> tuple[Sample, ...]:
     return samples_of(BODIES, (*DRAWN, *SMALL), SEEDS, SAMPLES)
 
 
-def compiled(command: tuple[str, ...], flags: Sequence[str], folder: Path, own: bool) -> Toolchain:
-    """One of the two bodies of the kernels that have both, and what they call."""
-    made = Toolchain(command, tuple(flags), folder)
-    bodies = [p if own else plain_body(p) for p in BODIES.values()]
-    shared = shared_sources("helium") if own else ()
-    made.compile_objects([*bodies, *shared, *FIRMWARE.glob("runtime/*.c"), HARNESS])
-    return made
-
-
 @pytest.fixture(scope="module")
 def plain(
     c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> Toolchain:
-    return compiled(c_compilers[0], ("-O1",), tmp_path_factory.mktemp("plain"), own=False)
+    return OF_SET.plain(c_compilers[0], tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture(scope="module")
@@ -111,11 +99,7 @@ def helium(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Toolchain:
     """The Helium bodies, with sanitizers and each buffer alone where a compiler has them."""
-    folder = tmp_path_factory.mktemp("helium")
-    if not sanitizing:
-        return compiled(c_compilers[0], ("-O1",), folder, own=True)
-    command = next(iter(sanitizing.values()))
-    return compiled(command, ("-O1", "-DEXACT_BUFFERS", *SANITIZE), folder, own=True)
+    return OF_SET.sanitized(c_compilers, sanitizing, tmp_path_factory.mktemp("helium"))
 
 
 # ------------------------------------------------------------------------------------------- tests
@@ -153,9 +137,4 @@ def test_helium_bodies_compile_for_a_cortex_m55(
         pytest.skip("ziglang is not installed: no compiler for Arm")
     include = f"-I{FIRMWARE}/chips/cortex_m/include"
     for optimize in ("-O0", "-O2"):
-        made = Toolchain(ZIG, (*CORTEX_M55, optimize, include), tmp_path / optimize)
-        made.folder.mkdir()
-        sources = [*BODIES.values(), *shared_sources("helium")]
-        made.compile_objects(sources)
-        built = {path.stem for path in made.folder.glob("*.o")}
-        assert built == {source.stem for source in sources}
+        OF_SET.objects(ZIG, (*CORTEX_M55, optimize, include), tmp_path / optimize)

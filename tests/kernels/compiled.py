@@ -1,0 +1,54 @@
+"""Bodies of an instruction set and the plain ones they stand in for, compiled to be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcutrain.simulation.build import SANITIZE
+from tests.ops.c_harness import FIRMWARE, HARNESS, Toolchain, plain_body, shared_sources
+
+
+@dataclass(frozen=True)
+class BodiesOfSet:
+    """files: by function. isa: the instruction set's name."""
+
+    isa: str
+    files: Mapping[str, Path]
+
+    def plain(self, command: tuple[str, ...], folder: Path) -> Toolchain:
+        """What they stand in for."""
+        return _compiled(command, ("-O1",), folder, map(plain_body, self.files.values()))
+
+    def own(self, command: tuple[str, ...], flags: Sequence[str], folder: Path) -> Toolchain:
+        """Themselves, and what they call."""
+        sources = (*self.files.values(), *shared_sources(self.isa))
+        return _compiled(command, flags, folder, sources)
+
+    def sanitized(
+        self,
+        compilers: list[tuple[str, ...]],
+        sanitizing: Mapping[str, tuple[str, ...]],
+        folder: Path,
+    ) -> Toolchain:
+        """The same, with sanitizers and each buffer alone where a compiler has them."""
+        if not sanitizing:
+            return self.own(compilers[0], ("-O1",), folder)
+        command = next(iter(sanitizing.values()))
+        return self.own(command, ("-O1", "-DEXACT_BUFFERS", *SANITIZE), folder)
+
+    def objects(self, command: tuple[str, ...], flags: Sequence[str], folder: Path) -> None:
+        """Compile them for a chip, where nothing runs them."""
+        folder.mkdir(exist_ok=True)
+        sources = [*self.files.values(), *shared_sources(self.isa)]
+        Toolchain(command, tuple(flags), folder).compile_objects(sources)
+        assert {path.stem for path in folder.glob("*.o")} == {source.stem for source in sources}
+
+
+def _compiled(
+    command: tuple[str, ...], flags: Sequence[str], folder: Path, bodies: Iterable[Path]
+) -> Toolchain:
+    made = Toolchain(command, tuple(flags), folder)
+    made.compile_objects([*bodies, *FIRMWARE.glob("runtime/*.c"), HARNESS])
+    return made
