@@ -58,7 +58,7 @@ class StepTime:
 def step_time(plan: TrainingPlan, target: Target | None) -> StepTime | None:
     """Of a plan on a board; None without one, and where clock, cycles or instructions are unknown.
 
-    A step that all of its layers are trained in, if it is elastic; as if every sample were learnt.
+    An elastic step counts with all of its tensors trained, one with a gate as if it learnt.
     """
     if target is None:
         return None

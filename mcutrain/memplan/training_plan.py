@@ -50,7 +50,10 @@ STATE_HEADER_BYTES = 12  # random state, updates done, samples of the current up
 
 @dataclass(frozen=True)
 class LeastMemory:
-    """What a step could do with, where it takes more. more_instructions: an estimate, for that."""
+    """The least SRAM of a step whose plan takes more, to save instructions.
+
+    more_instructions: that the step would then take, an estimate.
+    """
 
     sram_bytes: int
     more_instructions: int

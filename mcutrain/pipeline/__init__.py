@@ -201,22 +201,22 @@ def prepare(
     loss: cross-entropy, mse (the outputs are to be the inputs, there are no labels) or auto, see
     mcutrain.pipeline.losses. stream: what of the step computes row by row, so that its images never
     lie in memory as a whole: least as much as makes the arena smallest, off nothing, max what makes
-    the front smallest; auto is least here, and what mcutrain.cost.streaming makes less of where a
-    memory is known. added: names of classes that the classifier learns in addition to its
-    own, which stay as they are (see mcutrain.quant.add_classes). gate: a step learns only from a
-    sample with a loss above so many times the mean of late ones, such as 0.8; None from all.
-    elastic: what the scheme trains can be left out while it runs, tensor by tensor. swap: of the
-    layers that it trains in part, other channels can be trained while it runs, drawn anew each time
-    (drawn), or, when each has had its turn, those that moved most in it (fisher).
-    part: tail leaves out what lies before the latent, and takes latents for samples, which somebody
-    else makes (see front_of); latent: which one, see mcutrain.memplan.find_latent. ladder: fronts
-    of which a policy takes one for each sample (see mcutrain.memplan.Ladder), or what makes or
-    reads them for this step's own front. drift: what samples taught corrects the policy, so that
-    more or fewer take the cheaper ones. levels: of a ladder that is not at hand, for a step that is
-    not to run but to read a state. class_names: of its outputs; by default the model's own and the
-    added ones, if the classifier stays. They change nothing that is computed. report: called during
-    a search for a smaller arena, which can take 20 seconds, with the nodes so far and the most
-    there can be.
+    the front smallest. auto is the same as least here: where a memory is known, `plan` and
+    `generate` then compute less row by row (mcutrain.cost.streaming). added: names of classes that
+    the classifier learns in addition to its own, which stay as they are (see
+    mcutrain.quant.add_classes). gate: a step learns only from a sample with a loss above so many
+    times the mean of late ones, such as 0.8; None from all. elastic: what the scheme trains can be
+    left out while it runs, tensor by tensor. swap: of the layers that it trains in part, other
+    channels can be trained while it runs, drawn anew each time (drawn), or, when each has had its
+    turn, those that moved most in it (fisher). part: tail leaves out what lies before the latent,
+    and takes latents for samples, which somebody else makes (see front_of); latent: which one, see
+    mcutrain.memplan.find_latent. ladder: fronts of which a policy takes one for each sample (see
+    mcutrain.memplan.Ladder), or what makes or reads them for this step's own front. drift: what
+    samples taught corrects the policy, so that more or fewer take the cheaper ones. levels: of a
+    ladder that is not at hand, for a step that is not to run but to read a state. class_names: of
+    its outputs; by default the model's own and the added ones, if the classifier stays. They change
+    nothing that is computed. report: called during a search for a smaller arena, which can take 20
+    seconds, with the nodes so far and the most there can be.
 
     Raises ModelError, SchemeError, PlanError, ArgumentError.
 
