@@ -118,6 +118,17 @@ class ProgramFlags:
             "--board.",
         ),
     ] = "all"
+    package: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            metavar="PACKAGE",
+            help="A library as a package: arduino, cmake, cmsis-pack, esp-idf, pico-sdk, "
+            "platformio or zephyr, with manifest, examples, a README and names of its own for all "
+            "that a linker sees; without --board.",
+            show_default=False,
+        ),
+    ] = ""
     class_names: Annotated[
         str | None,
         typer.Option(
@@ -267,7 +278,7 @@ def generate(
 
     Example: `mcutrain generate model.tflite --scheme last:6 --part front -o front.tflite`
     """
-    from mcutrain.codegen import Interface, check_isa
+    from mcutrain.codegen import Interface, check_isa, check_package
     from mcutrain.functions.automatic import MemoryLimit
     from mcutrain.functions.planning import on_board, with_fewer_rows, write_project
 
@@ -286,6 +297,7 @@ def generate(
         return
     target = hardware.target
     check_isa(program.isa, target)
+    check_package(program.package, target)
     timing.check(target)
     flags = replace(ladder.of(timing.of(cut.of(flags))), pet=modules.pet)
     fixed = {
@@ -318,6 +330,7 @@ def generate(
         timing.timing(step, target),
         centre=centre,
         isa=program.isa,
+        package=program.package,
     )
     if flags.stream == options.AUTO:
         step = with_fewer_rows(step, target, interface)
@@ -379,6 +392,10 @@ def _show_library(found: Generated, program: ProgramFlags) -> None:
         show(f"Kernels for {', '.join(names)}: the compiler's macros choose, by src/mct_isa.h.")
     prefix = program.prefix
     header = found.folder / "src" / f"{prefix}_model.h"
+    if program.package:
+        readme = found.folder / "README.md"
+        show(f"How to build it stands in {readme}, how to call it at the top of {header}.")
+        return
     show(f"How to call it stands at the top of {header}. To build lib{prefix}.a:")
     show(f"    make -C {shlex.quote(str(found.folder))}")
 

@@ -4,6 +4,7 @@ from mcutrain.codegen.bodies import portable_files, with_bodies
 from mcutrain.codegen.firmware import SAVED_HEADER_BYTES, with_latents
 from mcutrain.codegen.interface import Interface
 from mcutrain.codegen.isa import check_isa, taken
+from mcutrain.codegen.packages import check_package
 from mcutrain.codegen.project import Project, generate, ring_bytes, state_tensors
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Interface",
     "Project",
     "check_isa",
+    "check_package",
     "generate",
     "portable_files",
     "ring_bytes",

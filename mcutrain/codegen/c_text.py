@@ -47,6 +47,11 @@ def comment(text: str) -> str:
     return _printable(text).replace("*/", "* /").replace("/*", "/ *")
 
 
+def manifest(text: str) -> str:
+    """Text for a manifest's field: nothing in it means anything to JSON, YAML, XML or Kconfig."""
+    return re.sub(r"[^A-Za-z0-9 .,:;+=/()-]", "_", _printable(text))
+
+
 def string(text: str, most_bytes: int | None = None) -> str:
     """A C string constant in printable ASCII; what is longer than most_bytes is cut off."""
     escaped = "".join(f"\\{c}" if c in '\\"?' else c for c in _printable(text)[:most_bytes])

@@ -30,8 +30,9 @@ class Interface:
     what the policy and each level take, for the manifest. centre: of the classifier's features, one
     int8 code for each, of a program that gives a class its weights from a few samples (see
     mcutrain.quant.imprint); empty for others. isa: the instruction set that a library has bodies
-    for; all: every one that its compiler can choose from. Raises McutrainError for a prefix that is
-    no name, or that mct_ owns, and for an unknown instruction set.
+    for; all: every one that its compiler can choose from. package: the build system that a library
+    is a package for; empty: files that several of them take. Raises McutrainError for a prefix that
+    is no name, or that mct_ owns, and for an unknown instruction set.
     """
 
     prefix: str = DEFAULT_PREFIX
@@ -44,6 +45,7 @@ class Interface:
     fronts: tuple[FrontCost, ...] = ()
     centre: tuple[int, ...] = ()
     isa: str = ALL
+    package: str = ""
 
     def __post_init__(self) -> None:
         check_isa(self.isa)

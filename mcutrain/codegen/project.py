@@ -36,7 +36,7 @@ from mcutrain_host.objects import BUILD
 from mcutrain import data
 from mcutrain.autodiff import Classifier
 from mcutrain.autodiff.elastic import importance_of
-from mcutrain.codegen import firmware
+from mcutrain.codegen import firmware, packages
 from mcutrain.codegen.bodies import HEADER, header, library_bodies, library_flags
 from mcutrain.codegen.c_text import CTYPES, characters, comment, is_long, lines, string
 from mcutrain.codegen.interface import DEFAULT, DEFAULT_PREFIX, Interface
@@ -62,6 +62,7 @@ OPTIONAL = {"mct_class_names.c": "class_names", "mct_pixel_codes.c": "pixel_code
 """More of them → the value without which there is nothing to write."""
 BUILD_SYSTEMS = ("CMakeLists.txt", "Makefile", "library.properties")
 EXAMPLE = "example/main.c"
+LICENSE = "LICENSE"
 RUNTIME_SOURCES = ("mct_gradient", "mct_update", "mct_schedule", "mct_state")
 COLUMN_SOURCES = ("runtime/mct_columns.c",)
 SELECTION_SOURCES = ("runtime/mct_elastic.c", "runtime/mct_importance.c", "runtime/mct_selection.h")
@@ -148,6 +149,7 @@ def generate(
             "leave out the prefix, or the board to get a library"
         )
     check_isa(interface.isa, target)
+    packages.check_package(interface.package, target)
     if plan.training.is_tail:
         _check_tail(interface)
     if plan.training.positions and interface.remember:
@@ -185,17 +187,27 @@ def generate(
         files[HEADER] = header(isa)
         values["flags"] = library_flags(isa)
         values["sources"] = [n for n in sorted(files) if n.endswith(".c")]
-        files |= {name: render(f"{Path(name).name}.j2", values) for name in BUILD_SYSTEMS}
-        files[EXAMPLE] = render("example.c.j2", values)
+        files |= _build_files(interface, files, values)
     else:
         made, board = _board_files(plan, scheme, target, values, files, latent)
         files |= made
         facts = replace(facts, board=board)
+    files[LICENSE] = packages.licence()
     files["plan.csv"] = to_csv(plan.arena, plan.front_arenas)
     files["graph.txt"] = _graphs(plan)
     facts = replace(facts, files=tuple(sorted((*files, FILE))))
     files[FILE] = facts.to_json()
     return Project(dict(sorted(files.items())))
+
+
+def _build_files(
+    interface: Interface, files: Mapping[str, str], values: Mapping[str, Any]
+) -> dict[str, str]:
+    """What a library has beside its sources, and sources that a package changes."""
+    if interface.package:
+        return packages.package_files(interface.package, files, values)
+    found = {name: render(f"{Path(name).name}.j2", values) for name in BUILD_SYSTEMS}
+    return {**found, EXAMPLE: render("example.c.j2", values)}
 
 
 def _written_before(folder: Path, project: Project) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 import mcutrain_templates
 
-from mcutrain.codegen.c_text import broken, lines, paragraph
+from mcutrain.codegen.c_text import broken, lines, manifest, paragraph
 from mcutrain.codegen.program import by_condition
 
 
@@ -32,6 +32,7 @@ def _environment() -> jinja2.Environment:
     environment.filters["broken"] = broken
     environment.filters["by_condition"] = by_condition
     environment.filters["lines"] = lines
+    environment.filters["manifest"] = manifest
     environment.filters["paragraph"] = paragraph
     environment.filters["prefixed"] = lambda text, prefix: prefix + text
     return environment

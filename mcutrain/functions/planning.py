@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mcutrain.arguments import Count, PathLike, Seed, checked
-from mcutrain.codegen import Interface, check_isa, ring_bytes, with_latents
+from mcutrain.codegen import Interface, check_isa, check_package, ring_bytes, with_latents
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.ladder import check_flash, front_costs, front_flash_bytes
@@ -271,6 +271,7 @@ def generate(
     part: Part = "whole",
     prefix: str = "mct",
     isa: str = "all",
+    package: str = "",
     class_names: Sequence[str] | None = None,
     normalization: Normalization | None = None,
     latent: str | None = None,
@@ -289,7 +290,9 @@ def generate(
     before, or begin it with prototypes.
     prefix: what the library's names begin with. isa: the one instruction set that it has kernels
     for, portable, dsp or host; all takes those for chips along, and the compiler chooses by the
-    processor that it compiles for. class_names: for the program, and for data that it
+    processor that it compiles for. package: the build system that the library is a package for:
+    arduino, cmake, cmsis-pack, esp-idf, pico-sdk, platformio or zephyr; empty: files that several
+    of them take. class_names: for the program, and for data that it
     learns; by default those of the model's file, if the classifier stays. normalization: of its
     pixels. latent: auto or a tensor's name, for functions that begin a step with it, or what a tail
     begins with; see mcutrain.memplan.find_latent. remember: latents in the ring that a board's
@@ -303,6 +306,7 @@ def generate(
     """
     target = target_of(board, slots)
     check_isa(isa, target)
+    check_package(package, target)
     is_tail = part == "tail"
     needs_data = head_start == PROTOTYPES or imprint
     made = None
@@ -335,7 +339,15 @@ def generate(
     names = () if is_unnamed else names_of(step, class_names or ())
     begin, times = None if is_tail else latent, elastic_times(step, target)
     interface = Interface(
-        prefix, names, normalization, begin, remember, times, centre=centre, isa=isa
+        prefix,
+        names,
+        normalization,
+        begin,
+        remember,
+        times,
+        centre=centre,
+        isa=isa,
+        package=package,
     )
     if stream == "auto" and not isinstance(model, TrainingStep):
         step = with_fewer_rows(step, target, interface)
