@@ -116,8 +116,9 @@ def replace_head(graph: Graph, head: Node, classes: int, start: HeadStart | None
     """The graph with a classifier of `classes` outputs that knows nothing, and no softmax.
 
     All its weights are 0: the classes begin alike, and no sample has to unlearn what was drawn
-    (docs/measurements.md, "A classifier from class means"). start: other parameters. Scales do not
-    depend on it, so a saved state means the same whatever the classifier started from.
+    (docs/measurements/prototypes.md, "A classifier from class means"). start: other parameters.
+    Scales do not depend on it, so a saved state means the same whatever the classifier started
+    from.
 
     All classes share one weight scale, the largest of the old classifier's, which fits the
     features, as they stay the same. The output scale is a power of two of the old one; it grows

@@ -34,13 +34,13 @@ BIAS_BITS = (32, 16)
 USUAL_BITS, USUAL_HEAD_BITS, USUAL_BIAS_BITS = 2, 4, 16
 """Residual bits of layers and of the head, and bits of biases, where a scheme says none.
 
-More of them gain 0.07 points in the mean of six data sets (docs/measurements.md, "Accuracy by
-bytes of state"); without residual bits more than a point is lost."""
+More of them gain 0.07 points in the mean of six data sets (docs/measurements/accuracy.md,
+"Accuracy by bytes of state"); without residual bits more than a point is lost."""
 NEW_HEAD_RATE = 8.0
 """Usual factor on the learning rate of a new head.
 
 It knows nothing, the layers before it do, so it has further to go. From 4 to 16 accuracy changes by
-about a point (docs/measurements.md, "The rate of a new head")."""
+about a point (docs/measurements/rates.md, "The rate of a new head")."""
 RATE_FACTORS = (1e-6, 1e6)
 """The least and the largest factor on the learning rate of some of what is trained."""
 TABLES = ("weights", "importance")
