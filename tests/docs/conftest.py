@@ -1,5 +1,6 @@
-"""Tutorials call the command line."""
+"""Tutorials call the command line, and the site is looked at in a browser."""
 
+from tests.browser import chromium
 from tests.cli.conftest import run
 
-__all__ = ["run"]
+__all__ = ["chromium", "run"]

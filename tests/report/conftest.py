@@ -1,10 +1,7 @@
 """A report with every part, a browser, and the command line."""
 
 import functools
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -31,12 +28,11 @@ from mcutrain.report.learning import (
     TensorTime,
 )
 from mcutrain.target import load_target
+from tests.browser import chromium
 from tests.cli.conftest import images, model, run
 from tests.proxies import ladders
 
-__all__ = ["images", "model", "run"]
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+__all__ = ["chromium", "images", "model", "run"]
 
 
 @functools.lru_cache(maxsize=1)
@@ -123,16 +119,3 @@ def selection(layers: tuple[str, ...]) -> Chosen:
 @pytest.fixture(scope="session")
 def report() -> Report:
     return full_report()
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """The system's browser, headless."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip("no Chromium: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
