@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
     ROOT / "firmware" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
