@@ -45,6 +45,7 @@ from mcutrain.cli import (
 )
 from mcutrain.cli.flags import spelled_out
 from mcutrain.cli.output import say
+from mcutrain.cli.short_help import ShortHelp
 from mcutrain.errors import ITEM, McutrainError
 
 
@@ -112,7 +113,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
 """The commands of --help, in the order in which a newcomer needs them."""
 for panel, functions in PANELS.items():
     for function in functions:
-        app.command(rich_help_panel=panel)(spelled_out(function))
+        app.command(rich_help_panel=panel, cls=ShortHelp)(spelled_out(function))
 
 
 def _print_version(wanted: bool) -> None:

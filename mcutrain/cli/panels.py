@@ -12,7 +12,7 @@ from typer.models import OptionInfo
 MANY = 17
 """Options that fit into one box."""
 MEMORY = "Memory and time"
-ADAPTIVE = "Choosing while it trains: tensors, columns, fronts"
+NOT_WORTH_IT = "Experiments that did not pay (docs/commands.md says when they might)"
 PANELS = {
     "Reading the data": (
         *("--samples", "--test-samples", "--gradient-samples", "--test-share"),
@@ -33,7 +33,7 @@ PANELS = {
         *("--layer-bits", "--stream", "--part", "--latent"),
         *("--sram", "--flash", "--instructions", "--step-time"),
     ),
-    ADAPTIVE: (
+    NOT_WORTH_IT: (
         *("--elastic", "--every", "--importance", "--profile", "--swap"),
         *("--proxies", "--drift", "--batches"),
     ),
@@ -49,6 +49,20 @@ PANELS = {
     ),
 }
 """By title, in the order of the help. What is not here is what most calls give, and comes first."""
+COMMON = {
+    "simulate": ("--epochs", "--lr", "--samples", "--augment", "--sram", "--checkpoint"),
+    "plan": ("--sram", "--part", "--csv", "--picture"),
+    "profile": ("--count", "--here"),
+    "compare": ("--epochs", "--lr", "--samples", "--seeds", "--pet", "--sram", "--jobs"),
+    "analyze": ("--samples", "--epochs", "--lr", "--jobs"),
+    "select": ("--sram", "--flash", "--step-time", "--measure", "--finalists", "--jobs"),
+    "proxies": ("--samples",),
+    "generate": ("--part", "--latent", "--remember", "--imprint", "--prefix", "--isa"),
+    "train": ("--epochs", "--lr", "--samples", "--augment", "--replay", "--log", "--state"),
+    "export": ("--state",),
+    "quantize": ("--samples",),
+}
+"""By command: the flags of boxes that --help shows, too; --help-all shows all."""
 TITLES = {flag: title for title, flags in PANELS.items() for flag in flags}
 
 

@@ -56,18 +56,62 @@ def test_many_flags_stand_in_boxes_by_what_they_are_about(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: str, some: dict[str, str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    found = boxes(run(command, "--help").out)
+    found = boxes(run(command, "--help-all").out)
     every = [flag for flags in found.values() for flag in flags]
     assert len(every) == len(set(every)) > panels.MANY
     parameters = typer.main.get_command(app).commands[command].params
     flags = {max(p.opts, key=len) for p in parameters if p.param_type_name == "option"}
-    assert set(every) == flags | {"--help"}
+    assert set(every) == flags | {"--help", "--help-all"}
     assert max(map(len, found.values())) < 15
     titles = list(found)
     assert titles[:2] == ["Arguments", "Options"]
     assert titles[2:] == [title for title in panels.PANELS if title in found]
-    assert {"--json", "--help"} <= set(found["Options"])
+    assert {"--json", "--help", "--help-all"} <= set(found["Options"])
     assert {flag: title for title, flags in found.items() for flag in flags if flag in some} == some
+
+
+@pytest.mark.parametrize("command", panels.COMMON)
+def test_the_short_help_shows_the_common_flags_in_one_box(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    found = boxes(run(command, "--help").out)
+    assert list(found) == ["Arguments", "Options"]
+    shown = found["Options"]
+    assert shown[-2:] == ["--help", "--help-all"]
+    assert len(shown) <= panels.MANY
+    everything = boxes(run(command, "--help-all").out)
+    assert shown == [flag for flag in order(everything) if flag in shown]
+    assert set(shown) == set(everything["Options"]) | set(panels.COMMON[command])
+    assert not set(shown) & set(panels.PANELS[panels.NOT_WORTH_IT])
+
+
+def order(found: dict[str, list[str]]) -> list[str]:
+    """All flags as --help shows them: both helps last."""
+    flags = [flag for box in found.values() for flag in box]
+    last = ("--help", "--help-all")
+    return [*(flag for flag in flags if flag not in last), *last]
+
+
+def test_the_short_help_says_how_many_flags_it_leaves_out(run: Run) -> None:
+    few, many = (boxes(run("simulate", flag).out) for flag in ("--help", "--help-all"))
+    left_out = len(order(many)) - len(order(few))
+    assert f"Show all flags: {left_out} more." in run("simulate", "--help").out
+
+
+def test_every_command_whose_flags_fill_boxes_has_a_short_help() -> None:
+    commands = typer.main.get_command(app).commands
+    many = {
+        name
+        for name, command in commands.items()
+        if sum(p.param_type_name == "option" for p in command.params) > panels.MANY
+    }
+    assert many == set(panels.COMMON)
+
+
+def test_where_nothing_is_left_out_both_helps_are_one(run: Run) -> None:
+    assert run("flash", "--help-all").out == run("flash", "--help").out
+    assert "--help-all" not in run("flash", "--help").out
 
 
 def test_few_flags_stand_in_one_box(run: Run) -> None:
@@ -76,7 +120,7 @@ def test_few_flags_stand_in_one_box(run: Run) -> None:
 
 @pytest.mark.parametrize("command", ["augment", "plan", "simulate", "generate"])
 def test_the_help_names_every_kind_of_module_and_every_option(run: Run, command: str) -> None:
-    text = run(command, "--help").out
+    text = run(command, "--help-all").out
     for word in (*KINDS, *(f",{option}=" for option in LITE_OPTIONS), *EXPANDS, *UPS):
         assert word in text
 
