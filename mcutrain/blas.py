@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 LIMITS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-"""Of OpenBLAS, which numpy and scipy come with, and of what others build them with."""
+"""Environment variables that limit the threads of OpenBLAS (numpy's and scipy's) and others."""
 ASKED = (*LIMITS, "OMP_NUM_THREADS", "GOTO_NUM_THREADS", "BLIS_NUM_THREADS")
 """With one of them a user says how many threads there are to be."""
 

@@ -39,11 +39,11 @@ PORTABLE = "portable"
 PROTOCOL_BYTES = 680
 """sizeof(mct_protocol) where pointers have four bytes; mct_app.c asserts it."""
 PROTOCOL_LATENT_BYTES = 688
-"""The same of firmware that takes latents."""
+"""Protocol and store of firmware that takes latents."""
 PROTOCOL_RING_BYTES = 704
-"""The same with a ring of latents, without the two bytes for each that it remembers."""
+"""Protocol and store of firmware with a ring, without the two bytes for each latent."""
 RING_PLACE_BYTES = 2
-"""Of SRAM for each: where it lies in the slot."""
+"""SRAM for each remembered latent: where it lies in the slot."""
 CHOICE_STATES = 2
 """Saved states that a choice of what to train compares: MCT_LOG_STATES of mct_log.c less 2."""
 LOG_HEADER_BYTES = 32
@@ -114,7 +114,7 @@ class Target:
 
     @property
     def clock_hz(self) -> int | None:
-        """Of the core, as the drivers set it; None where the file does not say."""
+        """Clock of the core in Hz, as the drivers set it; None if the file does not say it."""
         clock: int | None = self.values.get("define", {}).get("CLOCK_HZ")
         return None if self.is_hosted else clock
 
@@ -143,7 +143,7 @@ class Target:
 
     @property
     def protocol_bytes(self) -> int:
-        """Of the firmware's protocol and store, which keeps two bytes for each latent."""
+        """SRAM of the firmware's protocol and store, with two bytes for each remembered latent."""
         if self.remember:
             ring = _align(RING_PLACE_BYTES * self.remember, 4)
             return _align(PROTOCOL_RING_BYTES + ring, RAM_ALIGN_BYTES)
@@ -152,7 +152,7 @@ class Target:
     def with_latents(
         self, latent_bytes: int, remember: int, saved_bytes: int, program_bytes: int = 0
     ) -> Target:
-        """The same board with firmware that takes latents, and remembers some in its slots.
+        """Return this board with firmware that takes latents, and remembers some in its slots.
 
         The slots are the board's own if that many fit, else as large as they need. program_bytes:
         that these leave at least. Raises TargetError if the latents do not fit beside the saved
@@ -190,7 +190,7 @@ class Target:
         return CHOICE_STATES if self.chooses else 0
 
     def with_choice(self, saved_bytes: int, program_bytes: int = 0) -> Target:
-        """The same board with firmware that chooses what it trains, if need be with larger slots.
+        """Return this board with firmware that chooses what it trains, with larger slots if needed.
 
         program_bytes: that these leave at least. Raises TargetError where no slot keeps a state.
         """
@@ -204,7 +204,7 @@ class Target:
         return board
 
     def with_slots_for(self, saved_bytes: int, program_bytes: int = 0) -> Target:
-        """The same board, if need be with slots so large that they keep such a state.
+        """Return this board with slots that are large enough for such a state.
 
         program_bytes: that these leave at least. The same where there are none.
         """
@@ -214,7 +214,7 @@ class Target:
         return next((board for board in larger if board.can_save(saved_bytes)), self)
 
     def _with_larger_slots(self, program_bytes: int) -> Iterator[Target]:
-        """The same board with ever larger slots, which end where the flash ends."""
+        """Yield this board with ever larger slots, which end where the flash ends."""
         whole = self.without_slots().flash
         assert whole is not None, "a board with slots is a chip"
         bounds, size = self._erase_bounds(whole), self.slot_bytes
@@ -278,7 +278,7 @@ class Target:
         return self.own_flash.size_bytes - self.flash.size_bytes
 
     def slot_bytes_of(self, saved_bytes: int) -> int:
-        """Of each slot, as the firmware has it; 0 where nothing is saved."""
+        """Bytes of each slot as the firmware has it; 0 where nothing is saved."""
         if not self.is_hosted:
             return self.slot_bytes if self.can_save(saved_bytes) else 0
         if not self.remember:
@@ -314,7 +314,7 @@ class Target:
         return given or f"{self.name} has no slots"
 
     def without_slots(self) -> Target:
-        """The same board, with all flash that adjoins the program's for the program.
+        """Return this board without slots: their flash, where it adjoins, goes to the program.
 
         It trains, and forgets without power. Raises TargetError for a hosted board, whose state is
         a file.
@@ -443,7 +443,7 @@ def _target(folder: Path, values: Mapping[str, Any]) -> Target:
 
 
 def _slot_regions(slots: Mapping[str, Any], sizes: tuple[int, ...]) -> tuple[Region, ...]:
-    """Of both slots: the sectors that the file says, else the bytes that are used.
+    """Regions of both slots: the sectors that the file names, else the bytes that are used.
 
     sizes: of all sectors of the flash; none if the file does not say.
     """

@@ -123,7 +123,7 @@ class AnalysisFlags:
 
     @property
     def head_passes(self) -> int:
-        """Of the head alone."""
+        """Passes in which the head is trained alone."""
         from mcutrain.analysis.problem import HEAD_EPOCHS
 
         return HEAD_EPOCHS[self.by] if self.head_epochs is None else self.head_epochs
@@ -166,7 +166,7 @@ class ExecutionFlags:
     ] = None
 
     def execution(self) -> Execution:
-        """The same, checked. Raises AnalysisError."""
+        """Return how candidates are run, checked. Raises AnalysisError."""
         from mcutrain.analysis.workers import Execution, check_backend
 
         found = Execution(self.jobs, self.backend, self.scheduler)

@@ -90,7 +90,7 @@ class Choosing:
     def compared(
         self, flags: options.StepOptions, split: Split, normalization: Normalization | None
     ) -> tuple[options.StepOptions, AutoScheme]:
-        """The same, with what smaller and larger schemes would learn."""
+        """Choose, and also estimate what smaller and larger schemes would learn."""
         with counting("choosing what to train", self.is_quiet) as tell:
             chooser = replace(self._chooser(flags), report=tell)
             found = chooser.compared(split, normalization)
@@ -110,7 +110,7 @@ class Choosing:
     def _used(
         self, flags: options.StepOptions, step: TrainingStep, choice: AutoScheme | None
     ) -> Used:
-        """The same without the time."""
+        """Return what is used, without the time."""
         needs = self.memory.needs(step)
         if choice is not None:
             return Used(needs, self.memory, choice.larger, choice.smaller)

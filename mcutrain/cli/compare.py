@@ -101,7 +101,7 @@ class BudgetFlags(options.BoardFlags):
         return Budget(self.target, self.sram)
 
     def contributions(self, graph: Graph) -> Contributions | None:
-        """Of the analysis, if there is one."""
+        """Read the contributions of --analysis; None without it."""
         from mcutrain.sparse.contribution import read_contributions
 
         return None if self.analysis is None else read_contributions(self.analysis, graph)

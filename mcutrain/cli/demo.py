@@ -142,7 +142,7 @@ def _same_bits(trained: _Trained, size: Size, is_quiet: bool) -> bool:
 def _on_board(
     step: TrainingStep, sensor: Any, quick: bool, seed: int, folder: Path, json: bool
 ) -> tuple[dict[str, Any], Memory]:
-    """The same on a virtual microcontroller: what happened, and the memory of the ELF file."""
+    """Train on a virtual board. Returns what happened, and the memory of the ELF file."""
     from mcutrain.demo import board
 
     size = board.QUICK if quick else board.BoardSize()

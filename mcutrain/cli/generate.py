@@ -149,13 +149,13 @@ class ProgramFlags:
 
     @property
     def given_names(self) -> tuple[str, ...]:
-        """Of the classes, if they are given."""
+        """Names of classes from --class-names; empty without it."""
         from mcutrain.data import read_names
 
         return () if self.class_names is None else tuple(read_names(self.class_names))
 
     def names(self, step: TrainingStep) -> tuple[str, ...]:
-        """Of the classes, as given or as the model's file has them."""
+        """Names of the step's classes: those given, or those of the model's file."""
         from mcutrain.functions.planning import names_of
 
         return names_of(step, self.given_names)
@@ -234,7 +234,7 @@ class TimeFlags(options.AdaptiveFlags):
         return elastic_times(step, target, self.profile) if self.elastic else None
 
     def timing(self, step: TrainingStep, target: Target | None) -> Timing | None:
-        """Of a program that times its nodes."""
+        """How the program times its nodes; None without --timed."""
         from mcutrain.cost.profile import timing_of
 
         return None if target is None or not self.timed else timing_of(step.plan, target.isa)
@@ -455,7 +455,7 @@ def _head_start(
     program: ProgramFlags,
     seed: int,
 ) -> HeadStart | None:
-    """Of a new head, from samples whose classes are in the order of the outputs."""
+    """Make the start of a new head. Classes of the samples are in the order of the outputs."""
     from mcutrain.functions.planning import start_of_samples
 
     names = program.given_names
@@ -467,7 +467,9 @@ def _head_start(
 def _centre(
     graph: Graph, split: Split, flags: MadeFlags, program: ProgramFlags, seed: int
 ) -> tuple[int, ...]:
-    """Of the features, around which a class is imprinted; empty where none is."""
+    """Return the centre of the features around which classes are imprinted; empty without
+    --imprint.
+    """
     from mcutrain.runs.head_start import centre_of_samples
 
     return centre_of_samples(graph, split, program.pixels, seed) if flags.imprint else ()

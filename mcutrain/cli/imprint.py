@@ -134,7 +134,7 @@ def imprint(
 
 
 def _number_of(name: str, names: tuple[str, ...], added: tuple[str, ...], own: int) -> int:
-    """Of the output of a name. Raises DataError."""
+    """Return the number of the output with this name. Raises DataError."""
     from mcutrain.errors import DataError, did_you_mean
 
     if name in names:

@@ -140,7 +140,7 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _ring(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """Of a board that remembers samples."""
+    """Rows about the ring of a board that remembers samples."""
     if not found["remember"]:
         return []
     held = min(found["offered"], found["remember"])

@@ -30,7 +30,7 @@ SaveModel = Annotated[
 
 
 def wanted_modules(model: Path, pet: str | None, save_model: Path | None) -> Pet | None:
-    """Of --pet, or a sentence."""
+    """Parse --pet. Fails with a sentence where --save-model does not fit it."""
     from mcutrain.formats import format_of
     from mcutrain.functions.modules import check_augmented
     from mcutrain.modules import parse_pet

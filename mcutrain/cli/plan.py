@@ -155,7 +155,7 @@ def _print(step: TrainingStep, target: Target | None, found: dict[str, Any], rin
 
 
 def _memory_rows(found: dict[str, Any]) -> list[list[Any]]:
-    """Of the arena, the state, all SRAM and the constants."""
+    """Rows of the arena, the state, all SRAM and the constants."""
     parts = [f"{name.replace('_', ' ')} {size:,}" for name, size in found["state"].items() if size]
     return [
         ["arena", found["arena_bytes"], against_bound(found)],

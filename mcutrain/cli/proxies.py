@@ -65,7 +65,7 @@ class LevelFlags:
 
     @property
     def settings(self) -> LadderSettings:
-        """The same, checked. Raises ArgumentError."""
+        """Return the settings of the proxies, checked. Raises ArgumentError."""
         from mcutrain.proxies import LadderSettings
 
         found = LadderSettings(

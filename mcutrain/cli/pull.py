@@ -68,7 +68,7 @@ def pull(
 
 
 def _learnt_names(state: Path) -> tuple[str, ...]:
-    """Of the classes, as the run that left this state knew them by its data; else none."""
+    """Names of the classes, if the run that left this state knew them; else none."""
     from mcutrain.errors import McutrainError
     from mcutrain.trained.state import read_state
 

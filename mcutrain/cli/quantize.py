@@ -81,7 +81,7 @@ class InputFlags:
 
     @property
     def normalization(self) -> Normalization | None:
-        """Of pixels: of --pixels, or of --mean and --std."""
+        """How pixels were normalized, from --pixels or from --mean and --std."""
         from mcutrain.data import Normalization
 
         if self.pixels is None:
@@ -95,7 +95,7 @@ class InputFlags:
 
     @property
     def quantization(self) -> Quantization | None:
-        """Of the int8 input, where it is given."""
+        """Quantization of the int8 input, if it is given."""
         import numpy as np
 
         from mcutrain.quant import Quantization

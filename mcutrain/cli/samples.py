@@ -258,11 +258,11 @@ class DataSource:
     is_partial: bool = False
 
     def for_model(self, graph: Graph, added: tuple[str, ...] = ()) -> DataSource:
-        """The same for a model that may know more classes than the data has."""
+        """Return a source for a model that may know more classes than the data has."""
         return replace(self, is_partial=bool(graph.class_names or self.class_names or added))
 
     def read_labelled(self, model: ModelInput) -> Split:
-        """The same of data whose labels are needed. Raises DataError if it has none."""
+        """Read data whose labels are needed. Raises DataError if it has none."""
         from mcutrain.errors import DataError
 
         split = self.read(model)
@@ -317,7 +317,7 @@ class ReadingFlags:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the model's outputs, if they are given. Raises DataError."""
+        """Names of the model's outputs from --class-names; empty without it. Raises DataError."""
         from mcutrain.data import read_names
 
         return () if self.class_names is None else read_names(self.class_names)
@@ -358,7 +358,7 @@ class LearningFlags:
     versions: Versions = 0
 
     def settings(self, seed: int) -> RunSettings:
-        """Of a run."""
+        """Return the settings of a run."""
         from mcutrain.simulation import RunSettings
         from mcutrain.simulation.augment import parse_augment
 
@@ -378,19 +378,19 @@ class LearningFlags:
 
 @dataclass(frozen=True)
 class ScheduledLearningFlags(LearningFlags):
-    """The same, and flags of the learning rate's course."""
+    """Learning flags, and flags for the course of the learning rate."""
 
     schedule: Schedule = "cosine"
     warmup: Warmup = 0.1
 
     def settings(self, seed: int) -> RunSettings:
-        """Of a run."""
+        """Return the settings of a run."""
         return replace(super().settings(seed), schedule=self.schedule, warmup=self.warmup)
 
 
 @dataclass(frozen=True)
 class SimulatedLearningFlags(ScheduledLearningFlags):
-    """The same of a run that may have no step."""
+    """Flags of a simulated run, which may have no step."""
 
     epochs: AnyEpochs = 4
 
@@ -407,7 +407,7 @@ class ShareFlags:
 
     @property
     def elastic_of(self) -> parallel.Elastic | None:
-        """Of the rows of a comparison that are trained so."""
+        """How a comparison trains its elastic rows; None without --elastic."""
         from mcutrain.runs.parallel import Elastic
 
         every = self.every and not self.swap
@@ -422,7 +422,7 @@ class ShareFlags:
 
     @property
     def swapping_of(self) -> parallel.Swapping | None:
-        """Of the rows of a comparison that swap columns."""
+        """How a comparison resamples input channels in its rows; None without --swap."""
         from mcutrain.runs.parallel import Swapping
 
         return None if self.swap is None else Swapping(self.swap, self.every)
@@ -437,7 +437,7 @@ class ShareFlags:
 
 @dataclass(frozen=True)
 class ElasticFlags(ShareFlags):
-    """The same of a single run."""
+    """Elastic flags of a single run."""
 
     def of(self, settings: RunSettings) -> RunSettings:
         """The settings with them."""
@@ -497,7 +497,7 @@ class ReplayFlags:
 
 
 def normalization(mean: str | None, std: str | None) -> Normalization | None:
-    """Of --mean and --std."""
+    """Parse --mean and --std."""
     from mcutrain.data import Normalization
 
     if mean is None and std is None:

@@ -125,7 +125,7 @@ class BackendFlags:
     latent: options.Latent = "auto"
 
     def simulator(self, step: TrainingStep, split: Split, settings: RunSettings) -> Simulator:
-        """Of a run."""
+        """Make the simulator of a run."""
         from mcutrain.memplan import find_latent
         from mcutrain.runs.training import check_ladder, fastest_simulator
         from mcutrain.simulation import LatentReference

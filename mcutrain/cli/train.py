@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 STATE, LOG = "trained.mcts", "train.jsonl"
 LONGEST_LINE_BYTES = 1 << 20
-"""Of a log; what is longer is none of ours."""
+"""The longest line of a log that is read; a longer one is not ours."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class ChoosingFlags:
 
 @dataclass(frozen=True)
 class TestedSourceFlags(inputs.SourceFlags):
-    """The same of a data set that need not be tested."""
+    """Source flags for data that need not be tested."""
 
     test_samples: Annotated[
         int | None,
@@ -435,7 +435,7 @@ def _settings(
 
 
 def _learnt_names(project: BoardProject, course: Course) -> tuple[str, ...]:
-    """Of the classes, by the data, where it has all of them."""
+    """Names of the classes, if the data has all of them."""
     manifest, split = project.manifest, course.samples.split
     is_whole = len(split.names) == manifest.classes and not split.has_numbers_for_names
     return split.names if manifest.has_labels and is_whole else ()
@@ -503,7 +503,7 @@ def _check_elastic(project: BoardProject, settings: RunSettings) -> None:
 
 
 def _check_swap(project: BoardProject, settings: RunSettings) -> None:
-    """The same of swaps."""
+    """Refuse --swap if the firmware cannot resample input channels."""
     from mcutrain_host.errors import ProjectError
 
     if settings.swap and not project.manifest.shelf_bytes:
@@ -601,7 +601,7 @@ def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> S
 
 
 def _reconstruction(project: BoardProject) -> Reconstruction | None:
-    """Of a network that reproduces its input; None for a classifier."""
+    """How to rebuild the input of a network that reproduces it; None for a classifier."""
     from mcutrain.simulation import Reconstruction
 
     manifest = project.manifest
@@ -708,7 +708,7 @@ class _Screen:
 
     @property
     def loss(self) -> float:
-        """Of the last steps."""
+        """Smoothed loss of the last steps."""
         return self._smoothed.loss
 
     def connected(self, identity: Identity, first: int) -> None:
@@ -913,7 +913,7 @@ def _levels(how: Settings) -> dict[str, Any]:
 
 
 def _cycles(outcome: Outcome, may_be_virtual: bool) -> str:
-    """Of a step. may_be_virtual: then they may be instructions, some of which take longer."""
+    """Cycles of a step, as text. may_be_virtual: a virtual board counts instructions instead."""
     if not outcome.train_cycles:
         return ""
     hz = outcome.identity.clock_hz

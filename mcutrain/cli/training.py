@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SMOOTHING = 0.005
 """Weight of the newest sample in the shown loss and accuracy; like an average of the last 200."""
 LEAST = 0.0005
-"""Of a tensor's part in all importances, to be named."""
+"""A tensor is named if its share of all importances is at least this."""
 LINE_SECONDS = 10.0
 """How often a line is printed where a bar cannot be drawn."""
 QUIET_SECONDS = 2.0

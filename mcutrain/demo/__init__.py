@@ -83,7 +83,7 @@ def copy_files(folder: Path) -> list[Path]:
 
 
 def deployed(split: data.Split) -> data.Split:
-    """The same images as the sensor delivers them."""
+    """Return the images as the sensor delivers them."""
     train, test = (
         data.Dataset(sensor(part.x), part.y, part.names) for part in (split.train, split.test)
     )

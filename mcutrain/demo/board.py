@@ -103,7 +103,7 @@ def train(
 
 
 def _run(step: TrainingStep, sensor: data.Split, size: BoardSize, seed: int) -> Run:
-    """The same lessons, for the host's simulation."""
+    """Prepare the board's lessons for the simulation on the host."""
     split = data.Split(sensor.train.subset(size.train), sensor.test.subset(size.test))
     return prepare_run(step, split, replace(SETTINGS, epochs=1, seed=seed))
 

@@ -85,7 +85,7 @@ TESTS = 200
 MOST_REPEATS = 3
 """Selections with a lower limit, where what was selected takes more as it is really planned."""
 SHARES = (0, 0.25, 0.5, 1)
-"""Of the layers before the head, from the end: what is tried where everything fits."""
+"""Shares of the layers before the head, from the end, that are tried where everything fits."""
 TRYING = "trying schemes"
 AS_MUCH = 1.0
 """A smaller scheme is named that reaches this share of what the chosen one does, by gradients.
@@ -121,7 +121,7 @@ class MemoryLimit:
 
     @staticmethod
     def of(target: Target | None = None, sram: int | None = None) -> MemoryLimit:
-        """Of a board, or of so many bytes, or what is usual."""
+        """Return the limit of a board, or of so many bytes, or the usual one."""
         if target is None and sram is None:
             return MemoryLimit(Limits(USUAL_SRAM), None, True)
         return MemoryLimit(limits_of(target, sram, None, None, None), target)
@@ -233,7 +233,9 @@ def wanted_scheme(
 
 
 def _kept_scheme(run: Path | None) -> UpdateScheme | None:
-    """Of a run's file; None if nothing says it. What is wrong with the file is said later."""
+    """Return the scheme that a run's file names; None if it names none. Others report a bad
+    file.
+    """
     if run is not None and run.exists():
         with suppress(McutrainError):
             recipe = read_state(run).recipe
@@ -701,7 +703,7 @@ def _read_analysis(path: Path) -> Contributions | None:
 
 
 def _read_choice(path: Path) -> AutoScheme | None:
-    """The same of a choice."""
+    """Read a kept choice; None if there is none that can be read."""
     try:
         values = json.loads(cache.read(path) or b"")
         larger = values.pop("larger")

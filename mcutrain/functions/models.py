@@ -193,7 +193,7 @@ def _pixels(
 def normalization_of(
     mean: Sequence[float] | None, std: Sequence[float] | None
 ) -> Normalization | None:
-    """Of both, or of none. Raises ArgumentError, DataError."""
+    """Make a normalization of both; None of neither. Raises ArgumentError, DataError."""
     if (mean is None) != (std is None):
         raise ArgumentError("mean and std belong together: give both, or none")
     return None if mean is None or std is None else Normalization(tuple(mean), tuple(std))

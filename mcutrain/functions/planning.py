@@ -44,13 +44,13 @@ from mcutrain.target import RING_PLACE_BYTES, Slots, Target, target_of
 
 Model = Graph | TrainingStep | PathLike
 IMPRINT_PROGRAM_BYTES = 3072
-"""Of a program that imprints: 2,040 to 2,904 of code and its features' centre, see measurements."""
+"""Flash of a program that imprints: 2,040 to 2,904 bytes of code, and its features' centre."""
 Scheme = UpdateScheme | PathLike
 
 
 @dataclass(frozen=True)
 class Ring:
-    """Of latents that are remembered.
+    """What a ring of remembered latents takes.
 
     sram_bytes: of a library's memory; on a board of what the firmware takes. slot_bytes,
     program_bytes: of each of the two slots that hold it in flash, and what they leave there; None
@@ -391,7 +391,7 @@ class _Samples:
 
     @property
     def centre(self) -> tuple[int, ...]:
-        """Of the classifier's features."""
+        """Return the centre of the classifier's features."""
         assert self.split is not None, "imprint needs data"
         return centre_of_samples(self.graph, self.split, self.normalization, self.seed)
 
@@ -403,7 +403,9 @@ def _made(
     seed: int,
     needs_data: bool,
 ) -> _Samples:
-    """Of which a head's start and a centre are made. needs_data: of samples."""
+    """Read samples for the start of a head and for a centre. needs_data: whether either is
+    wanted.
+    """
     if data is not None and not needs_data:
         raise ArgumentError(
             "data is what prototypes and a centre are made of: give head_start or imprint, too"
@@ -491,7 +493,7 @@ class Front:
 
 
 def names_of(step: TrainingStep, given: Sequence[str] = ()) -> tuple[str, ...]:
-    """Of a step's classes: as given, with those that are added if they are left out; else its own.
+    """Return names of a step's classes: those given, completed by added ones; else the step's own.
 
     Its own are those of the model's file, if the classifier stays. Raises McutrainError if there is
     not one for each.
@@ -508,7 +510,7 @@ def names_of(step: TrainingStep, given: Sequence[str] = ()) -> tuple[str, ...]:
 def write_project(
     step: TrainingStep, target: Target | None, interface: Interface, folder: Path
 ) -> Generated:
-    """The same of a step that is planned."""
+    """Write the project of a step that is planned."""
     costs = front_costs(step.plan, USUAL_ISA if target is None else target.isa)
     interface = replace(interface, fronts=costs)
     project = step.library(interface) if target is None else step.firmware(target, interface)

@@ -74,7 +74,7 @@ class Tensor:
         return self.data is not None
 
     def content(self) -> tuple[str, bytes]:
-        """Of a constant: what a program has once, whoever reads it under whatever shape."""
+        """Key of a constant's values: equal constants are stored once in a program."""
         assert self.data is not None
         return str(self.data.dtype), self.data.tobytes()
 
@@ -173,7 +173,9 @@ class Graph(Shown):
         return readers[0] if len(readers) == 1 and readers[0].op.is_mean else head
 
     def with_nodes(self, nodes: Iterable[Node], keep: Iterable[str] = ()) -> Graph:
-        """The same graph with other nodes; tensors that neither these nor `keep` name go."""
+        """Return the graph with other nodes. Tensors that neither these nor `keep` name are
+        dropped.
+        """
         nodes = tuple(nodes)
         used = {*self.inputs, *self.outputs, *keep}
         used.update(name for n in nodes for name in (*n.inputs, *n.outputs))

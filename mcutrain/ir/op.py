@@ -272,7 +272,7 @@ class Op(ABC):
         return ()
 
     def with_wide_sums(self) -> Op | None:
-        """The same operator with sums in int64, which then saturate, for bounds that do not hold.
+        """Return the operator with int64 sums, which saturate, for bounds that do not hold.
 
         None if it has none. Where the bounds hold both compute the same bits.
         """
@@ -304,11 +304,11 @@ class Op(ABC):
         return None
 
     def with_mask(self) -> Op:
-        """The same operator with a second output: where the first one did not clamp."""
+        """Return the operator with a second output: where the first one did not clamp."""
         raise ValueError(f"{type(self).__name__} does not clamp")
 
     def as_sums(self) -> Op:
-        """The same operator with its int32 sums as output, which a loss reads.
+        """Return the operator with its int32 sums as output, which a loss reads.
 
         Raises ValueError with a sentence if it cannot be the last layer of a training step.
         """
@@ -332,11 +332,15 @@ class Op(ABC):
         return False
 
     def scaled(self, exponent: int) -> Op:
-        """The same function of real numbers, of an input whose scale is times 2**exponent."""
+        """Return the same function of real numbers for an input whose scale is times
+        2**exponent.
+        """
         raise ValueError(f"{type(self).__name__} belongs to the scale of its input")
 
     def with_output_exponent(self, exponent: int) -> Op:
-        """The same function of real numbers, for an output whose scale is times 2**exponent."""
+        """Return the same function of real numbers for an output whose scale is times
+        2**exponent.
+        """
         raise ValueError(f"{type(self).__name__} belongs to the scale of its output")
 
     @property
@@ -354,14 +358,14 @@ class Op(ABC):
         return False
 
     def with_trained_columns(self, channels: tuple[int, ...]) -> Op | None:
-        """The same operator that reads these columns of its weight from one more input.
+        """Return the operator that reads these columns of its weight from one more input.
 
         None if it must find the weight in one piece.
         """
         return None
 
     def with_swapped_columns(self, count: int) -> Op | None:
-        """The same operator that reads so many columns of its weight from one more input.
+        """Return the operator that reads so many columns of its weight from one more input.
 
         And from another one, int16, which they are, ascending. None if it must find the weight in
         one piece.
@@ -388,7 +392,8 @@ class Op(ABC):
         return 0
 
     def rounding_once(self) -> Op:
-        """The same operator rounding each result once, as ONNX means it; itself if it has no such.
+        """Return the operator with each result rounded once, as ONNX means it; self if there is
+        none.
 
         TFLite rounds twice where a multiplier shifts to the right. That is seldom seen after long
         shifts, as of sums of products, and seen in a number of four or eight after short ones.
@@ -396,11 +401,11 @@ class Op(ABC):
         return self
 
     def with_channel_limits(self, low: int, high: int) -> Op:
-        """The same operator with a narrower output range (a fused activation)."""
+        """Return the operator with a narrower output range (a fused activation)."""
         raise ValueError(f"{type(self).__name__} has no fused activation")
 
     def resized(self, old: int, new: int) -> Op:
-        """The same operator for an input of `new` elements instead of `old`, along the same axis.
+        """Return the operator for an input of `new` elements instead of `old`, along the same axis.
 
         Raises ValueError with a sentence if there is none.
         """
@@ -421,7 +426,7 @@ class Op(ABC):
         return None
 
     def with_border(self, border: Border) -> Op | None:
-        """The same operator of an x that has not got the border yet; None if there is none."""
+        """Return the operator for an x without its border yet; None if there is none."""
         return None
 
 
