@@ -45,7 +45,9 @@ def stored_axes(axes: str, transposed: bool) -> str:
 def product_shape(
     a: tuple[int, ...], b: tuple[int, ...], transposed_a: bool, transposed_b: bool
 ) -> tuple[int, ...]:
-    """Of two operands. Raises ValueError with a sentence if they do not fit each other."""
+    """Return the shape of a product. Raises ValueError with a sentence if the operands do not
+    fit.
+    """
     if len(a) < 3 or a[0] != 1 or a[:-2] != b[:-2]:
         raise ValueError(
             f"matrices {a} and {b} are multiplied; supported are [1, …, m, k] and [1, …, k, n] "
@@ -218,7 +220,7 @@ class BatchMatMulGradInput(GradientOp):
         return replace(self, wide=True)
 
     def sums(self, dy: Array, *rest: Array) -> Array:
-        """Of a: dy times b transposed. Of b: a transposed times dy."""
+        """Sums of the gradient. For a: dy times b transposed. For b: a transposed times dy."""
         other = rest[0].astype(np.int64) - self.zero_point
         if "m" in self.axes:
             sums = exact_matmul(dy, _as_meant(other, self.others == "kn"))

@@ -22,13 +22,15 @@ DIFFERENCE = 255
 """The largest |x - zero_point|."""
 WEIGHT = 128
 GRADIENT = {"int8": 127}
-"""Of the gradients whose sums are int32; those of int16 gradients are int64."""
+"""Largest gradient where sums are int32; sums of int16 gradients are int64."""
 BIAS_LIMIT = 2**30
 """A trained bias stays within, see mct_update.h."""
 DIFFERENCE_LIMIT = 2**15 - 1
 """Where the difference of a trained bias saturates, if it is kept in 16 bits."""
 PRODUCTS_LIMIT = 2**30 - 1
-"""Of the products of a forward sum without its bias: bodies for DSP instructions double them."""
+"""Limit of the products of a forward sum without its bias: bodies for DSP instructions double
+them.
+"""
 RESULT_ROOM = 255
 """A requantized sum and a zero point are added."""
 SATURATED = INT32_MAX - RESULT_ROOM
@@ -42,7 +44,7 @@ SCALES = "its scales are too far apart: quantize the model again"
 def weighted_sums(
     w: Tensor, b: Tensor, axis: int, stage: tuple[Sequence[int], Sequence[int]] | None, advice: str
 ) -> tuple[Bound, ...]:
-    """Of forward sums of products with a weight, per channel of `axis`, plus a bias.
+    """Bounds of forward sums of products with a weight, per channel of `axis`, plus a bias.
 
     stage: mult_q31 and shift of their requantization, if there is one.
     """
@@ -78,13 +80,13 @@ def largest_scaled(largest: int, mult_q31: int, shift: int) -> int:
 
 
 def requantized(what: str, largest: int, mult_q31: int, shift: int, advice: str = SCALES) -> Bound:
-    """Of a value that is multiplied by mult_q31 * 2**(shift - 31), before and after."""
+    """Bound of a value before and after it is multiplied by mult_q31 * 2**(shift - 31)."""
     after = largest_scaled(largest, mult_q31, shift) + RESULT_ROOM
     return Bound(f"requantized {what}", max(largest << max(shift, 0), after), advice)
 
 
 def gradient_sums(dy: Tensor, terms: int, factor: int, what: str, advice: str) -> tuple[Bound, ...]:
-    """Of so many products of dy with numbers of ±factor; none if they are int64."""
+    """Bound of so many products of dy with numbers of ±factor; none if they are int64."""
     if dy.type.dtype not in GRADIENT:
         return ()
     return (Bound(what, GRADIENT[dy.type.dtype] * factor * terms, advice),)

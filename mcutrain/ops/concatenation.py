@@ -31,7 +31,7 @@ from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 Array = npt.NDArray[Any]
 
 MOST_INPUTS = 8
-"""Of one kernel call; readers concatenate more of them in several steps."""
+"""Inputs of one kernel call; readers concatenate more of them in several steps."""
 LETTERS = "abcdefgh"
 
 

@@ -110,7 +110,7 @@ class Requantize:
         return tuple(fixedpoint.multiplier_value(m, s) for m, s in pairs)
 
     def with_channel_order(self, order: Array) -> Requantize:
-        """The same numbers per channel in another order of the channels."""
+        """Return the requantization for another order of the channels."""
         if len(self.mult_q31) == 1:
             return self
         mult, shift = (tuple(v[i] for i in order) for v in (self.mult_q31, self.shift))
@@ -178,7 +178,7 @@ class Convolution(Op):
         return replace(self, requantize=replace(q, low=max(low, q.low), high=min(high, q.high)))
 
     def with_output_exponent(self, exponent: int) -> Op:
-        """Of the requantization."""
+        """Return the operator for an output whose scale is times 2**exponent."""
         assert self.requantize is not None
         return replace(self, requantize=self.requantize.scaled(exponent))
 
@@ -257,7 +257,9 @@ class Conv2D(Convolution):
         return replace(self, trained=channels) if self.requantize else None
 
     def with_swapped_columns(self, count: int) -> Op | None:
-        """The same."""
+        """Return the operator that reads resampled input channels; None without a
+        requantization.
+        """
         return replace(self, swapped=count) if self.requantize else None
 
     @property
@@ -336,7 +338,7 @@ def trained_params(trained: tuple[int, ...], rows: int = 0) -> tuple[Param, ...]
 
 
 def swapped_params(count: int, columns: Operand, rows: int = 0) -> tuple[Param, ...]:
-    """The same where an input says which columns these are."""
+    """Parameters of trained columns where an input says which these are."""
     count_of, rows_of, table = trained_params((), rows)
     return replace(count_of, value=count), rows_of, replace(table, value=columns)
 
@@ -349,7 +351,7 @@ def _in_one_piece(w: Array, trained: Sequence[int], *parts: Array) -> Array:
 
 
 def weight_gradient_sums(dy: Tensor) -> tuple[Bound, ...]:
-    """Of a weight's gradient: dy times a difference of two int8 at every output position."""
+    """Bounds of a weight's gradient: dy times a difference of two int8 at every output position."""
     positions = dy.type.elements // dy.type.shape[-1]
     what = f"sums of {positions:,} products of gradients and inputs"
     return gradient_sums(dy, positions, DIFFERENCE, what, "use a smaller input")

@@ -38,26 +38,26 @@ Array = npt.NDArray[Any]
 FRACTION_BITS = 16
 """Behind the point of gamma, beta and epsilon."""
 NORMALIZED_BITS = 22
-"""The same of a normalized number."""
+"""Bits behind the point of a normalized number."""
 ROOT_BITS = 29
-"""The same of the reciprocal root."""
+"""Bits behind the point of the reciprocal root."""
 FIRST_GUESS = (1145023540, 654299166)
 """1/sqrt(a) is about the first less a times the second, at most 9 % wrong for 1/4 <= a < 1."""
 STEPS = 3
-"""Of Newton's method: after them it is 2**-23.9 wrong at most."""
+"""Steps of Newton's method: after them it is 2**-23.9 wrong at most."""
 EXACT_BITS = 22
-"""Of gamma, beta and epsilon: so that float32 of a file gives back the same integers."""
+"""Bits of gamma, beta and epsilon: float32 of a file gives back the same integers."""
 SQUARES_LIMIT = 2**46
-"""Of c**2 times the variance."""
+"""Limit of c**2 times the variance."""
 EPSILON_LIMIT = 2**62
 GAMMA_BITS, MEAN_BITS, BACK_ROOT_BITS = 15, 14, 15
-"""Of the backward pass: in gamma; behind the point of a normalized number, and of the root."""
+"""Bits of the backward pass: in gamma; behind the point of a normalized number, and of the root."""
 ACC_BITS = {"int8": 31, "int16": 39}
 """In a sum of the backward pass, without its sign; of int16 gradients 8 are dropped then."""
 
 
 class RowStatistics(NamedTuple):
-    """Of each row, [rows, 1]: differences from the mean times c, and 2**half / sqrt(W).
+    """Statistics of each row, [rows, 1]: differences from the mean times c, and 2**half / sqrt(W).
 
     root: with ROOT_BITS behind the point.
     """
@@ -95,7 +95,9 @@ def reciprocal_root(w: Array) -> tuple[Array, Array]:
 
 
 def statistics(x: Array, epsilon: int, least: int = 0) -> RowStatistics:
-    """Of rows of int8. epsilon: 2**16 times c**2 eps / scale**2; least: of c**2 var."""
+    """Return the statistics of int8 rows. epsilon: 2**16 c**2 eps / scale**2; least: of c**2
+    var.
+    """
     x = x.astype(np.int64).reshape(-1, x.shape[-1])
     count, total = x.shape[-1], x.sum(axis=-1, keepdims=True)
     variance = count * np.square(x).sum(axis=-1, keepdims=True) - total * total
@@ -179,7 +181,7 @@ class LayerNorm(ClampingOp):
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
     ) -> tuple[Gradient | None, ...]:
-        """Of x, whose rows are normalized again. gamma and beta are not trained."""
+        """Gradient of x, whose rows are normalized again. gamma and beta are not trained."""
         x = inputs[0]
         if not emit.wants(x):
             return (None,)
@@ -260,7 +262,7 @@ class LayerNormGradInput(GradientOp):
 
     @property
     def _least_half(self) -> int:
-        """Of all rows."""
+        """Least `half` of any row."""
         return half_bits(((len(self.gamma) - 1) << FRACTION_BITS) + self._epsilon)
 
     @property

@@ -35,7 +35,7 @@ Array = npt.NDArray[Any]
 
 ENTRIES = 256
 SLOPE_LIMIT = 2**15 - 1
-"""Of a stored slope: the products with gradients of int8 fit int32."""
+"""Limit of a stored slope: its products with int8 gradients fit int32."""
 
 
 @dataclass(frozen=True)

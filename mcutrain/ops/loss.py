@@ -12,7 +12,7 @@ from mcutrain.ir.op import Op, Param
 from mcutrain.ops.conv_2d import LEAST_SHIFT, Requantize
 
 LARGEST_EXPONENT = 15
-"""Of outputs. 2**15 times its range is beyond what any logit needs."""
+"""Largest exponent of outputs. 2**15 times the range is beyond what any logit needs."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class OutputRange:
 
     @staticmethod
     def of(y: TensorType, stage: Requantize, exponent_limit: int) -> OutputRange | None:
-        """Of a head's output and how its sums become it; None if that must stay as it is.
+        """Return the range of a head's output; None if its scale must stay as it is.
 
         An activation's limits (a ReLU6) are real numbers, which another scale would move; and sums
         that are multiplied by more than 1 may overflow without the layer's own check.
@@ -82,7 +82,9 @@ class LossOp(Op):
 
     @property
     def label_type(self) -> TensorType:
-        """Of a sample: a class number; bytes are one of each position, and lie in the arena."""
+        """Type of a sample's label: a class number, or a byte for each position, which lies in the
+        arena.
+        """
         return TensorType((1,), "int32")
 
     @property
@@ -91,7 +93,7 @@ class LossOp(Op):
         return False
 
     def followed_by(self, outputs: OutputRange) -> LossOp:
-        """The same loss, which also chooses the outputs' exponent; itself if it has no use for it.
+        """Return the loss that also chooses the outputs' exponent; self if it has no use for it.
 
         Then `is_followed`.
         """

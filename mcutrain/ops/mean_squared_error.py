@@ -19,7 +19,7 @@ from mcutrain.ops.training import EXPONENT, GRADIENT_BITS, SUFFIX
 Array = npt.NDArray[Any]
 
 ERROR_LIMIT = 2**30
-"""Of an error in Q16: 16,384 steps of the input, 64 times its whole range."""
+"""Limit of an error in Q16: 16,384 steps of the input, 64 times its whole range."""
 MAX_ELEMENTS = 2**18
 """Squares below 2**44 each add up in 64 bits."""
 
@@ -56,7 +56,7 @@ class MeanSquaredError(LossOp):
 
     @staticmethod
     def to(x: TensorType) -> Callable[[tuple[float, ...], str, bool, int], MeanSquaredError]:
-        """The same of a network that is to give a target of this type, another for each sample."""
+        """Return a maker of losses whose targets have this type, another target for each sample."""
         return partial(_made, x, x.shape)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:

@@ -74,7 +74,7 @@ def _spread(emit: Emit, dy: Gradient, x: Tensor) -> Gradient | None:
 
 
 def _sum_bound(x: TensorType) -> Bound:
-    """Of all differences of a channel."""
+    """Bound of the sum of a channel's differences."""
     positions = x.elements // x.shape[3]
     return Bound(f"sums of {positions:,} positions", DIFFERENCE * positions, "use a smaller input")
 
@@ -416,7 +416,7 @@ class Mean(ClampingOp):
 
 @dataclass(frozen=True)
 class ImageSum(Mean):
-    """The same with another multiplier: TFLite's SUM over h and w, saturated."""
+    """A mean with another multiplier: TFLite's SUM over h and w, saturated."""
 
     @property
     def is_mean(self) -> bool:

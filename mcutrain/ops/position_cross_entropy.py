@@ -19,7 +19,7 @@ from mcutrain.ops.training import EXPONENT
 Array = npt.NDArray[Any]
 
 MAX_NUMBERS = 2**31 - 1
-"""Of positions times classes: an index counts them."""
+"""Limit of positions times classes: an index counts them."""
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ class Rescale(ClampingOp):
 
     @property
     def activation(self) -> tuple[int, int] | None:
-        """Of a rescaling by 1 to the same zero point."""
+        """Limits of a rescaling by 1 to the same zero point; None for any other."""
         same = self.x_zero_point == self.y_zero_point and (self.mult_q31, self.shift) == ONE
         return (self.low, self.high) if same else None
 

@@ -1,4 +1,4 @@
-"""The same elements under another shape: no code, no memory."""
+"""Another shape for the same elements: no code, no memory."""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ Array = npt.NDArray[Any]
 Positions = tuple[int, ...]
 
 FRACTION_BITS = 10
-"""Of a position between two pixels, as TFLite's RESIZE_BILINEAR in int8 has it."""
+"""Bits of a position between two pixels, as in TFLite's RESIZE_BILINEAR of int8."""
 ONE = 1 << FRACTION_BITS
 MAX_SIZE = 2**15
-"""Of an image's height or width, in the files that are read."""
+"""Largest height or width of an image in the files that are read."""
 MOST_WEIGHT = 4095
 """Along an axis; 127 * MOST_WEIGHT**2 < 2**31."""
 
@@ -161,7 +161,7 @@ class ResizeGradInput(GradientOp):
     columns_at: Positions = field(repr=False)
 
     def _weights(self) -> tuple[Array, Array]:
-        """Of rows and of columns, each in its unit."""
+        """Weights of rows and of columns, each in its unit."""
         axes = zip((self.rows_at, self.columns_at), self.shape[1:3], strict=True)
         rows, columns = (weights(at, size) // unit(at) for at, size in axes)
         return rows, columns

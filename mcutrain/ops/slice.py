@@ -44,7 +44,9 @@ class Part:
 
     @staticmethod
     def of(places: Sequence[range]) -> Part:
-        """Of the places along each axis, none of which is empty. Steps may not be negative."""
+        """Return the part with these places along each axis. No range is empty or has a negative
+        step.
+        """
         return Part(
             tuple(one.start for one in places),
             tuple(len(one) for one in places),
@@ -59,7 +61,7 @@ class Part:
 
     @property
     def index(self) -> tuple[slice, ...]:
-        """Of numpy; all samples of a batch."""
+        """Index of the part for numpy; all samples of a batch."""
         return (slice(None), *(slice(one.start, one.stop, one.step) for one in self.places[1:]))
 
     def check(self, shape: Shape) -> None:
@@ -125,7 +127,7 @@ class Slice(Op):
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
     ) -> tuple[Gradient | None, ...]:
-        """The same integers at their old places, zeros elsewhere: nothing is rounded."""
+        """Put the gradient's integers at their old places, zeros elsewhere: nothing is rounded."""
         x = inputs[0]
         if not emit.wants(x):
             return (None,)

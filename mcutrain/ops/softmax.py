@@ -33,9 +33,9 @@ INTEGER_BITS = 5  # of the scaled differences: exp(-32) is below the output's re
 SUM_INTEGER_BITS = 12
 LARGEST_LEFT_SHIFT = 31
 OUTPUT_BITS = 8
-"""Of a probability in the output: 1 is 256."""
+"""Bits of a probability in the output: 1 is 256."""
 GRADIENT_BITS = 15
-"""Of a probability in the gradient, where 8 are few: of 200 positions each has about one of 256."""
+"""Bits of a probability in the gradient. 8 are too few: of 200 positions each has about 1/256."""
 
 ADVICE = "leave a softmax behind the head out of the model, or let fewer positions attend"
 
@@ -171,7 +171,9 @@ class Softmax(Op):
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
     ) -> tuple[Gradient | None, ...]:
-        """Of a softmax inside the network (attention); one behind the head belongs to the loss."""
+        """Gradient of a softmax inside the network (attention); one behind the head belongs to the
+        loss.
+        """
         x = inputs[0]
         if not emit.wants(x):
             return (None,) * len(inputs)

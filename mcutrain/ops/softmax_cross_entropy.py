@@ -170,7 +170,7 @@ class SoftmaxCrossEntropy(LossOp):
         return self._call("mct_softmax_cross_entropy", types, self._params(types))
 
     def _params(self, types: Sequence[TensorType]) -> tuple[Param, ...]:
-        """Of mct_softmax_cross_entropy_<gradient>."""
+        """Parameters of mct_softmax_cross_entropy_<gradient>."""
         logit_mult, logit_shift = self._logit_multipliers()
         error_mult, error_shift = self._error_multipliers()
         return (

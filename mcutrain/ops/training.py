@@ -347,7 +347,7 @@ class SumRule:
 
     @property
     def kept_bits(self) -> int:
-        """Of the ACC_DROPPED_BITS."""
+        """How many of the ACC_DROPPED_BITS are kept."""
         return ACC_DROPPED_BITS["int16"] - self.dropped_bits
 
     def narrowed(self, sums: Array, step: Array) -> Array:

@@ -82,7 +82,7 @@ class Transpose(Op):
 
 
 def _merged(perm: tuple[int, ...], shape: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """The same reordering with fewer axes: lengths of x's axes, and their order in y.
+    """Return the reordering with fewer axes: lengths of x's axes, and their order in y.
 
     Axes of length 1 are left out; axes that are neighbours before and after become one.
     """

@@ -29,7 +29,7 @@ SMALLEST_SHARE = 0.2  # of the extremes, that a range of least error may shrink 
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Of one tensor. counts: of BINS equal bins from low to high.
+    """Histogram of one tensor. counts: of BINS equal bins from low to high.
 
     channel_largest: the largest magnitude in each channel (last axis).
     """

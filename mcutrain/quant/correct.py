@@ -22,7 +22,7 @@ from mcutrain.quant.float_sums import Sums
 Array = npt.NDArray[Any]
 
 ELEMENTS = 2**23
-"""Of the largest activation of all samples together, which are kept at the same time."""
+"""Most elements of the largest activation of all samples, which are kept at the same time."""
 
 
 def correct_biases(

@@ -62,11 +62,11 @@ class Emitter:
         )
 
     def shape(self, name: str) -> Shape:
-        """Of a tensor of the float graph."""
+        """Shape of a tensor of the float graph."""
         return self.graph.shapes[name]
 
     def quantization(self, name: str) -> Quantization:
-        """Of a tensor of the float graph."""
+        """Quantization of a tensor of the float graph."""
         return self.quantizations[name]
 
     def tensor(self, name: str) -> str:
@@ -87,7 +87,7 @@ class Emitter:
         return self.rescaled[name, wanted]
 
     def types(self, *names: str) -> list[TensorType]:
-        """Of int8 tensors."""
+        """Types of int8 tensors."""
         return [self.tensors[name].type for name in names]
 
     def constant(self, name: str, data: Array, quantization: Quantization) -> str:

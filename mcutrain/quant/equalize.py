@@ -26,11 +26,11 @@ Array = npt.NDArray[Any]
 HOMOGENEOUS = ((-math.inf, math.inf), (0.0, math.inf))
 """Limits that a positive factor does not move."""
 LARGEST_RATIO = 64.0
-"""Of the factors of one tensor; more would amplify noise in channels that hardly matter."""
+"""Largest ratio of a tensor's factors; more would amplify noise in channels of little use."""
 
 
 def equalize(graph: FloatGraph, statistics: Mapping[str, Histogram]) -> FloatGraph:
-    """The same function with evened-out channels. Returns `graph` itself if no pair of layers fits.
+    """Return the graph with evened-out channels, the same function; `graph` itself if no pair fits.
 
     statistics: of the tensors of `graph`.
     """

@@ -60,11 +60,11 @@ class Affine(FloatOp):
         return self.is_uniform and self.shift[0] == 0
 
     def of_channels(self, count: int) -> Affine:
-        """The same of so many channels, if it does the same to all numbers."""
+        """Return the same for so many channels, if it does the same to all numbers."""
         return Affine(np.full(count, self.factor[0]), np.full(count, self.shift[0]))
 
     def tiled(self, times: int) -> Affine:
-        """The same of so many times the channels, which take turns."""
+        """Return the same for so many times the channels, which take turns."""
         return Affine(np.tile(self.factor, times), np.tile(self.shift, times))
 
     def as_convolution(self) -> DepthwiseConv:

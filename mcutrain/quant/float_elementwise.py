@@ -44,7 +44,7 @@ class FloatAdd(FloatOp):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Of the fused activation."""
+        """Limits of the fused activation."""
         return self.low, self.high
 
     def clamped(self, low: float, high: float) -> FloatOp | None:
@@ -98,7 +98,7 @@ class AddConstant(FloatOp):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Of the fused activation."""
+        """Limits of the fused activation."""
         return self.low, self.high
 
     def clamped(self, low: float, high: float) -> FloatOp | None:
@@ -123,7 +123,7 @@ class AddConstant(FloatOp):
 
     @property
     def quantization(self) -> Quantization:
-        """Of the constant."""
+        """Quantization of the constant."""
         return Quantization.of_range(float(self.c.min()), float(self.c.max()))
 
     def emit(self, emitter: Emitter, node: FloatNode) -> None:

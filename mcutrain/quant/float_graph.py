@@ -91,7 +91,7 @@ class FloatGraph:
         return {name: node for node in self.nodes for name in node.inputs}
 
     def with_nodes(self, nodes: Iterable[FloatNode]) -> FloatGraph:
-        """The same graph with other nodes, without those that nothing needs."""
+        """Return the graph with other nodes, without those that nothing needs."""
         needed, kept = set(self.outputs), []
         for node in reversed(tuple(nodes)):
             if node.output in needed:

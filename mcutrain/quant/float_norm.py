@@ -37,7 +37,7 @@ class FloatLayerNorm(FloatOp):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Of the fused activation."""
+        """Limits of the fused activation."""
         return self.low, self.high
 
     def clamped(self, low: float, high: float) -> FloatOp | None:

@@ -48,7 +48,7 @@ class Quantization(NamedTuple):
 
     @staticmethod
     def of(kind: TensorType) -> Quantization:
-        """Of a tensor with one scale."""
+        """Return the quantization of a tensor with one scale."""
         return Quantization(kind.scale, kind.zero_point)
 
     @property
@@ -172,11 +172,11 @@ class FloatOp(ABC):
         return -np.inf, np.inf
 
     def clamped(self, low: float, high: float) -> FloatOp | None:
-        """The same operator with an activation in it; None if it can have none."""
+        """Return the operator with an activation in it; None if it can have none."""
         return None
 
     def quantized(self, x_scale: float) -> FloatOp:
-        """The same operator with its weights rounded as the int8 graph will have them."""
+        """Return the operator with its weights rounded as the int8 graph will have them."""
         return self
 
     def macs(self, y: Shape) -> int:

@@ -30,7 +30,9 @@ class Places:
 
     @staticmethod
     def of(real: Array, size: int) -> Places:
-        """Of positions, held within an axis of `size` pixels; stored as the nearest ones."""
+        """Return places for positions, held within an axis of `size` pixels, and the nearest stored
+        ones.
+        """
         inside = np.clip(np.asarray(real, np.float64), 0, size - 1)
         return Places(tuple(inside.tolist()), tuple(np.rint(inside * ONE).astype(int).tolist()))
 
@@ -62,7 +64,7 @@ class FloatResize(FloatOp):
 
     @property
     def is_homogeneous(self) -> bool:
-        """Of means of neighbours."""
+        """True: it is a mean of neighbours."""
         return True
 
     def shape(self, *x: Shape) -> Shape:

@@ -52,12 +52,12 @@ class FloatPool(FloatOp):
 
     @property
     def keeps_values(self) -> bool:
-        """Of the largest."""
+        """True for maxima."""
         return self.largest
 
     @property
     def is_homogeneous(self) -> bool:
-        """Of maxima and of means."""
+        """True: it is a maximum or a mean."""
         return True
 
     def shape(self, *x: Shape) -> Shape:
@@ -115,7 +115,7 @@ class FloatMean(FloatOp):
 
     @property
     def is_homogeneous(self) -> bool:
-        """Of means."""
+        """True: it is a mean."""
         return True
 
     def shape(self, *x: Shape) -> Shape:
@@ -201,7 +201,7 @@ class FloatPad(FloatOp):
 
 
 class FloatMove(FloatOp):
-    """The same elements elsewhere, as TFLite's int8 kernels copy them."""
+    """Moves elements, as TFLite's int8 kernels copy them."""
 
     @property
     def shares_quantization(self) -> bool:
@@ -221,7 +221,7 @@ class FloatMove(FloatOp):
 
 @dataclass(frozen=True, eq=False)
 class FloatReshape(FloatMove):
-    """The same elements, row-major, under another shape. to: with the batch axis 1."""
+    """Gives elements, row-major, another shape. to: with the batch axis 1."""
 
     to: Shape
 
@@ -259,7 +259,7 @@ class FloatSlice(FloatMove):
 
     @property
     def keeps_channels(self) -> bool:
-        """The same."""
+        """True if it is homogeneous."""
         return self.is_homogeneous
 
     def shape(self, *x: Shape) -> Shape:

@@ -46,7 +46,7 @@ class Sums(FloatOp):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Of the fused activation."""
+        """Limits of the fused activation."""
         return self.low, self.high
 
     def clamped(self, low: float, high: float) -> FloatOp | None:

@@ -21,8 +21,11 @@ Array = npt.NDArray[Any]
 MAX_CLASSES = 65536
 HEAD_SUFFIX = "new"
 OUTPUT_ZERO_POINT = -64
-"""Of a new head: the logits of a softmax are 0 in the mean, and what is far below the largest may
-clip, so three quarters of the range are above 0."""
+"""Zero point of a new head's output.
+
+The logits of a softmax are 0 in the mean, and what is far below the largest may clip. So three
+quarters of the range are above 0.
+"""
 FIRST_LOGIT = 8.0
 """A new head's outputs reach at least so far above 0, and less than twice as far."""
 
@@ -75,7 +78,7 @@ class _Head:
 
     @staticmethod
     def of_dense(graph: Graph, node: Node) -> _Head:
-        """Of one that gives one class. Raises SchemeError for any other."""
+        """Return a head that gives one class. Raises SchemeError for any other."""
         found = _Head.of(graph, node)
         is_dense = found.w.type.shape[1:3] == found.x.shape[1:3] == (1, 1)
         if not is_dense and found.mean is None:
@@ -177,7 +180,7 @@ def _first_exponent(old: float, sum_scale: float, steps: int) -> int:
 
 
 def head_scales(graph: Graph, head: Node) -> tuple[float, float]:
-    """Of a new classifier's features, and of its weights, before it is there.
+    """Return the scales of a new classifier's features and weights, before it is there.
 
     Raises SchemeError for a classifier that cannot start from means of features.
     """
@@ -271,7 +274,7 @@ def _check_count(classes: int) -> None:
 
 
 def _longer(requantize: Requantize, count: int, like: int) -> Requantize:
-    """The same for `count` more channels, which are as the channel `like` is."""
+    """Return the requantization with `count` more channels, which are as the channel `like` is."""
     if len(requantize.mult_q31) == 1:
         return requantize
     mult, shift = requantize.mult_q31, requantize.shift

@@ -40,7 +40,7 @@ class Mask:
         return below
 
     def spread(self, x: Array) -> float:
-        """Of the scores without the mask, in a row. x: what the node reads."""
+        """Range of the scores in a row without the mask. x: what the node reads."""
         op = self.node.op
         scores = op.sums(x) if isinstance(op, Sums) else x
         return float(np.ptp(scores, axis=-1).max())

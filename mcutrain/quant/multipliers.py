@@ -79,7 +79,7 @@ def fully_connected_requantize(
 def fully_connected_requantize_rounding_twice(
     x_scale: float, w_scales: Sequence[float], y_scale: float, y_zero_point: int
 ) -> Requantize:
-    """The same before LiteRT 1.4 (tflite-runtime), in TFLite Micro and in the optimized kernels.
+    """Requantize as before LiteRT 1.4 (tflite-runtime), TFLite Micro and optimized kernels do.
 
     With one weight scale, the product s_x * s_w is a float32 there.
     """
@@ -114,7 +114,7 @@ def add_scales(
 def sub_scales(
     a: tuple[float, int], b: tuple[float, int], y: tuple[float, int]
 ) -> tuple[Scaled, Scaled, Scaled]:
-    """The same for a - b: SUB negates the second multiplier."""
+    """Return the scales for a - b: SUB negates the second multiplier."""
     first, second, result = add_scales(a, b, y)
     return first, replace(second, mult_q31=-second.mult_q31), result
 

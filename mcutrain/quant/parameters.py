@@ -15,7 +15,7 @@ from mcutrain.quant.float_sums import Sums
 
 Range = tuple[float, float]
 LARGEST_FACTOR = 256.0
-"""Of s_x * s_w / s_y: an output range so small that one step of the sums is many of its steps."""
+"""Largest s_x * s_w / s_y: a larger one means an output range of a few steps of the sums."""
 
 
 def groups(graph: FloatGraph, fixed: Mapping[str, Quantization]) -> dict[str, str]:

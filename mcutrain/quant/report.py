@@ -26,7 +26,7 @@ PASSES = 12
 INT8_PASSES = 9
 """And those that a pass of its int8 graph takes in numpy."""
 ACTIVATION_BYTES = 1 << 28
-"""Of the float activations that are held at a time."""
+"""Bytes of the float activations that are held at a time."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def layer_errors(
 
 
 def named_as(layers: Sequence[LayerError], graph: Graph) -> tuple[LayerError, ...]:
-    """The same layers by their names in a graph, such as that of the file that was written.
+    """Return the layers with their names in a graph, such as that of the file that was written.
 
     A .tflite file has names of tensors only, of which its layers get theirs.
     """

@@ -106,7 +106,7 @@ def without_views(graph: FloatGraph) -> FloatGraph:
 
 
 def _without_last_view(graph: FloatGraph) -> FloatGraph:
-    """The same for a reshape that is an output: its input is computed under its name."""
+    """Leave out a reshape that is an output: its input is computed under its name."""
     for node in graph.nodes:
         x = node.inputs[0]
         if (

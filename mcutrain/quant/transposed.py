@@ -59,13 +59,13 @@ class TransposedAxis:
 
     @property
     def taps(self) -> int:
-        """Of the convolution."""
+        """Taps of the convolution."""
         first, last = self.reach
         return last - first + 1
 
     @property
     def padding(self) -> Pair:
-        """Of the convolution."""
+        """Padding of the convolution."""
         first, last = self.reach
         return -first, max(0, -(-(self.shift + self.size) // self.stride) + last - self.length)
 
@@ -98,12 +98,12 @@ class Transposed:
 
     @property
     def window(self) -> Window:
-        """Of the convolution."""
+        """Window of the convolution."""
         taps = (self.rows.taps, self.columns.taps)
         return Window(taps, padding=(*self.rows.padding, *self.columns.padding))
 
     def weight(self, w: Array) -> Array:
-        """Of the convolution. w: [out, kernel_h, kernel_w, in]; the result: [copies · out, …]."""
+        """Weight of the convolution. w: [out, kernel_h, kernel_w, in]; gives [copies · out, …]."""
         out, *_, channels = w.shape
         with_none = np.pad(w, ((0, 0), (0, 1), (0, 1), (0, 0)))
         high, wide = self.rows.places, self.columns.places
