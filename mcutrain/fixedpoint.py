@@ -46,7 +46,7 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
 
 
 def without_right_shift(mult_q31: int, shift: int) -> tuple[int, int]:
-    """The same factor without a shift to the right, which would round a second time.
+    """Return the factor without a shift to the right, which would round a second time.
 
     The multiplier is off by at most a half of 2**-31 then, products of int8 by a 2**-24th.
     """

@@ -39,7 +39,7 @@ FORMATS = ("PNG", "JPEG", "BMP", "PPM", "GIF", "WEBP", "TIFF")
 """The decoders that may run; in particular not EPS, which starts another program."""
 MODES = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"})
 MAX_PIXELS = 64_000_000
-"""Of one image; a small file can unpack to any size."""
+"""Most pixels of one image; a small file can unpack to any size."""
 MAX_SET_BYTES = 8 << 30
 LITTER = frozenset({"thumbs.db", "desktop.ini", "ehthumbs.db"})
 """What file managers leave in folders, besides hidden files; nobody misses it."""

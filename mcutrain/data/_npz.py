@@ -76,7 +76,7 @@ def _given_parts(arrays: Arrays) -> Split:
 
 
 def _datasets(arrays: Arrays, parts: list[str]) -> list[Dataset]:
-    """Of each part, all with the same classes."""
+    """Make a data set of each part, all with the same classes."""
     x = [as_samples(arrays[f"x{part}"], f"x{part}") for part in parts]
     for part, samples in zip(parts, x, strict=True):
         _check_alike(f"x{parts[0]}", x[0], f"x{part}", samples)

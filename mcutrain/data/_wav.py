@@ -46,7 +46,7 @@ class WavFormat:
 
     @property
     def frame_bytes(self) -> int:
-        """Of one point in time."""
+        """Bytes of one point in time."""
         return self.channels * self.width
 
 
@@ -92,7 +92,7 @@ def _found_data(file: IO[bytes]) -> tuple[WavFormat, int]:
 
 
 def _format(content: bytes) -> WavFormat:
-    """Of the chunk `fmt `. Raises DataError for what is not read."""
+    """Parse the chunk `fmt `. Raises DataError for what is not read."""
     if len(content) < 16:
         raise DataError(f"is no readable WAV file (its format is cut off): {AS_PCM}")
     kind, channels, rate, _, frame_bytes, bits = struct.unpack("<HHIIHH", content[:16])

@@ -23,7 +23,7 @@ from mcutrain.errors import DataError
 
 CHUNK_BYTES = 1 << 20
 HEADER_BYTES = 1 << 16
-"""Of an .npy file, more than numpy writes."""
+"""Most bytes of an .npy file's header, more than numpy writes."""
 
 
 class TooLargeError(DataError):
@@ -88,7 +88,7 @@ def array_file(path: Path) -> Iterator[ArrayFile]:
 
 @contextmanager
 def _sound() -> Iterator[None]:
-    """Of a damaged file zipfile raises a dozen kinds of errors: DataError for all of them."""
+    """Raise DataError for each of the dozen errors that zipfile has for a damaged file."""
     try:
         yield
     except (DataError, OSError):

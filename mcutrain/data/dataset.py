@@ -76,7 +76,7 @@ class Dataset:
         return self.y.shape[1:]
 
     def label(self, index: int) -> int | bytes:
-        """Of a sample; labels of positions are bytes."""
+        """Return the label of a sample; labels of positions are bytes."""
         return self.y[index].tobytes() if self.positions else int(self.y[index])
 
     @property
@@ -166,7 +166,7 @@ class Split:
         return replace(self, train=train, test=test)
 
     def without_labels(self) -> "Split":
-        """The same samples for a network that reproduces them.
+        """Return the samples without labels, for a network that reproduces them.
 
         Labels of the test part stay if there are two classes, for normal samples and anomalies.
         """
@@ -179,7 +179,7 @@ class Split:
         )
 
     def with_classes_last(self, added: Sequence[str], old: int) -> "Split":
-        """The same samples with these classes behind the others, which keep their order.
+        """Return the split with these classes behind the others, which keep their order.
 
         old: how many others there must be. Raises DataError where the names do not fit.
         """
@@ -195,7 +195,7 @@ class Split:
         return self.numbered((*(name for name in names if name not in added), *added))
 
     def numbered(self, names: tuple[str, ...]) -> "Split":
-        """The same samples with labels that are places in these names, all of its own among them.
+        """Return the split with labels that count in these names, all of its own among them.
 
         Raises DataError for names that are not different.
         """
@@ -209,7 +209,7 @@ class Split:
         return self.each(renumbered)
 
     def with_names(self, names: tuple[str, ...]) -> "Split":
-        """The same labels under other names, at least as many."""
+        """Return the split with other class names, at least as many; labels stay."""
         return self.each(lambda part: replace(part, names=names, are_sorted=False))
 
 

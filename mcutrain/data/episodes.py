@@ -132,7 +132,7 @@ def _of_classes(part: Dataset, classes: Labels) -> Indices:
 
 
 def _numbered(part: Dataset, classes: Labels, names: tuple[str, ...]) -> Dataset:
-    """The same samples. classes: ascending, that they have; each gets its place there."""
+    """Number labels by their place in `classes`, which are ascending."""
     return replace(part, y=np.searchsorted(classes, part.y).astype(np.int64), names=names)
 
 

@@ -17,7 +17,7 @@ from mcutrain.errors import DataError
 
 IMAGE_CHANNELS = (1, 3)
 AXIS_NAMES = {2: ("channels", "steps"), 3: ("channels", "height", "width")}
-"""Of samples with channels first, by their rank."""
+"""Names of the axes of samples with channels first, by their rank."""
 Note = Callable[[str], None]
 
 
@@ -39,7 +39,7 @@ class InputOrder:
 
     @staticmethod
     def own(shape: tuple[int, ...], file: str = "the model") -> InputOrder:
-        """Of a model that takes samples as its file does. shape: without the batch."""
+        """Return the order of a model that takes its file's samples. shape: without the batch."""
         return InputOrder(file, tuple(shape), tuple(range(len(shape))))
 
     @property
@@ -155,7 +155,7 @@ def in_order(x: Samples, order: InputOrder, note: Note = lambda _: None) -> Samp
 
 
 def split_in_order(split: Split, order: InputOrder, note: Note = lambda _: None) -> Split:
-    """The same of all parts that are not in that order yet; each note is made once."""
+    """Return the split with all parts in that order; each note is made once."""
     said: list[str] = []
 
     def once(text: str) -> None:

@@ -18,7 +18,7 @@ _LITERAL_ERRORS = (ValueError, SyntaxError, TypeError, MemoryError, RecursionErr
 
 
 def read_names(text: str) -> tuple[str, ...]:
-    """Of `cat,dog`, or of a text file with a name in each line. Raises DataError."""
+    """Read class names from `cat,dog`, or from a text file with a name a line. Raises DataError."""
     path = Path(text)
     if not is_file(path):
         if "/" in text or not text.strip():
@@ -36,7 +36,7 @@ def read_names(text: str) -> tuple[str, ...]:
 
 
 def parse_names(content: bytes) -> tuple[str, ...]:
-    """Of a file of labels: a list or a dictionary, as JSON or Python has it, else a name a line.
+    """Parse a file of labels: a list or a dictionary, as JSON or Python has it, else a name a line.
 
     A single line may have names with commas between. A dictionary has the number of each name, or
     the name of each number. Where each line begins with its own number, from 0, that is no part of

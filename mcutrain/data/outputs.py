@@ -14,11 +14,15 @@ GIVEN, OWN = "--class-names", "the model's own list"
 FEWEST_TESTED = 5
 """Test samples; of fewer no order can be judged."""
 FAR_BELOW = 0.5
-"""Of chance; and of what another order of outputs gives, to be worth a word: of a list in another
-order one name is in its right place in the mean, which is as much as chance."""
+"""Accuracy that counts as far below, as a share of chance and of what another order gives.
+
+A list in another order has one name in its right place in the mean, which is as much as chance.
+"""
 FITS = 1 / 2
-"""Of the way from chance to 1: what the other order must reach. A network that knows none of the
-classes stays below it."""
+"""What the other order must reach, as a share of the way from chance to 1.
+
+A network that knows none of the classes stays below it.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Outputs:
         added: Sequence[str] = (),
         is_new: bool = False,
     ) -> Outputs:
-        """Of `count` outputs, the added ones among them.
+        """Return `count` outputs, the added ones among them.
 
         names: as the model has them, for all outputs or all but the added. given: the same by the
         user, which counts before. Raises DataError if there is not one for each output.

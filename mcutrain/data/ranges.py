@@ -38,7 +38,7 @@ class ModelInput:
 
     @property
     def known_order(self) -> InputOrder:
-        """The same, said in any case."""
+        """Order of the input; the model's own where none is said."""
         return self.order or InputOrder.own(self.shape)
 
     @property
@@ -72,7 +72,7 @@ class Clipping:
 
     @staticmethod
     def of(x: Samples, model: ModelInput) -> Clipping:
-        """Of finite real values."""
+        """Measure how the model's input clips finite real values."""
         real = x.astype(np.float64)
         limited = np.clip(real, model.low - model.scale, model.high + model.scale)
         outside = float((limited != real).mean())
@@ -104,7 +104,7 @@ OTHER_MEAN = "give the --mean and --std that the model was trained with"
 
 
 def check_values(x: Samples, model: ModelInput, what: str, remedy: str) -> list[str]:
-    """The same of real values. what: whose, plural; remedy: what to do, an imperative."""
+    """Check real values. what: whose, plural; remedy: what to do, an imperative."""
     found = Clipping.of(x, model)
     ranges = (
         f"{what} go from {found.low:.4g} to {found.high:.4g}, and the model's input from "

@@ -99,7 +99,7 @@ def _some_files(root: Path, kind: Kind, count: int, seed: int, note: Note) -> Li
 
 
 def drawn_samples(arrays: Arrays, count: int, seed: int) -> Samples:
-    """The same of arrays by the names that they have in a file."""
+    """Draw samples of arrays with the names that they have in a file."""
     key = next((k for k in ("x_train", "x") if k in arrays), None)
     if key is None:
         raise DataError("there is no x and no x_train: save the samples as x")

@@ -114,7 +114,7 @@ def in_onnx(content: bytes, names: Sequence[str]) -> bytes:
 
 
 def in_tflite(content: bytes, names: Sequence[str]) -> bytes:
-    """The same; labels that TensorFlow Lite's metadata names get these, too, if there are any."""
+    """Write names into .tflite content, also as labels of TensorFlow Lite's metadata."""
     root = read_model(content)
     entries = [e for e in root.get("Metadata", []) if e.get("Name") not in (KEY, KEY.encode())]
     root["Metadata"] = entries

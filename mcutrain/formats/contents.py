@@ -35,7 +35,7 @@ class Contents:
 
 
 def contents_of(path: Path) -> Contents:
-    """Of a .tflite or .onnx file. Raises ModelError for what is neither, or corrupt."""
+    """Read a .tflite or .onnx file. Raises ModelError for what is neither, or corrupt."""
     if is_tflite(path):
         with naming(path):
             return _of_tflite(path)

@@ -36,7 +36,7 @@ def is_saved_model(path: Path) -> bool:
 
 
 def not_a_model(path: Path) -> ModelError:
-    """Of a file or folder that is neither .tflite nor .onnx: what to do about it."""
+    """Return the error for a file or folder that is neither .tflite nor .onnx."""
     if is_saved_model(path):
         what, line, folder = "is a SavedModel of TensorFlow", SAVED, path
     elif path.suffix.lower() in FOREIGN:

@@ -47,7 +47,7 @@ def with_input_order(graph: Graph, path: Path) -> Graph:
 
 
 def order_of_file(path: Path, shape: tuple[int, ...], axes: tuple[int, ...] | None) -> InputOrder:
-    """Of a float model as it was read. shape: of our input; axes: see `FloatGraph.file_axes`."""
+    """Return a float model's input order. shape: of our input; axes: see `FloatGraph.file_axes`."""
     return _order(path.name, shape[1:], axes or tuple(range(len(shape))))
 
 

@@ -15,7 +15,7 @@ from mcutrain.formats.tflite.file import LARGEST_FILE, is_tflite, naming
 
 MOST_ENTRIES = 64
 MOST_BYTES = 1 << 20
-"""Of one entry. More of either serves nothing here, and is left out."""
+"""Most bytes of one entry. More of either serves nothing here, and is left out."""
 
 
 def read_metadata(path: Path) -> dict[str, bytes]:
@@ -34,7 +34,7 @@ def read_metadata(path: Path) -> dict[str, bytes]:
 
 
 def entries_of_tflite(content: bytes) -> dict[str, bytes]:
-    """The same of the bytes of a .tflite file. The caller catches what the bindings raise."""
+    """Return the entries of a .tflite file's bytes. The caller catches what the bindings raise."""
     root = tflite.Model.GetRootAs(content, 0)
     entries = [root.Metadata(i) for i in range(min(root.MetadataLength(), MOST_ENTRIES))]
     found = []

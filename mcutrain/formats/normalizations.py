@@ -37,7 +37,7 @@ class NormalizationPart:
 
 @dataclass(frozen=True)
 class Deviation:
-    """Of a sqrt(mean((x - mean)**2) + epsilon): its name, and those of x and of x - mean."""
+    """A sqrt(mean((x - mean)**2) + epsilon): its name, and those of x and of x - mean."""
 
     name: str
     x: str

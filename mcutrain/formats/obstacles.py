@@ -41,7 +41,7 @@ class Obstacle:
 
     @property
     def operator(self) -> str:
-        """Of the node."""
+        """Operator of the node."""
         return self.place.operator if self.place else ""
 
     @property
@@ -75,7 +75,7 @@ class Reason:
     without: str = ""
 
     def holds(self, obstacles: Iterable[str], operators: Collection[str]) -> bool:
-        """Of a file with these operators and obstacles."""
+        """Whether this reason fits a file with these operators and obstacles."""
 
         def has(pattern: str) -> bool:
             return any(re.fullmatch(pattern, name) for name in operators)

@@ -22,7 +22,7 @@ class Known:
 
     @property
     def cells(self) -> tuple[str, str]:
-        """Of a table: int8, float."""
+        """Cells of a table: int8, float."""
         return "yes" if self.int8 else self.reason, "yes" if self.float else self.reason
 
 

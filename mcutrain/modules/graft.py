@@ -26,7 +26,7 @@ from mcutrain.sparse.module_names import DEPTHWISE, ModulePart
 Array = npt.NDArray[Any]
 POINT = Window((1, 1))
 LEAST_SCALE = 2.0**-40
-"""Of a weight: that of one that is all zeros."""
+"""Least scale of a weight: that of one that is all zeros."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Graft:
         return Augmented(proven(changed.with_nodes(self.nodes)), tuple(self.modules))
 
     def type(self, name: str) -> TensorType:
-        """Of a tensor."""
+        """Type of a tensor."""
         return self.tensors[name].type
 
     def reading(self, node: Node) -> Node:

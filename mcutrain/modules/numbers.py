@@ -36,7 +36,7 @@ class ModuleNumbers:
             raise SchemeError(f"the numbers of modules are damaged: {error}") from error
 
     def take(self, shape: tuple[int, ...], scales: int) -> tuple[Array, Sequence[float], Array]:
-        """Of the next layer: weights int8, a scale for each output channel, biases int32."""
+        """Take the next layer's numbers: weights int8, a scale per output channel, biases int32."""
         w = self._next(np.int8, int(np.prod(shape))).reshape(shape)
         found = self._next("<f8", scales)
         if not (np.isfinite(found).all() and (found > 0).all()):

@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 Observed = Mapping[str, Array]
 """Tensor → its integers: [samples, h, w, c] int8."""
 PERCENT = 99.9
-"""Of what was seen, that a range is to hold."""
+"""Percent of what was seen that a range is to hold."""
 
 
 def observe(

@@ -44,7 +44,7 @@ from mcutrain.sparse.module_names import DEPTHWISE, ModulePart
 Array = npt.NDArray[Any]
 
 FILLED = 0.9
-"""Of the int8 range, that a projection fills on calibration samples; the rest is for others."""
+"""Share of int8 that a projection fills on calibration samples; the rest is for others."""
 COARSEST = 1 / 16
 """Scale of a projection's weights at most: what hardly varies is not blown up to fill a range."""
 MOST_ROWS = 20_000
@@ -236,7 +236,7 @@ def _grouped(
 def _separable(
     graft: Graft, place: _Placed, small: str, window: Window, pooled: Sequence[Array], seed: int
 ) -> str:
-    """The same as a depthwise convolution, each channel's principal direction, and a 1×1 one."""
+    """Build a depthwise convolution with each channel's principal direction, and a 1×1 one."""
     spec, kind = place.spec, graft.type(small)
     channels = kind.shape[-1]
     patches = [
@@ -326,7 +326,7 @@ def _two_sided(x: Array, kind: TensorType, rank: int, start: str, seed: int) -> 
 
 
 def _one_sided(x: Array, kind: TensorType, rank: int, start: str, seed: int) -> tuple[Array, Array]:
-    """The same for a ReLU: half of the range is above 0."""
+    """Make rows for a ReLU: half of the range is above 0."""
     rows, low, high = _projected(x, kind, rank, start, seed)
     scaled = _filling(rows, (high - low) / 2, FILLED * (HIGHEST - LOWEST))
     factors = np.linalg.norm(scaled, axis=1)

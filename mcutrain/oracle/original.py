@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 SAMPLES = 4
 SECONDS = 300
 LEAST_DB = 60.0
-"""Of float outputs: orders of summing differ by 100 dB and more, a wrong operator by below 40."""
+"""Least agreement of float outputs: orders of summing give 100 dB, a wrong operator below 40."""
 LEAST_HYBRID_DB = 12.0
 """Where the file has int8 weights: its runtime rounds activations too, as it goes."""
 

@@ -72,7 +72,7 @@ def _run_onnx(model: Path, x: Array) -> list[Array]:
 
 
 def _onnx_session(model: str | bytes) -> Any:
-    """Of a file, or of what would be in one."""
+    """Open a session for a file, or for what would be in one."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -84,7 +84,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def _recipe_beside(file: Path) -> Recipe | None:
-    """Of the project that the file lies in, for states of versions that wrote none into them."""
+    """Read the recipe of the project that the file lies in; older states have none of their own."""
     manifest = file.parent / FILE
     if not manifest.is_file():
         return None

@@ -43,7 +43,7 @@ FUNCTIONS = {
 
 
 def _slope(node: OnnxNode[Any]) -> float:
-    """Of a LeakyRelu, or of a PRelu that has the same for all channels."""
+    """Slope of a LeakyRelu, or of a PRelu with one slope for all channels."""
     if node.op_type == "PRelu":
         slopes = node.constant(1).real()
         if slopes.size == 0 or np.ptp(slopes):

@@ -116,7 +116,7 @@ def _of_two_curves(node: Int8Node) -> Value:
 
 
 def _of_activations(node: Int8Node) -> Value:
-    """Of equal shapes, or one of them with a number per channel."""
+    """Combine two activations: of equal shapes, or one of them with a number per channel."""
     a, b = node.real(0), node.real(1)
     shape = max(a.shape, b.shape, key=math.prod)
     narrow = (1, *shape[1:2], *(1 for _ in shape[2:]))
@@ -264,7 +264,7 @@ def along(node: FloatOnnx, x: FloatValue, value: Array) -> tuple[int, Array]:
 
 
 def _of_two(node: FloatOnnx, op: FloatOp) -> FloatValue:
-    """Of two tensors, which must be stored in one order."""
+    """Apply an operator to two tensors, which must be stored in one order."""
     a, b = node.x(0), node.x(1)
     if len(a.shape) != len(b.shape):
         raise node.unsupported(f"shapes {a.shape} and {b.shape} are not; of one rank are")

@@ -166,7 +166,7 @@ def reshape(node: Node) -> Constant:
 
 
 def identity(node: Node) -> Constant:
-    """The same."""
+    """Return the constant as it is."""
     return node.constant(0)
 
 

@@ -19,7 +19,7 @@ from mcutrain.quant.float_shapes import FloatSlice
 
 
 def slice_of(node: GraphNode[V]) -> V:
-    """Of any axis but the batch."""
+    """Read a Slice along any axis but the batch."""
     shape = node.real().shape
     places = [
         range(*one.indices(size)) for one, size in zip(slices(node, shape), shape, strict=True)
@@ -32,7 +32,7 @@ def slice_of(node: GraphNode[V]) -> V:
 
 
 def gather(node: GraphNode[V]) -> V:
-    """Of evenly spaced places along an axis: one of them as well as all."""
+    """Read a Gather of evenly spaced places along an axis: one of them as well as all."""
     shape = node.real().shape
     (axis,) = node.axes([node.attributes.integer("axis", 0)], len(shape))
     indices = node.constant(1).data
@@ -69,7 +69,7 @@ def _cut(node: GraphNode[V], places: Sequence[range]) -> V:
 
 
 def _merged(parts: Sequence[range], lengths: Shape) -> tuple[list[range], Shape]:
-    """Of fewer axes: neighbours of which all places are taken are one, but for the batch."""
+    """Merge neighbouring axes of which all places are taken, but not the batch."""
     places, merged = list(parts[:1]), list(lengths[:1])
     for part, length in zip(parts[1:], lengths[1:], strict=True):
         is_whole = len(places) > 1 and len(places[-1]) == merged[-1]

@@ -66,7 +66,7 @@ class Equation:
 
 
 def _equation(node: OnnxNode[Any], ranks: tuple[int, int]) -> Equation:
-    """Of the node, with letters for the dots."""
+    """Parse the node's equation, with letters for the dots."""
     text = node.attributes.text("equation", "").replace(" ", "")
     left, arrow, result = text.partition("->")
     terms = left.split(",")
@@ -96,12 +96,12 @@ def _equation(node: OnnxNode[Any], ranks: tuple[int, int]) -> Equation:
 
 
 def int8_einsum(node: Int8Node) -> Value:
-    """Of two computed tensors."""
+    """Read an Einsum of two computed tensors."""
     return _product(node, None)
 
 
 def float_einsum(node: FloatOnnx) -> FloatValue:
-    """The same, and of one of them and a constant."""
+    """Read an Einsum of two computed tensors, or of one and a constant."""
     return _product(node, float_matmul)
 
 
@@ -145,7 +145,7 @@ def _product(node: GraphNode[V], of_constant: Callable[[Any], Any] | None) -> V:
 def _lengths(
     node: OnnxNode[Any], equation: Equation, a: tuple[int, ...], b: tuple[int, ...]
 ) -> dict[str, int]:
-    """Of the axes by their labels."""
+    """Return the lengths of the axes by their labels."""
     lengths = dict(zip(equation.a, a, strict=True))
     for label, length in zip(equation.b, b, strict=True):
         if lengths.setdefault(label, length) != length:

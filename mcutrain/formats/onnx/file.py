@@ -171,7 +171,7 @@ def _convert(tensor: TensorProto, dtype: type[np.generic], field_name: str) -> A
 
 
 def type_name(data_type: int) -> str:
-    """Of an element type, in lower case; its number if it is unknown."""
+    """Name of an element type, in lower case; its number if it is unknown."""
     try:
         return str(TensorProto.DataType.Name(data_type)).lower()
     except ValueError:

@@ -86,7 +86,7 @@ class FloatOnnx(GraphNode[FloatValue]):
         return self.nodes.arrange(x.tensor, x.layout, shape, order, self.output)
 
     def stored_shape(self, tensor: str) -> Shape:
-        """Of a float tensor."""
+        """Stored shape of a float tensor."""
         return self.nodes.shapes[tensor]
 
     def inner(self, op: FloatOp, x: str, part: str) -> str:
@@ -106,7 +106,7 @@ class FloatOnnx(GraphNode[FloatValue]):
         return FloatValue(tensor, Layout.of_rows(self.nodes.shapes[tensor]))
 
     def seen(self, value: FloatValue, layout: Layout) -> FloatValue:
-        """The same tensor."""
+        """Return the tensor as another layout sees it."""
         return FloatValue(value.tensor, layout)
 
     def elementwise(self, op: FloatOp, x: FloatValue) -> FloatValue:

@@ -47,11 +47,11 @@ class Int8Node(GraphNode[Value]):
         return self.builder.arrange(self.as_stored(index), layout, shape, order, name)
 
     def quantization(self, tensor: str) -> Quantization:
-        """Of an int8 tensor."""
+        """Quantization of an int8 tensor."""
         return Quantization.of(self.builder.tensors[tensor].type)
 
     def stored_shape(self, tensor: str) -> Shape:
-        """Of an int8 tensor."""
+        """Stored shape of an int8 tensor."""
         return self.builder.tensors[tensor].type.shape
 
     def inner(self, op: FloatOp, x: str, part: str) -> str:
@@ -73,7 +73,7 @@ class Int8Node(GraphNode[Value]):
         return self.builder.reshape(x, shape, f"{self.name}.{part}")
 
     def stored(self, tensor: str, like: Value) -> Value:
-        """The same kind of numbers; its limits are in the tensor."""
+        """Return a stored tensor as a value of the same kind; its limits are in the tensor."""
         source = Stored(tensor, self.quantization(tensor))
         layout = Layout.of_rows(self.stored_shape(tensor))
         return Value(source, layout, integer_type=like.integer_type)

@@ -41,7 +41,7 @@ class Layout:
 
     @staticmethod
     def of_order(shape: Shape, order: Sequence[int]) -> Layout:
-        """Of ONNX axes that are stored in the order, behind a batch of 1."""
+        """Return the layout of ONNX axes that are stored in this order, behind a batch of 1."""
         perm = tuple(order.index(axis) for axis in range(len(shape)))
         stored = tuple(shape[axis] for axis in order)
         if stored[:1] != (1,):
@@ -50,12 +50,12 @@ class Layout:
 
     @staticmethod
     def of_rows(shape: Shape) -> Layout:
-        """Of an array that is stored as it is."""
+        """Return the layout of an array that is stored as it is."""
         return Layout.of_order(shape, range(len(shape)))
 
     @staticmethod
     def of_image(stored: Shape, rank: int) -> Layout:
-        """Of [1, h, w, c], as [1, c, h, w], [1, c, l] or [1, c]."""
+        """Return the layout of [1, h, w, c], seen as [1, c, h, w], [1, c, l] or [1, c]."""
         _, height, width, channels = stored
         shape = (1, channels, *(height, width)[4 - rank :])
         return Layout(stored, (0, 3, 1, 2), shape)
@@ -67,7 +67,7 @@ class Layout:
 
     @property
     def merged(self) -> Layout:
-        """Of a view with as few axes as can be: neighbours that ONNX sees as such are one."""
+        """Return the layout with the fewest axes: what ONNX sees as neighbours is one axis."""
         longer = sorted(self.moving)
         groups: list[list[int]] = []
         for axis in self.moving:
@@ -109,7 +109,7 @@ class Layout:
         return StoredAxes(tuple(stored), axes)
 
     def of_rank(self, rank: int) -> Layout:
-        """The same with at least so many stored axes."""
+        """Return the layout with at least so many stored axes."""
         more = max(rank - len(self.stored), 0)
         perm = (*range(more), *(axis + more for axis in self.perm))
         return Layout((*(1 for _ in range(more)), *self.stored), perm, self.shape)
@@ -161,7 +161,7 @@ class Layout:
         return (*_moved(split.stored, [a for i in order for a in split.axes[i]]), target)
 
     def turned(self, order: Sequence[int]) -> Layout | None:
-        """Of the ONNX axes in another order; None if data must move for that."""
+        """Return the layout with ONNX axes in another order; None if data must move for that."""
         split = self.split()
         if split is None:
             return None

@@ -52,7 +52,7 @@ class Constant:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the numbers."""
+        """Shape of the numbers."""
         return self.data.shape
 
     def real(self) -> Array:
@@ -108,7 +108,7 @@ class OnnxNode(Generic[V]):
         return self.outputs[0]
 
     def reading(self: N, *inputs: Any) -> N:
-        """The same node with other inputs: values and constants."""
+        """Return the node with other inputs: values and constants."""
         return replace(self, inputs=inputs)
 
     def unsupported(self, what: str) -> UnsupportedError:
@@ -212,7 +212,7 @@ class GraphNode(OnnxNode[V], ABC):
 
     @abstractmethod
     def stored_shape(self, tensor: str) -> Shape:
-        """Of a stored tensor."""
+        """Return the shape of a stored tensor."""
 
     @abstractmethod
     def inner(self, op: FloatOp, x: str, part: str) -> str:

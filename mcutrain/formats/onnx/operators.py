@@ -65,7 +65,7 @@ Emitter = Callable[[OnnxWriter, Node], None]
 
 @dataclass(frozen=True)
 class Rules:
-    """Of one operator. int8, real: None where it is not read so; reason: why, in a few words."""
+    """Rules of one operator. int8, real: None where it is not read so; reason: why, in short."""
 
     int8: Int8Rule | None
     real: FloatRule | None

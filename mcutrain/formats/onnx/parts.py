@@ -105,7 +105,7 @@ class _Parts:
         return NormalizationPart(node.op_type, tuple(node.input), tuple(node.output), axes)
 
     def _axes(self, mean: NodeProto) -> tuple[int, ...]:
-        """Of a mean that keeps them; empty where they are not known."""
+        """Return the axes of a mean that keeps them; empty where they are not known."""
         attributes = {a.name: a for a in mean.attribute}
         if "keepdims" in attributes and not attributes["keepdims"].i:
             return ()

@@ -67,7 +67,7 @@ def int8_pool(node: Int8Node) -> Value:
 
 
 def float_pool(node: FloatOnnx) -> FloatValue:
-    """The same."""
+    """Read a pool of a float model."""
     return _pool(node, FloatPool)
 
 
@@ -98,7 +98,7 @@ def int8_global_pool(node: Int8Node) -> Value:
 
 
 def float_global_pool(node: FloatOnnx) -> FloatValue:
-    """The same."""
+    """Read a global pool of a float model."""
     return _global_pool(node, FloatMean())
 
 

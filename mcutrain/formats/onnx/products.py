@@ -16,7 +16,7 @@ from mcutrain.quant.float_shapes import FloatTranspose
 
 
 def of_two(node: GraphNode[V]) -> V:
-    """Of matrices [1, …, m, k] and [1, …, k, n], each stored in the order that it has."""
+    """Read a product of matrices [1, …, m, k] and [1, …, k, n], each in the order that it has."""
     a, b = node.real(0), node.real(1)
     if len(a.shape) < 3 or a.shape[0] != 1 or a.shape[:-2] != b.shape[:-2]:
         raise node.unsupported(

@@ -102,14 +102,14 @@ class Mode:
     rounding: str
 
     def places(self, along: ResizedAxis) -> Places:
-        """Of an axis."""
+        """Return the places of an axis."""
         at = COORDINATES[self.coordinates](along, np.arange(along.new, dtype=np.float32))
         return Places.of(ROUNDINGS[self.rounding](at) if self.rounding else at, along.size)
 
 
 ONE_ROW = Places((0.0,), (0,))
 MOST_BELOW = 16
-"""Of the simple fractions that a factor in a file is looked for among, the largest denominator."""
+"""Largest denominator of the simple fractions among which a factor of a file is looked for."""
 WRITTEN = {
     "nearest": tuple(
         Mode(coordinates, rounding)
@@ -143,7 +143,7 @@ def resize(node: GraphNode[V]) -> V:
 
 
 def _channels_last(node: GraphNode[V], mode: Mode, along: list[ResizedAxis]) -> V:
-    """Of [1, l, c] or [1, h, w, c], as jax2onnx writes it."""
+    """Resize [1, l, c] or [1, h, w, c], as jax2onnx writes it."""
     shape = node.real().shape
     if along[0].new != along[0].size:
         raise _too_much(node, shape, 0, along[0].new)

@@ -43,7 +43,7 @@ def identity(node: OnnxNode[V]) -> V:
 
 
 def int8_cast(node: Int8Node) -> Value:
-    """Of real numbers."""
+    """Read a Cast of real numbers."""
     node.real()
     return identity(node)
 

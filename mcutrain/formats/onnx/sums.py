@@ -65,7 +65,7 @@ def _check_weight(node: OnnxNode[Any]) -> None:
 
 
 def _factors(node: OnnxNode[Any]) -> tuple[bool, float, float]:
-    """Of a Gemm: whether its matrix is [out, in], alpha of the products, beta of the bias."""
+    """Read a Gemm: whether its matrix is [out, in], alpha of the products, beta of the bias."""
     attributes = node.attributes
     if attributes.integer("transA", 0):
         raise node.unsupported("transA is not; only the weight may be transposed")
@@ -95,7 +95,7 @@ def _rows_of(node: GraphNode[Any], matrix: Array) -> tuple[str, Array]:
 
 
 def _of_rows(shape: Shape, out: int) -> Layout:
-    """Of [1, 1, rows, out] for rows of a shape."""
+    """Return the layout [1, 1, rows, out] for rows of a shape."""
     stored = (1, 1, math.prod(shape[:-1]), out)
     return Layout(stored, (0, 1, 2, 3), (*shape[:-1], out))
 

@@ -112,7 +112,7 @@ def _transposed(node: GraphNode[Any], image: tuple[int, ...]) -> tuple[int, Tran
 def _axes(
     node: OnnxNode[Any], lengths: tuple[int, ...], kernel: tuple[int, ...]
 ) -> list[tuple[int, int, int, int, int]]:
-    """Of each axis: its length, the kernel's, the stride, what is left out before, the output's."""
+    """Return of each axis: length, kernel, stride, what is left out before, the output's length."""
     rank = len(lengths)
     strides = _numbers(node, "strides", rank, 1)
     more, pads = _numbers(node, "output_padding", rank, 0), _numbers(node, "pads", 2 * rank, 0)

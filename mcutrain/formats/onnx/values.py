@@ -97,7 +97,7 @@ class Builder(Mover):
     def emit_source(
         self, source: Source, name: str, wanted: Quantization, limits: tuple[int, int]
     ) -> str:
-        """The same of a value's source, with the limits as int8."""
+        """Emit a value's source, with the limits as int8."""
         key = (source, wanted, limits)
         if key not in self._emitted:
             self._emitted[key] = source.emit(self, name, wanted, limits)

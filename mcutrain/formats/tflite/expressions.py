@@ -63,7 +63,7 @@ OPTIONS = {
     "MUL": tflite.MulOptions,
     "SUB": tflite.SubOptions,
 }
-"""Of those that may have an activation, and are followed only without one."""
+"""Options of operators that may have an activation, and are followed only without one."""
 
 
 def with_functions(model: FileModel) -> FileModel:

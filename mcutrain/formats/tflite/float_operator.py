@@ -91,7 +91,7 @@ class Importer:
         return kept[::-1]
 
     def shape(self, op: FloatOp, inputs: tuple[str, ...], stem: str) -> Shape:
-        """Of what an operator computes."""
+        """Return the shape of what an operator computes."""
         try:
             return op.shape(*(self.shapes[n] for n in inputs))
         except KeyError as error:
@@ -132,7 +132,7 @@ class FloatOperator(Operands):
         return t.name
 
     def shape(self, position: int = 0) -> Shape:
-        """Of an input that is computed."""
+        """Return the shape of an input that is computed."""
         name = self.x(position)
         if name not in self.importer.shapes:
             raise ModelError(f"{self.where} reads {name!r}, which nothing before it computes")
@@ -231,7 +231,7 @@ class FloatOperator(Operands):
 
 
 def _not_float(x: FileTensor) -> UnsupportedError:
-    """Of an input."""
+    """Return the error for an input that is not float."""
     return UnsupportedError(
         f"the model's input {x.name!r} is {x.dtype}; supported are float models (an int8 "
         "model needs no quantization)"

@@ -124,7 +124,7 @@ class Int8Operator(Operands):
         return self.tensor(position).name
 
     def shape(self, position: int = 0) -> Shape:
-        """Of an int8 input."""
+        """Return the shape of an int8 input."""
         return self.tensor(position).type.shape
 
     def y(self) -> Tensor:
@@ -141,7 +141,7 @@ class Int8Operator(Operands):
 
     @property
     def quantization(self) -> Quantization:
-        """Of the output."""
+        """Quantization of the output."""
         return Quantization.of(self.y().type)
 
     def assume(self, index: int) -> bool:
@@ -173,7 +173,7 @@ class Int8Operator(Operands):
         self.converter.node(op, inputs, self.y().name)
 
     def emit(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
-        """The same for one of float networks, and a Reshape if the file has another shape."""
+        """Emit an operator of float networks, and a Reshape if the file has another shape."""
         made, inputs = self._int8(op, inputs, activation)
         shape = self._shape(made, inputs)
         if shape != self.y_shape and math.prod(shape) == math.prod(self.y_shape):
@@ -261,7 +261,7 @@ class Int8Operator(Operands):
         return data
 
     def moved(self, x: str, op: FloatMove) -> str:
-        """The same integers."""
+        """Move the integers of x, unchanged."""
         kind = self.converter.tensors[x].type
         made = op.int8((kind,), Quantization.of(kind))
         return self._inner(made, (x,), type(made).__name__.lower(), kind)

@@ -54,7 +54,7 @@ def with_layer_norms(model: FileModel) -> FileModel:
 
 @dataclass(frozen=True)
 class Options:
-    """Of a layer normalization. axes: as the MEAN has them."""
+    """Options of a layer normalization. axes: as the MEAN has them."""
 
     axes: tuple[int, ...]
     epsilon: float

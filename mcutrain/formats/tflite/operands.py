@@ -114,12 +114,12 @@ class Operands(ABC):
 
     @abstractmethod
     def shape(self, position: int = 0) -> Shape:
-        """Of such an input."""
+        """Return the shape of an input that is computed."""
 
     @property
     @abstractmethod
     def y_shape(self) -> Shape:
-        """Of the output, by the file."""
+        """Shape of the output, by the file."""
 
     @abstractmethod
     def number(self, position: int) -> float:
@@ -137,7 +137,7 @@ class Operands(ABC):
     def emit_sums(
         self, kind: type[Sums], window: Window, x: str, w: Shape, activation: str
     ) -> None:
-        """The same of an operator with the weight at input 1 and the bias at input 2.
+        """Emit an operator with the weight at input 1 and the bias at input 2.
 
         x: an image. w: the weight's shape as `kind` has it. If the file's is a matrix, the output
         is a view of the sums.
@@ -160,7 +160,7 @@ class Operands(ABC):
 
     @abstractmethod
     def check_alike(self, what: str, tolerance: float = 0.0, inputs: int | None = None) -> None:
-        """Of int8 models: the inputs, or so many, and the output must be quantized alike."""
+        """Check that an int8 model's inputs, or so many, and its output are quantized alike."""
 
     @abstractmethod
     def assume(self, index: int) -> bool:

@@ -103,7 +103,7 @@ def _weight_bytes(model: FileModel, operator: FileOperator) -> bytes | None:
 
 
 def _in_place(content: bytes, model: FileModel, changes: list[Change]) -> bytes | None:
-    """The same bytes but for the parameters; None if one of them has no place of its own."""
+    """Return the bytes with other parameters; None if one of them has no place of its own."""
     root = tflite.Model.GetRootAs(content, 0)
     graph = root.Subgraphs(0)
     uses = _tensor_uses(model)
@@ -125,7 +125,7 @@ def _in_place(content: bytes, model: FileModel, changes: list[Change]) -> bytes 
 
 
 def _with_scales(content: bytes, scales: Mapping[int, float]) -> bytes | None:
-    """The same bytes but for the scales of tensors; None if others may share them."""
+    """Return the bytes with other scales of tensors; None if others may share them."""
     graph = tflite.Model.GetRootAs(content, 0).Subgraphs(0)
     tables = [graph.Tensors(i).Quantization() for i in range(graph.TensorsLength())]
     places = [_scale_place(table) for table in tables]
@@ -199,7 +199,7 @@ def _index(model: FileModel, change: Change) -> int:
 
 
 def _owns_name(model: FileModel, change: Change) -> bool:
-    """Of several readers of one tensor, whether this one is called as it is: it comes last."""
+    """Whether this reader of a tensor, of several, has its name: the last one has."""
     index = _index(model, change)
     return index != MISSING and model.tensors[index].name == change.tensor.name
 

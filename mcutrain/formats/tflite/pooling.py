@@ -122,7 +122,7 @@ def _float_sum(o: FloatOperator) -> None:
 
 
 def _int8_sum(o: Int8Operator) -> None:
-    """Of inputs quantized otherwise than the output: else it is of the integers modulo 256."""
+    """Read a SUM. With equal quantization TFLite adds modulo 256, which is refused."""
     if Quantization.of(o.tensor().type) == o.quantization:
         raise UnsupportedError(
             f"{o.where} has an output that is quantized as its input, of which TFLite adds the "

@@ -64,7 +64,7 @@ def _int8_dequantize(o: Int8Operator) -> None:
 
 
 def _float_dequantize(o: FloatOperator) -> None:
-    """Of weights that are stored as float16, or as int8 with scales."""
+    """Read a DEQUANTIZE of weights that are stored as float16, or as int8 with scales."""
     t = o.file_tensor(0)
     if t.data is None:
         raise UnsupportedError(

@@ -153,7 +153,7 @@ def _fitted(t: FileTensor, axis: int) -> tuple[FileTensor, Fitting, Array]:
 
 
 def _least_db(signal: Array, noise: Array) -> float:
-    """Of the channel, a column, with the smallest ratio; infinite where there is no noise."""
+    """Return the least ratio of the channels (columns) in dB; infinite where there is no noise."""
     power = np.square(signal, dtype=np.float64).sum(axis=0)
     lost = np.square(noise).sum(axis=0)
     ratios = power[lost > 0] / lost[lost > 0]
