@@ -497,7 +497,7 @@ def _of_trained(
 
 
 def _with_fitting_sums(training: TrainGraph) -> TrainGraph:
-    """The same with wide sums where the bounds of operators need them."""
+    """Return the graph with wide sums where the bounds of operators need them."""
     graph, forward = (
         replace(g, nodes=fit_sums(g.nodes, g.tensors)) for g in (training.graph, training.forward)
     )

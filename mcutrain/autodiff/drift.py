@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from mcutrain.autodiff.gate import followed, held
 
 EVERY = 16
-"""Of so many samples one is a probe, which takes the whole front."""
+"""One of so many samples is a probe, which takes the whole front."""
 STEPS = 4
-"""Of the offset in one unit of a score."""
+"""Steps of the offset in one unit of a score."""
 MOST = 255 * STEPS
 """What outweighs the scores of any two levels."""
 STATE_BYTES = 8
-"""Of mct_drift: the average, and the offset."""
+"""Bytes of mct_drift: the average, and the offset."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class ImportanceScales:
 
 
 def importance_of(tensor: ElasticTensor, shape: tuple[int, ...]) -> ImportanceScales:
-    """Of a tensor of this shape, so that no sum overflows int64."""
+    """Return the scales for a tensor of this shape, so that no sum overflows int64."""
     real = [4.0**-tensor.bits / rate if rate > 0 else 0.0 for rate in tensor.rate]
     exponent = math.frexp(max(real))[1]
     scaled = (round(math.ldexp(value, FACTOR_BITS - exponent)) for value in real)

@@ -62,7 +62,7 @@ def _with_addend(first: Node, second: Node) -> Node:
 
 
 def fuse_rescales(training: TrainGraph) -> TrainGraph:
-    """The same gradients with one rounding where there were two, and fewer buffers."""
+    """Return the gradients with one rounding where there were two, and fewer buffers."""
     draft = _Draft(training)
     for place in range(draft.steps):
         first = _before_rescale(draft, place)

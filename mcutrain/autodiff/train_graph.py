@@ -118,12 +118,12 @@ class TrainGraph:
 
     @property
     def input_type(self) -> TensorType:
-        """Of x: a sample, or a tail's latent."""
+        """Type of x: a sample, or a tail's latent."""
         return self.forward.tensors[self.x].type
 
     @property
     def label_type(self) -> TensorType:
-        """Of what a sample is labelled with: a number, or a byte for each position."""
+        """Type of a sample's label: a number, or a byte for each position."""
         return self.graph.tensors[self.label].type
 
     @property
@@ -155,7 +155,7 @@ class TrainGraph:
         return arrays_digest(*(np.asarray(self.state[name]) for name in names))
 
     def with_first_outputs(self, reach: tuple[float, float]) -> TrainGraph:
-        """The same with outputs that hold the logits of a classifier that begins with large ones.
+        """Return the graph with outputs that hold the large logits that a classifier begins with.
 
         reach: how far these reach above and below 0, in nats.
         """

@@ -40,9 +40,9 @@ CHIP_LINK = ("-nostdlib", "-Wl,--gc-sections", "-L.")
 FIRST_ADDRESS = 0x10000000
 SAVED_HEADER_BYTES = 24  # MCT_STATE_HEADER_BYTES
 TIMING_BYTES = 8
-"""Of SRAM for each node that is timed, and for all together."""
+"""SRAM for each node that is timed, and for all together."""
 IMPRINT_BYTES = 8
-"""Of SRAM besides an int32 for each feature, where a class gets its weights from samples."""
+"""SRAM besides an int32 for each feature, where a class gets its weights from samples."""
 NAME_BYTES = 80
 """The most that a response has room for of each of the names of board, model and scheme."""
 

@@ -262,7 +262,7 @@ class Program:
         return (*calls[:place], adding, *calls[place:])
 
     def _steps_calls(self, nodes: Iterable[Node]) -> tuple[Call, ...]:
-        """Of training steps."""
+        """Calls of training steps."""
         calls = self._calls(self.training.graph, nodes)
         return tuple(replace(call, code=self.timed(call.node, call.code)) for call in calls)
 
@@ -469,7 +469,7 @@ def _move(begin: int, to: int, size_bytes: int) -> str:
 
 
 def segment_name(number: int) -> str:
-    """Of the C structure; number: from 0."""
+    """Name of the C structure; number: from 0."""
     return f"segment_{number + 1}"
 
 

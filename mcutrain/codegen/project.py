@@ -67,7 +67,7 @@ RUNTIME_SOURCES = ("mct_gradient", "mct_update", "mct_schedule", "mct_state")
 COLUMN_SOURCES = ("runtime/mct_columns.c",)
 SELECTION_SOURCES = ("runtime/mct_elastic.c", "runtime/mct_importance.c", "runtime/mct_selection.h")
 IMPORTANCE_BYTES = 12
-"""Of a tensor, and of the number that it is made of, while tensors are selected."""
+"""Bytes of a tensor, and of the number that it is made of, while tensors are selected."""
 MANY_CONSTANTS = 2**21
 """Bytes, more than the flash of a microcontroller; their longer tables are written as characters,
 which compilers read twenty times as fast as numbers."""
@@ -246,7 +246,7 @@ def _graphs(plan: TrainingPlan) -> str:
 
 
 def ring_bytes(plan: TrainingPlan, interface: Interface) -> int:
-    """Of the ring of latents in a library's memory; 0 if there is none."""
+    """Bytes of the ring of latents in a library's memory; 0 if there is none."""
     if interface.remember == 0 or interface.wanted_latent is None:
         return 0
     training, wanted = plan.training, firmware.wanted_latent(plan, interface)
@@ -509,7 +509,7 @@ def _latent(program: Program) -> dict[str, Any] | None:
 
 
 def _imprint(program: Program, centre: tuple[int, ...]) -> dict[str, Any] | None:
-    """Of a program that gives a class its weights from a few samples."""
+    """Values of a program that gives a class its weights from a few samples."""
     found = program.classifier
     if found is None:
         return None

@@ -19,11 +19,13 @@ PATIENCE = 100
 """Nodes without getting further after which an attempt is given up."""
 
 FIRST_PATIENCE = 3_000
-"""The same of the first attempt at a size: it solves or refutes what is small."""
+"""Nodes of the first attempt at a size: it solves or refutes what is small."""
 
 SERIES = 2_000_000
-"""Of random numbers: one by which all problems of minimalloc's paper are solved. Of 16 tried, only
-this one solved the hardest of them within 65,000 nodes; no result is wrong by another.
+"""Series of random numbers by which all problems of minimalloc's paper are solved.
+
+Of 16 tried, only this one solved the hardest of them within 65,000 nodes. Another series gives no
+wrong result.
 """
 
 DRAWN_FIRST = 10

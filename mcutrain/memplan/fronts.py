@@ -186,7 +186,7 @@ def _solved(
 
 
 def _moved(arena: MemoryPlan, buffer: str, begin: int, room: int) -> MemoryPlan:
-    """The same plan higher up or upside down, so that a buffer begins there; if that is possible.
+    """Move a plan up, or turn it upside down, so that a buffer begins there, if that is possible.
 
     Then nobody has to move what is in it.
     """

@@ -48,12 +48,12 @@ class Ladder:
 
     @property
     def digest(self) -> str:
-        """Of what policy and proxies compute."""
+        """Digest of what policy and proxies compute."""
         return " ".join(map(graph_digest, (self.policy, *self.proxies)))
 
     @property
     def latent_type(self) -> TensorType:
-        """Of what each front gives."""
+        """Type of what each front gives."""
         return _only(self.proxies[0], self.proxies[0].outputs, "a proxy's output")
 
 

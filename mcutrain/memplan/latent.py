@@ -34,7 +34,7 @@ class Latent:
 
     @property
     def size_bytes(self) -> int:
-        """Of its int8 elements."""
+        """Bytes of its int8 elements."""
         return self.type.size_bytes
 
 

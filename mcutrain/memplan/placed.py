@@ -93,7 +93,7 @@ class PlannedLadder:
 
     @property
     def named(self) -> dict[str, PlannedFront]:
-        """The same by name, the policy first."""
+        """Planned fronts by name, the policy first."""
         levels = {level_name(i): front for i, front in enumerate(self.proxies, 1)}
         return {POLICY: self.policy, **levels}
 
@@ -109,5 +109,5 @@ class PlannedLadder:
 
     @cached_property
     def score_type(self) -> TensorType:
-        """Of what the policy gives."""
+        """Type of what the policy gives."""
         return self.policy.graph.tensors[self.policy.y].type

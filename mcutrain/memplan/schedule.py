@@ -10,8 +10,10 @@ from mcutrain.ir.graph import Graph, Node
 
 
 def schedule(graph: Graph) -> Graph:
-    """The same graph with digests (selected channels) moved to free their inputs, and updates moved
-    before a node that then may overwrite what they read.
+    """Reorder a graph so that less memory is alive at once.
+
+    Digests (selected channels) move to free their inputs. Updates move before a node that may then
+    overwrite what they read.
 
     A digest is a smaller stand-in for an activation. If the activation is needed later anyway, the
     digest stays where its reader is and costs nothing until then; otherwise it moves right behind
@@ -42,7 +44,7 @@ def _with_digests_moved(graph: Graph, roots: Mapping[str, str]) -> list[Node]:
 
 
 def _with_updates_first(nodes: Sequence[Node], roots: Mapping[str, str]) -> list[Node]:
-    """Of the nodes that read what an earlier one may overwrite, those that may run before it do.
+    """Move updates forward, before nodes that may overwrite what they read.
 
     That are updates of what nobody reads in between: a bias, while the gradient of a layer's input
     needs but its weight.

@@ -28,7 +28,7 @@ from random import Random
 from typing import Any, NamedTuple, TypeVar
 
 Box = tuple[int, int, int]
-"""Of a buffer: its first section, the one behind its last, its size."""
+"""A buffer: its first section, the one behind its last, its size."""
 
 SKY = 1 << 62
 """The floor beside the outermost sections: nothing reaches over it."""
@@ -165,7 +165,7 @@ class BoxIndex:
         return self.since[begin] & self.until[end]
 
     def mirrored(self) -> BoxIndex:
-        """The same with time running backwards."""
+        """Return the index with time running backwards."""
         n = self.sections
         return BoxIndex.of([(n - end, n - first, size) for first, end, size in self.boxes])
 

@@ -26,7 +26,7 @@ CALL, WEIGHT, READ_AGAIN = 300, 8, 7
 """Instructions that a call of a kernel costs by itself, per weight, and per element of input that
 an earlier call read too: about a Cortex-M7's. Their sum decides between segments of one size."""
 MOST_ROWS = 32767
-"""Of a tensor: what mct_progress can count."""
+"""Most rows of a tensor: what mct_progress can count."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def rooms(flow: RowFlow) -> tuple[int, ...]:
 
 
 def in_strips(stages: Iterable[Stage], strip: int) -> tuple[Stage, ...]:
-    """The same number of rows at once for all."""
+    """Let all stages compute the same number of rows at once."""
     return tuple(replace(stage, strip=strip) for stage in stages)
 
 
@@ -272,7 +272,7 @@ class StreamableFront:
         return {name: step for step, node in enumerate(self.nodes) for name in node.inputs}
 
     def last(self, name: str) -> int:
-        """The same; beyond the schedule for what only others read."""
+        """Step of the last reader; beyond the schedule for what only others read."""
         return self.last_reader.get(name, len(self.nodes))
 
     def stage(self, node: Node) -> Stage | None:
@@ -410,7 +410,7 @@ class StreamableFront:
             yield first + begin, end, total + scratch, overhead
 
     def _overlays(self, first: int, stages: tuple[Stage, ...]) -> list[_Overlay]:
-        """Of whole images of one size, one of which may be written in the other's place.
+        """Return pairs of whole images of one size: one may be written in the other's place.
 
         Where both are in a segment that does not make x, of any of the stages.
         """

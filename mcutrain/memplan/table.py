@@ -41,7 +41,7 @@ def to_csv(plan: MemoryPlan, fronts: Mapping[str, MemoryPlan] = NO_FRONTS) -> st
 
 
 def read_fronts(text: str) -> dict[str, str]:
-    """Of what `read_csv` reads: the buffers of a ladder's fronts, each with the front's name."""
+    """Read which front has which buffer, from the text that `read_csv` reads."""
     rows = csv.DictReader(io.StringIO(text, newline=""))
     whose = {row["id"]: row.get("front") or STEP for row in rows}
     return {name: front for name, front in whose.items() if front != STEP}

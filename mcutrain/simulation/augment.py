@@ -26,7 +26,7 @@ OF_CODES = ("flip", "shift", "gain", "noise")
 KINDS = (*OF_PIXELS, *OF_CODES)
 """In the order in which they happen."""
 LEAST_SIDE_Q8 = 154
-"""Of a crop: 0.6 of a side, 0.36 of an area."""
+"""Least side of a crop: 0.6 of a side, 0.36 of an area."""
 MOST_COLOUR_Q8 = 102
 """Brightness, contrast and saturation are 0.6 to 1.4 times what they were."""
 MOST_GAIN_Q8 = 51
@@ -34,7 +34,7 @@ MOST_GAIN_Q8 = 51
 NOISE_Q8 = 7
 """Times the sum of four bytes: a standard deviation of 4 of the 256 codes."""
 SHIFT_SHARE = 10
-"""Of the first axis that is longer than 1 (time, or rows), a tenth either way."""
+"""Most of a shift: a tenth, either way, of the first axis longer than 1 (time, or rows)."""
 
 FLIP, SHIFT, GAIN = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
 HEIGHT, WIDTH, TOP, LEFT = 0xFFFFFFFC, 0xFFFFFFFB, 0xFFFFFFFA, 0xFFFFFFF9

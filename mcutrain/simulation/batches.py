@@ -27,7 +27,7 @@ class LevelBatches:
 
 
 def by_level(order: Array, levels: Array, size: int, begun: int) -> Array:
-    """The same samples, so that those of a batch have one level, as far as there are enough.
+    """Order samples so that those of a batch have one level, as far as there are enough.
 
     order: indices of samples, as they come. levels: of each sample, by index. begun: how many
     samples an earlier epoch left in its last batch, 0 to size - 1; the first ones fill it up. Each

@@ -107,7 +107,7 @@ class LibrarySimulator:
     def replay(
         self, x: Array, labels: Sequence[int] | Array, rates: Sequence[LearningRate]
     ) -> tuple[Array, Array]:
-        """The same of samples whose latents were remembered, so that no front counts."""
+        """Train on samples whose latents were remembered, so that no front counts."""
         return self._trained(self._library.mct_host_replay, x, labels, rates)
 
     def _trained(
@@ -158,11 +158,11 @@ class LibrarySimulator:
         self._library.mct_select((ctypes.c_uint32 * len(chosen))(*chosen))
 
     def forget_times(self) -> None:
-        """Of nodes that are timed, those so far."""
+        """Forget the times of nodes so far."""
         self._library.mct_forget_times()
 
     def fewest_ticks(self, nodes: int) -> tuple[int, ...]:
-        """Of each node that is timed, in a step; 2^32 - 1 if it did not run."""
+        """Fewest ticks of each timed node in a step; 2^32 - 1 if it did not run."""
         place = self._library.mct_fewest_ticks
         place.restype = ctypes.POINTER(ctypes.c_uint32)
         return tuple(place()[:nodes])
@@ -209,7 +209,7 @@ class LibrarySimulator:
 
 
 class CompiledSimulator(LibrarySimulator):
-    """The same of a project's shared library, whose plan is known."""
+    """Simulates by a project's shared library, whose plan is known."""
 
     def __init__(
         self,
@@ -270,7 +270,7 @@ class CompiledSimulator(LibrarySimulator):
         return drift_words(self.plan, self._raw())
 
     def levels(self, x: Array) -> Array:
-        """Of the front that a step would take now for each sample of int8 [n, …]."""
+        """Return the level that a step would take now, for each sample of int8 [n, …]."""
         samples, found = self._samples(x), np.zeros(len(x), np.int32)
         self._library.mct_host_levels(len(x), pointer(samples), pointer(found))
         return found.astype(np.int64)
@@ -292,7 +292,7 @@ def unpack_state(plan: TrainingPlan, raw: bytes) -> dict[str, Array]:
 
 
 def gate_words(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, int]:
-    """Of state bytes (without the saved header): the mean loss as Q19, and skipped samples."""
+    """Read the gate's words from state bytes: the mean loss as Q19, and skipped samples."""
     assert plan.gate_offset is not None, "the step has no gate"
     mean_q19 = np.frombuffer(raw, "<i4", 1, plan.gate_offset)
     skipped = np.frombuffer(raw, "<u4", 1, plan.gate_offset + 4)
@@ -300,14 +300,14 @@ def gate_words(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, int]:
 
 
 def drift_words(plan: TrainingPlan, raw: bytes | bytearray) -> Drift:
-    """Of state bytes (without the saved header): what corrects the choice of fronts, if it does."""
+    """Read what corrects the choice of fronts from state bytes, if anything does."""
     if plan.drift_offset is None:
         return Drift()
     return Drift(*np.frombuffer(raw, "<i4", 2, plan.drift_offset).tolist())
 
 
 def level_counts(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, ...]:
-    """Of state bytes (without the saved header): samples of each front; none without a ladder."""
+    """Read how many samples took each front from state bytes; none without proxies."""
     if plan.training.levels is None:
         return ()
     counts = np.frombuffer(raw, "<u4", plan.training.levels.count, plan.levels_offset or 0)
@@ -315,7 +315,7 @@ def level_counts(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, ...]:
 
 
 def selected_tensors(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, ...]:
-    """Of state bytes (without the saved header): the elastic tensors that are trained."""
+    """Read which elastic tensors are trained from state bytes."""
     if plan.selection_offset is None:
         return ()
     count = len(words((), len(plan.training.elastic)))
@@ -323,7 +323,7 @@ def selected_tensors(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, .
 
 
 def pointer(array: Array) -> ctypes.c_void_p:
-    """Of its first element."""
+    """Return a pointer to the first element."""
     return ctypes.c_void_p(array.ctypes.data)
 
 

@@ -35,10 +35,10 @@ MOST_EVERY = 2**24
 MOVES, SQUARES = IMPORTANCES = ("moves", "squares")
 """What tensors are chosen by: Σ Δw · Δw' of two windows, or Σ Δw² of both together, / rate."""
 LONE_SHARE = 0.95
-"""Of all importance, of which one tensor of MANY_TENSORS has more by chance alone."""
+"""Share of all importance that one tensor of MANY_TENSORS exceeds by chance alone."""
 MANY_TENSORS = 4
 LEAST_IMPORTANCE = 1
-"""Of a tensor that did not help."""
+"""Importance of a tensor that did not help."""
 LOOKS = 20
 """Each of the two windows in which everything is trained takes one in so many steps of a period."""
 
@@ -58,7 +58,7 @@ class Decision:
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> Decision:
-        """Of its fields, as JSON has them."""
+        """Make a decision of its fields, as JSON has them."""
         tensors, importance = (tuple(map(int, values[n])) for n in ("tensors", "importance"))
         return Decision(int(values["step"]), tensors, importance)
 
@@ -125,7 +125,7 @@ class Periods:
 
 
 def periods_of(share: float, every: int, samples_per_update: int, epoch_steps: int) -> Periods:
-    """Of a share as a real number. every: 0 stands for an epoch, of whole updates.
+    """Return the periods for a share as a real number. every: 0 is an epoch, of whole updates.
 
     Raises ArgumentError.
     """
@@ -207,7 +207,7 @@ class TensorSelector:
 
 
 def importance(plan: TrainingPlan, states: Sequence[bytes]) -> tuple[int, ...]:
-    """Of each elastic tensor, int32, all together less than 2^31.
+    """Return the importance of each elastic tensor, int32, all together less than 2^31.
 
     states: as saved, before the first window of steps, between both, and after the second; without
     the one between the sums of squares.

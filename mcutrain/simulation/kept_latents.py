@@ -16,7 +16,7 @@ from mcutrain_host.errors import CacheError
 Array = npt.NDArray[Any]
 
 MOST_BYTES = 1 << 30
-"""Of all that is kept; what was not used for longest goes first."""
+"""Most bytes of all kept latents; what was not used for longest goes first."""
 
 
 def kept_latents(front: str, samples: str, read: str) -> Path:

@@ -32,7 +32,7 @@ class LadderReference(PlannedReference):
         self.drifts = plan.drift_offset is not None
 
     def level(self, sample: Array) -> int:
-        """Of the largest score, of equal ones the lowest; as inference takes it."""
+        """Return the level with the largest score, the lowest of equal ones."""
         return self.drift.level(_only_output(self.policy, sample).ravel().tolist())
 
     def front(self, x: Array) -> Array:
@@ -40,7 +40,7 @@ class LadderReference(PlannedReference):
         return self._latents(x, self.levels(x).tolist())
 
     def levels(self, x: Array) -> Array:
-        """Of the front that a step would take now for each sample of int8 [n, …]."""
+        """Return the level that a step would take now, for each sample of int8 [n, …]."""
         return np.array([0 if self.probes else self.level(sample) for sample in x], np.int64)
 
     @property

@@ -58,7 +58,7 @@ class LatentSimulator(CompiledSimulator):
 
 
 class LatentReference(PlannedReference):
-    """The same by Op.reference: the nodes before the latent, and a step of those behind it."""
+    """Computes by Op.reference: the nodes before the latent, and a step of those behind it."""
 
     def __init__(self, plan: TrainingPlan, latent: Latent, seed: int = 1) -> None:
         super().__init__(plan, seed)
@@ -89,7 +89,7 @@ class LatentSamples(Samples):
 
     @staticmethod
     def of(samples: Samples, simulator: LatentSimulator | LatentReference) -> LatentSamples:
-        """Of samples."""
+        """Make latents of samples by a simulator's front."""
         shape = simulator.latent.type.shape[1:]
         return LatentSamples.by(samples, simulator.front, shape, simulator.network)
 
@@ -100,7 +100,7 @@ class LatentSamples(Samples):
         shape: tuple[int, ...],
         network: Graph | None = None,
     ) -> LatentSamples:
-        """The same by any front."""
+        """Make latents of samples by any front."""
         values = {f.name: getattr(samples, f.name) for f in fields(Samples)}
         return LatentSamples(**values, front=front, shape=shape, network=network)
 
@@ -127,7 +127,7 @@ class LatentSamples(Samples):
 
     @cached_property
     def _train(self) -> dict[tuple[int, int], _Latents]:
-        """Of each version, and the seed that varied it."""
+        """Latents of the training part, by version and by the seed that varied it."""
         return {}
 
     @cached_property
@@ -136,7 +136,7 @@ class LatentSamples(Samples):
         return self._latents(x, lambda index: self.quantized(x[index]), "")
 
     def _latents(self, x: Array, codes: Callable[[Array], Array], varied: str) -> _Latents:
-        """Of samples. codes: the model's inputs of those at some indices. varied: how, as words."""
+        """Return latents of samples. codes: model inputs at some indices. varied: how, as words."""
         read = f"{self.scale} {self.zero_point} {self.normalization} {varied}"
         path = None
         if self.network is not None:
@@ -146,7 +146,7 @@ class LatentSamples(Samples):
 
 
 class _Latents:
-    """Of some samples. path: where they are or will be kept; None: nowhere. compute: makes some."""
+    """Latents of some samples. path: where they are kept, or None. compute: makes some."""
 
     def __init__(
         self, path: Path | None, shape: tuple[int, ...], compute: Callable[[Array], Array]

@@ -52,22 +52,22 @@ HELD_OUT = 0.4
 """Share of the samples that tells the loss, unless that are more than MOST_HELD_OUT."""
 MOST_HELD_OUT = 400
 USUAL_TRIALS = 6
-"""Of the first round."""
+"""Trials of the first round."""
 AROUND = (1, 0, -1, -2, -3)
 """What the second round tries beside the rate that the first one found, in steps of RATES."""
 FEWEST_TRIALS = 2
-"""Of a later round, which tries the better half of what the round before it tried."""
+"""Fewest trials of a later round, which tries the better half of the one before."""
 TRIAL_STEPS = 500
-"""Of a trial of the first round; enough for 16 updates all the same."""
+"""Steps of a trial of the first round; enough for 16 updates all the same."""
 FEWEST_UPDATES = 16
 LONGER = 4
 """How many times as long the trials of the next round are."""
 AFFORDABLE_SHARE = 0.2
-"""Of the run's steps, for all trials together; or as many as these multiply-accumulates are."""
+"""Share of the run's steps that all trials together may take, or as many as AFFORDABLE_MACS."""
 AFFORDABLE_MACS = 600_000_000_000
-"""Of the inferences in all trials' steps: about a minute of one core."""
+"""Products of all trials' inferences that are affordable: about a minute of one core."""
 MOST_STEPS = 200_000
-"""Of all trials together, of a network so small that other work takes longer than its products."""
+"""Most steps of all trials together, for networks so small that other work takes longer."""
 FEW_SAMPLES = 200
 """With fewer the trials are repeated with others held out, until they make so many."""
 MOST_REPEATS = 4
@@ -147,12 +147,12 @@ class Search:
 
     @property
     def steps(self) -> int:
-        """Of the whole run."""
+        """Steps of the whole run."""
         return Course(self.samples, replace(self.settings, learning_rate=None)).total
 
     @property
     def affordable_steps(self) -> int:
-        """Of all trials together."""
+        """Steps that all trials together may take."""
         by_macs = min(AFFORDABLE_MACS // self.macs, MOST_STEPS) if self.macs else 0
         return max(round(AFFORDABLE_SHARE * self.steps), by_macs)
 
@@ -291,7 +291,7 @@ def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRa
 
 
 def first_rate(trials: Trials, steps: int) -> tuple[int, float]:
-    """Of RATES the one that trials of so many steps end best with, and the loss that they do."""
+    """Return the one of RATES whose trials of so many steps end best, and their loss."""
     losses = _TrialOutcomes(lambda i: trials.outcome(RATES[i], steps), lambda: None)
     best = _least(losses, FIRST, COARSE)
     return best, losses(best)
@@ -307,7 +307,7 @@ def fewer_steps(steps: int, of: int) -> int:
 
 
 class _TrialOutcomes:
-    """Of trials of one length, by index into RATES; each is made once. made: called after it."""
+    """Outcomes of trials of one length, by index into RATES; each is made once."""
 
     def __init__(self, outcome: Callable[[int], TrialOutcome], made: Callable[[], None]) -> None:
         self.known: dict[int, TrialOutcome] = {}
@@ -365,24 +365,24 @@ class Trials:
 
     @property
     def whole_steps(self) -> int:
-        """Of a trial as long as the run, which the samples that judge are missing from."""
+        """Steps of a trial as long as the run, without the samples that judge."""
         settings = self._search.settings
         return settings.epochs * len(self._parts[0].trained) * (1 + settings.replay)
 
     @property
     def first_steps(self) -> int:
-        """Of the trials of the first round."""
+        """Steps of a trial of the first round."""
         return min(max(TRIAL_STEPS, FEWEST_UPDATES * self._search.accumulate), self.whole_steps)
 
     def longer_steps(self, steps: int, trials: int) -> int:
-        """Of so many trials of the next round; 0 if there is none, or it would take too many."""
+        """Steps of each trial of the next round; 0 if there is none, or it would take too many."""
         longer = min(LONGER * steps, self.whole_steps)
         spent = self.spent + self.round_steps(longer, trials)
         is_affordable = spent <= self._search.affordable_steps
         return longer if longer > steps and is_affordable else 0
 
     def round_steps(self, steps: int, trials: int) -> int:
-        """Of so many trials, and of telling what they end with."""
+        """Steps of so many trials, and of telling what they end with."""
         return trials * sum(steps + len(part.held_out) for part in self._parts)
 
     def outcome(self, rate: float | None, steps: int) -> TrialOutcome:
@@ -438,7 +438,7 @@ class _TrialPart:
 
     @cached_property
     def test(self) -> tuple[Array, Array]:
-        """Of the samples that judge, as the simulator takes them, and their labels."""
+        """Samples that judge, as the simulator takes them, and their labels."""
         chosen = (self.judges or self.samples.split.train).take(self.held_out)
         judged = replace(self.samples, split=data.Split(chosen, chosen))
         return judged.test(0, len(chosen)), chosen.y
@@ -460,7 +460,7 @@ class SomeSamples(Samples):
 
     @staticmethod
     def of(whole: Samples, index: Array) -> SomeSamples:
-        """Of training samples by their numbers."""
+        """Return the training samples with these numbers."""
         values = {f.name: getattr(whole, f.name) for f in fields(Samples)}
         values["split"] = replace(whole.split, train=whole.split.train.take(index))
         return SomeSamples(**values, source=whole, index=index)

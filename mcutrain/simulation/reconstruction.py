@@ -41,7 +41,7 @@ class Tested:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """Of a network that reproduces its input; both are int8."""
+    """How a network reproduces its input; both are int8."""
 
     x_scale: float
     x_zero_point: int

@@ -63,7 +63,7 @@ class Simulator(Protocol):
 
 @runtime_checkable
 class CountsLevels(Simulator, Protocol):
-    """Of a ladder of fronts."""
+    """A simulator that counts the levels of its fronts."""
 
     def levels(self, x: Array) -> Array: ...
     def replay(self, x: Array, labels: Array, rates: list[LearningRate]) -> tuple[Array, Array]: ...
@@ -153,7 +153,7 @@ class RunSettings:
             )
 
     def periods(self, samples: int, samples_per_update: int) -> Periods:
-        """Of an elastic run. samples: in an epoch. Raises ArgumentError."""
+        """Periods of an elastic run. samples: in an epoch. Raises ArgumentError."""
         assert self.elastic is not None, "the run is elastic"
         epoch_steps = samples * (1 + self.replay)
         return periods_of(self.elastic, self.every, samples_per_update, epoch_steps)
@@ -433,7 +433,7 @@ class Course:
         return (self.earlier.steps + epoch * self.epoch_steps) % self.batches.size
 
     def _levels(self, epoch: int) -> Array:
-        """Of each training sample as an epoch has it."""
+        """Level of each training sample as an epoch has it."""
         assert self.batches is not None
         versions = self.settings.kept_versions
         version = epoch % versions if versions else epoch
@@ -538,7 +538,7 @@ class Finished:
 
     @staticmethod
     def read(path: Path) -> Finished:
-        """Of a checkpoint. Raises StateError."""
+        """Read what a run goes on from. Raises StateError."""
         with _reading(path, "give the --checkpoint of the run to go on from") as file:
             left = counts_in(file)["left"]
             found = Finished(path, left["steps"], left["offered"], left["remember"])
@@ -722,7 +722,7 @@ class Run:
         return self.reconstruction.tested(np.concatenate(losses), is_anomaly)
 
     def _order_doubt(self, found: Tested) -> str:
-        """Of the test before the first step."""
+        """Say whether the outputs seem to have another order, by the test before the first step."""
         if not self.has_learnt or found.answers is None:
             return ""
         test = self.samples.split.test
@@ -842,7 +842,7 @@ class Run:
     def _with_replays(
         self, x: Array, labels: Array, rates: list[LearningRate]
     ) -> tuple[Array, Array]:
-        """The same where a ladder counts its samples: remembered ones are told from new ones."""
+        """Train where fronts count their samples: remembered ones are told from new ones."""
         simulator, found = self.simulator, []
         assert isinstance(simulator, CountsLevels), "fronts choose levels"
         steps = range(self.state.trained, self.state.trained + len(x))
@@ -874,7 +874,7 @@ class Run:
         return int((self.samples.split.train.y[index] != data.IGNORED).sum())
 
     def _train_accuracy(self, epoch: int) -> float:
-        """Of an epoch, counted from 1, that is over."""
+        """Accuracy of an epoch, counted from 1, that is over."""
         if self.reconstruction is not None:
             return math.nan
         index, _ = self.course.indices(
@@ -956,6 +956,6 @@ def _reading(path: Path, hint: str, whose: str = "this version of mcutrain") -> 
 
 
 def _epoch(values: dict[str, Any]) -> EpochResult:
-    """Of a checkpoint."""
+    """Make an epoch's result of a checkpoint's values."""
     levels = values.pop("levels", None)
     return EpochResult(**values, levels=None if levels is None else tuple(levels))

@@ -24,7 +24,7 @@ from mcutrain.sparse.units import Shares, Structure, Unit, joined
 Array = npt.NDArray[Any]
 
 MOST_COMBINATIONS = 150
-"""Of shares within a unit that are costed one by one; larger units get a bound instead."""
+"""Most combinations of shares in a unit that are costed one by one; larger units get a bound."""
 
 
 class Choices:
@@ -96,7 +96,7 @@ class Choices:
         return gain
 
     def _gains_by_share(self) -> dict[int, dict[float, float]]:
-        """Of layers and modules, those above 0."""
+        """Gains above 0 of layers and modules, by share."""
         found = {i: dict(self.gains.weights.get(i, {})) for i in range(self.structure.count)}
         for place, module in enumerate(self.structure.modules, self.structure.count):
             known = self.gains.modules.get(module.name, {})

@@ -48,7 +48,7 @@ MEASURES = (
 by training. learnable, joint, dimension, fisher, first_order: importance from gradients
 (mcutrain.analysis.gradient), comparable within one analysis only."""
 MOST_SAMPLES = 4096
-"""Of kernels, in a file that is read."""
+"""Most samples of kernels in a file that is read."""
 RATES = ("rate", "disturbing_rate")
 MODULE_RATE = "module_rate"
 MAY_FALL = ("learnable", JOINT)
@@ -147,7 +147,7 @@ class Contributions(Shown):
         return self.gains[name]
 
     def smoothed(self) -> Contributions:
-        """The same with smoothed gains, as selection takes them; see Gains.smoothed, MAY_FALL."""
+        """Return the contributions with smoothed gains, as selection takes them."""
         gains = {n: g if n in MAY_FALL else g.smoothed() for n, g in self.gains.items()}
         return replace(self, gains=gains)
 
@@ -318,7 +318,7 @@ def _parsed(values: Any) -> Contributions:
 
 
 def _module_rate(table: Mapping[str, Any]) -> float | None:
-    """Of files that do not say, 1: there was no other."""
+    """Read the rate of modules; 1 if the file does not say it, because there was no other."""
     rate = table.get(MODULE_RATE, 1.0)
     if rate is None:
         return None

@@ -50,7 +50,7 @@ class SchemeCost:
 
     @property
     def instructions(self) -> int:
-        """Of one step."""
+        """Instructions of one step."""
         return sum(self.work.values())
 
     def __post_init__(self) -> None:

@@ -85,7 +85,7 @@ class CostBook:
 
     @property
     def timeline(self) -> Timeline:
-        """Of all schemes that were costed; it may change when another one is."""
+        """Timeline of all schemes that were costed; it may change when another one is."""
         if self._timeline is None:
             longest_first = sorted(self._costs.values(), key=lambda cost: -len(cost.steps))
             self._timeline = Timeline(cost.steps for cost in longest_first)

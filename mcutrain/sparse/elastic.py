@@ -21,18 +21,18 @@ from mcutrain.errors import ArgumentError
 Array = npt.NDArray[Any]
 
 UNITS = 256
-"""Of time that the knapsack knows at most."""
+"""Units of time that the knapsack knows at most."""
 SPARE_UNITS = 4
-"""Of these beyond the budget: what they allow fits in truth if times were rounded up."""
+"""Units beyond the budget: what they allow may fit in truth, since times are rounded up."""
 EXCHANGES = 8
 """At most, after the knapsack; there are seldom more than three that gain."""
 MOST_REACHES = 1024
 MOST_TABLE = 2**16 - 1
 """Entries that mct_elastic_reach can count."""
 MOST_TIME = 2**31 - 1
-"""Of one node or tensor; all together take less than 2^32."""
+"""Most time of one node or tensor; all together take less than 2^32."""
 MOST_IMPORTANCE = 2**31 - 1
-"""Of all tensors together."""
+"""Most importance of all tensors together."""
 ONE_Q16 = 1 << 16
 WORD_BITS = 32
 
@@ -125,12 +125,12 @@ class ElasticProblem:
 
     @property
     def least_time(self) -> int:
-        """Of the backward pass if nothing but the always trained tensors is."""
+        """Time of the backward pass that trains only what is always trained."""
         return self.reaches[0].time + sum(self.update_times[k] for k in self.always)
 
     @property
     def backward_time(self) -> int:
-        """Of the backward pass if everything is trained."""
+        """Time of the backward pass that trains everything."""
         return self.reaches[-1].time + sum(self.update_times)
 
     @property
@@ -177,7 +177,7 @@ class ElasticProblem:
 
 @dataclass(frozen=True)
 class ElasticTimes:
-    """Of an elastic step. forward: of all that always runs, up to the loss. unit: of all times."""
+    """Times of an elastic step. forward: what always runs, up to the loss. unit: of all times."""
 
     forward: int
     problem: ElasticProblem
@@ -348,7 +348,7 @@ class _Search:
         return (chosen | {coming}) - {going} if gain else chosen
 
     def tensors(self, reach: int) -> Sequence[int]:
-        """Of a reach, but for those always trained, in the order of `reach_tensors`."""
+        """Tensors of a reach, without those always trained, in the order of `reach_tensors`."""
         _, first, end = self.problem.reach_rows[reach]
         return self.problem.reach_tensors[first:end]
 

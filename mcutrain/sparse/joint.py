@@ -70,7 +70,7 @@ class Joint:
         return TOLERANCE * self.kernels.samples
 
     def key(self, place: int, share: float) -> Key:
-        """Of a layer's share, or of as many channels of a module."""
+        """Key of a layer's share, or of as many channels of a module."""
         module = self.structure.module(place)
         return place, share if module is None else float(kept_channels(module, share))
 
@@ -81,7 +81,7 @@ class Joint:
         return self._values[depth, shares]
 
     def look(self, depth: int, shares: Shares) -> float:
-        """The same, and remember its tangent."""
+        """Return the gain of a scheme, and remember its tangent."""
         tangent = self.kernels.tangent(self._of(depth, shares))
         if tangent is not None:
             self.bounds.append(TangentBound(tangent, *self._sums(tangent.slope)))

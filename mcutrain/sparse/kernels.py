@@ -63,7 +63,7 @@ class Kernels:
 
     @cached_property
     def behind(self) -> tuple[Array, ...]:
-        """Of the last 0, 1, … biases."""
+        """Products of the last 0, 1, … biases, added up."""
         found = [np.zeros((self.samples, self.samples))]
         for products in reversed(self.biases):
             found.append(found[-1] + products)

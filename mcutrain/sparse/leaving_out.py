@@ -134,7 +134,7 @@ class _LeavingOut:
 
     @property
     def places(self) -> tuple[ModulePlace, ...]:
-        """Of the modules that are not there any more, in execution order."""
+        """Places of the modules that were left out, in execution order."""
         return tuple(
             replace(p, reads=self._now(p.reads), beside=self._now(p.beside)) for p in self._places
         )

@@ -32,7 +32,7 @@ EFFORTS: tuple[Any, ...] = (
 A proof takes half the time without presolving: a few nodes, each of a hundred columns.
 """
 ROUGHLY: tuple[Any, ...] = ({"mip_rel_gap": 0.05}, {"mip_rel_gap": 0.5})
-"""The same where any choice will do that is not far from the best."""
+"""Gaps where any choice will do that is not far from the best."""
 MOST_SPARE = 1.0
 TINY = 1e-30
 """So that a row of zeros can be divided."""
@@ -121,7 +121,7 @@ class IntegerProgram:
         return bool(np.all(self.rows[:, self.columns(chosen)].sum(axis=1) <= self.room))
 
     def without(self, chosen: Chosen) -> IntegerProgram:
-        """The same problem with one choice forbidden."""
+        """Return the program with one choice forbidden."""
         return replace(self, cuts=(*self.cuts, chosen))
 
     def rough_bound(self) -> float | None:
@@ -290,7 +290,7 @@ class IntegerProgram:
 
 
 def _and_one_more(limit: LinearConstraint) -> LinearConstraint:
-    """The same of a program with another column."""
+    """Return the limit for a program with another column."""
     matrix = csr_array(limit.A)
     wide = csr_array(
         (matrix.data, matrix.indices, matrix.indptr), (matrix.shape[0], matrix.shape[1] + 1)

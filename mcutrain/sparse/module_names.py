@@ -27,7 +27,7 @@ class ModulePart:
 
     @property
     def name(self) -> str:
-        """Of the layer, and of its output."""
+        """Name of the layer, and of its output."""
         return f"{self.place}/module.{self.kind}.{self.part}"
 
     @property

@@ -112,7 +112,7 @@ def hidden_layer(parts: Mapping[str, Layer]) -> Layer | None:
 
 
 def _channels(graph: Graph, parts: Mapping[str, Layer]) -> int:
-    """Of the first layer, all of which the second one reads; one without groups."""
+    """Channels of the first layer, if the second one reads all of them; one without groups."""
     first = hidden_layer(parts)
     if first is None:
         return 0

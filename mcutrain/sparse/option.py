@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 OWN_BITS = -1
 """Stands for the residual bits of a scheme whose layers have their own."""
 LEAST_BUNDLE_BYTES = 32
-"""Of flash that options share, for it to be counted; a bound may leave out the rest."""
+"""Least flash that options share, for it to be counted; a bound may leave out the rest."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Depth:
 
     @cached_property
     def options(self) -> tuple[Option, ...]:
-        """Of all units, in order."""
+        """Options of all units, in order."""
         return tuple(option for unit in self.units for option in unit)
 
     @cached_property

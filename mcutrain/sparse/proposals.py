@@ -138,7 +138,7 @@ def _weighted(gains: Gains, factor: float) -> Gains:
 
 
 def _mean(every: list[Gains]) -> Gains:
-    """Of what all of them have."""
+    """Return the mean of gains, of what all of them have."""
     units = [_largest(gains) or 1.0 for gains in every]
 
     def mean(gains: Iterable[float]) -> float:

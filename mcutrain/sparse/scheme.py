@@ -345,7 +345,7 @@ def _check_types(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    """Of TOML; true and false are none, nor what is larger than any float."""
+    """Whether a TOML value is a number: no boolean, and not larger than any float."""
     return type(value) is float or (type(value) is int and abs(value) < 2**1023)
 
 

@@ -103,7 +103,7 @@ class BestFirst:
 def programs(
     choices: Mapping[int, Choices], limits: Limits, fixed: tuple[int, int]
 ) -> list[tuple[int, IntegerProgram]]:
-    """Of every bias depth and residual bits, with the bits of biases."""
+    """Return a program for every bias depth and residual bits, with the bits of biases."""
     return [
         (bias_bits, IntegerProgram.of(depth, bits, limits, fixed))
         for place, (bias_bits, found) in enumerate(choices.items())

@@ -270,7 +270,7 @@ class Selector:
             yield i, share, bits, gain, self.choices.state_bytes(one, bits)
 
     def _bias_gain(self, depth: int) -> float:
-        """Of the biases without weights."""
+        """Gain of the biases without weights."""
         return self.choices.gains.bias[depth] if self.joint is None else self.joint.gain(depth, ())
 
     def _binding(self, limits: Limits, best: Contender) -> str:
@@ -361,7 +361,7 @@ def _check_modules(gains: Gains, structure: Structure) -> None:
 
 
 def _part(progress: Progress, part: int, count: int) -> Progress:
-    """Of one of `count` parts that take equally long."""
+    """Return the progress of one of `count` parts that take equally long."""
     return lambda done, total: progress(part * total + done, count * total)
 
 
