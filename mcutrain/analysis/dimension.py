@@ -98,7 +98,7 @@ def learnable(products: Array, learning_rate: float, steps: int) -> float:
 
 
 Measure = Callable[[Array], float]
-"""Of what is trained, from the inner products of its gradients."""
+"""Measures what is trained, from the inner products of its gradients."""
 
 
 def product_gains(

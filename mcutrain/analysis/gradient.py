@@ -152,7 +152,7 @@ def by_gradient(
 
 @dataclass(frozen=True)
 class Moments:
-    """Of one parameter's gradients g of `count` samples, in real weights.
+    """Moments of one parameter's gradients g of `count` samples, in real weights.
 
     squares: sum of g², sums: sum of g; both over the samples, sums for each element of the
     parameter, squares added up per channel (the last axis). learning_rate: of the device.
@@ -186,7 +186,7 @@ def parameter_moments(
     report: Report = lambda *_: None,
     watch: Callable[[Mapping[str, Array]], None] = lambda _: None,
 ) -> dict[str, Moments]:
-    """Of every weight and bias before the head, and the head's. watch: sees each sample's.
+    """Measure every weight and bias before the head, and the head's. watch: sees each sample's.
 
     Biases are trained as whole numbers: the sums of a difference have no unit of their own.
     """

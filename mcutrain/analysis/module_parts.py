@@ -15,7 +15,7 @@ from mcutrain.sparse.units import Structure, kept_channels
 Array = npt.NDArray[Any]
 
 SHARES = (0.25, 0.5, 1.0)
-"""Of a module's hidden channels, which are analysed; they are in order of what they see."""
+"""Shares of a module's hidden channels that are analysed; they are in order of what they see."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ModuleParts:
 
 
 def module_parts(graph: Graph, module_rate: float | None = None) -> tuple[ModuleParts, ...]:
-    """Of the modules that have learnt nothing. module_rate: as a scheme has it.
+    """Return the parts of modules that have learnt nothing. module_rate: as a scheme has it.
 
     The first factor of a product whose second one is 0 has a gradient of 0: what it may learn later
     is not seen.

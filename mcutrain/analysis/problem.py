@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 
 
 HEAD_EPOCHS = {"training": 0, "gradient": 10}
-"""Of the head alone before all else, by the way of analysis, unless others are asked for."""
+"""Epochs of the head alone before all else, by the way of analysis, unless others are given."""
 MOST_SAMPLES = 1000
 """Samples to train on, and to test on, unless more are asked for."""
 
@@ -131,12 +131,12 @@ class Problem:
 
     @property
     def model_digest(self) -> str:
-        """Of the network up to its head."""
+        """Digest of the network up to its head."""
         return digest(self.model)
 
     @property
     def data_digest(self) -> str:
-        """Of all samples and labels."""
+        """Digest of all samples and labels."""
         return arrays_digest(self.train_x, self.train_y, self.test_x, self.test_y)
 
     def check_module_rate(self, rate: float | None) -> None:

@@ -148,7 +148,7 @@ class _Analysis:
 
     @cached_property
     def activations(self) -> tuple[Activations, Activations]:
-        """Of the training and the test samples."""
+        """Activations of the training and the test samples."""
         folder = analysis_folder() / "activations"
 
         def report(name: str, done: int, count: int) -> None:

@@ -20,7 +20,7 @@ def estimated_times(plan: TrainingPlan, isa: str) -> ElasticTimes:
 def elastic_times(
     training: TrainGraph, node_times: Mapping[str, int], unit: str = "instructions"
 ) -> ElasticTimes:
-    """Of an elastic step. node_times: of each node, in this unit.
+    """Return the times of an elastic step. node_times: of each node, in this unit.
 
     A node that one tensor alone needs counts as its update; what several need is what passing the
     gradient back to them takes.

@@ -26,7 +26,7 @@ class StepParts:
 
     @staticmethod
     def of(plan: TrainingPlan, isa: str = USUAL_ISA) -> StepParts | None:
-        """Of a planned step; None for an isa without a model of instructions."""
+        """Return the parts of a planned step; None for an isa without a model of instructions."""
         found = estimate(plan.training, isa, plan.segments)
         if not found:
             return None
@@ -40,11 +40,11 @@ class StepParts:
 
     @property
     def whole(self) -> int:
-        """Of a step by the whole front that learns, if nothing chooses it."""
+        """Instructions of a step by the whole front that learns, if nothing chooses it."""
         return self.fronts[0] + self.loss + self.update
 
     def mean(self, learnt: float = 1.0, levels: Sequence[float] | None = None) -> float:
-        """Of a step. learnt: the share of samples; levels: those of each front, 1 in all.
+        """Instructions of a mean step. learnt: share of samples; levels: shares of each front.
 
         Without levels nothing chooses: all samples take the whole front.
         """

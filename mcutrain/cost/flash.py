@@ -44,7 +44,7 @@ class CodeSizes:
 
 @lru_cache(maxsize=4)
 def code_sizes(isa: str) -> CodeSizes | None:
-    """Of an instruction set; None where flash is no matter."""
+    """Read the code sizes of an instruction set; None where flash is no matter."""
     values = tomllib.loads(CODE_FILE.read_text(encoding="utf-8")).get(isa)
     return None if values is None else CodeSizes(**values)
 
@@ -73,7 +73,7 @@ def flash_parts(training: TrainGraph, code: CodeSizes | None = None) -> dict[Has
 def node_parts(
     place: Hashable, op: Op, types: Types, results: Types, code: CodeSizes | None
 ) -> dict[Hashable, FlashPart]:
-    """Of a call: tables, parameters, and its code if it is known. place: where it stands."""
+    """Return a call's tables, parameters, and code if it is known. place: where it stands."""
     parts: dict[Hashable, FlashPart] = dict(_params(op, types, results))
     if code is not None:
         parts["call", place] = _part(code.call)
@@ -83,7 +83,7 @@ def node_parts(
 
 
 def network_bytes(graph: Graph, beside: Graph) -> int:
-    """Of constants, tables and parameters of an inference of a network that another one has not.
+    """Bytes of a network's inference that another network has not: constants, tables, parameters.
 
     The code of kernels is not counted, nor that of the calls.
     """
@@ -103,7 +103,7 @@ def _network_parts(graph: Graph) -> dict[Hashable, int]:
 
 
 def inference_parts(graph: Graph, code: CodeSizes | None) -> Iterator[tuple[Hashable, FlashPart]]:
-    """Of all calls of an inference of a network, its constants left out."""
+    """Yield the parts of all calls of an inference, without constants."""
     for node in graph.nodes:
         if not node.op.is_view:
             types, results = graph.types(node.inputs), graph.types(node.outputs)

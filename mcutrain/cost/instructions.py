@@ -29,11 +29,11 @@ else:  # pragma: no cover
 
 COSTS = FIRMWARE / "costs"
 USUAL_ISA = "dsp"
-"""Of the chips that most train on: Cortex-M4 and M7."""
+"""Instruction set of the chips that most train on: Cortex-M4 and M7."""
 OTHER = "other"
 """Whose terms stand for a function that was never measured; they are rather too high."""
 ENGINE_INSTRUCTIONS = 700
-"""Of mct_stream.c for each strip, with the rows that it moves: measured, roughly."""
+"""Instructions of mct_stream.c for each strip, with the rows that it moves: measured, roughly."""
 IMAGES = ("x", "y", "dx", "dy")
 """What calls say height and width of, as `x.h` and `x.w`."""
 USUAL_SHIFTS = range(-20, 0)
@@ -66,7 +66,7 @@ def estimate(training: TrainGraph, isa: str, segments: Sequence[Segment] = ()) -
 def network_instructions(
     graph: Graph, isa: str, segments: Sequence[Segment] = ()
 ) -> Mapping[str, int]:
-    """The same of an inference of a network. segments: nodes that compute row by row."""
+    """Estimate the instructions of an inference. segments: nodes that compute row by row."""
     if not load_costs(isa):
         return MappingProxyType({})
     found: dict[str, int] = {}
@@ -264,7 +264,7 @@ def _taps(values: Mapping[str, float]) -> int:
 
 
 def _inside(values: Mapping[str, float], axis: str, pad: str) -> int:
-    """The same along one axis."""
+    """Count the taps that lie inside the image, along one axis."""
     names = (f"window.kernel_{axis}", f"window.stride_{axis}", f"window.dilation_{axis}")
     kernel, stride, dilation = (int(values[name]) for name in names)
     size, count = (int(values[f"{i}.{axis}"]) for i in (_image(values), _places(values)))

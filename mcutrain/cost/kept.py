@@ -62,7 +62,7 @@ def sources() -> tuple[Path, ...]:
 
 @lru_cache(maxsize=1)
 def code_digest(files: tuple[Path, ...]) -> str:
-    """Of the files' texts."""
+    """Digest of the files' texts."""
     found = hashlib.sha256()
     for path in files:
         found.update(hashlib.sha256(path.read_bytes()).digest())

@@ -12,7 +12,7 @@ from mcutrain.target import Target
 
 
 def front_costs(plan: TrainingPlan, isa: str = USUAL_ISA) -> tuple[FrontCost, ...]:
-    """Of the policy, the whole front, level 1 and so on; none without a ladder.
+    """Return the costs of the policy, the whole front, level 1 and so on; none without proxies.
 
     Flash is what a front has besides the step and the fronts before it; the whole front's is a part
     of the step's. isa: as a board has it; USUAL_ISA's instructions where it has no model.
@@ -46,8 +46,10 @@ def front_costs(plan: TrainingPlan, isa: str = USUAL_ISA) -> tuple[FrontCost, ..
 
 
 def front_flash_bytes(plan: TrainingPlan, code: CodeSizes | None) -> list[int]:
-    """Of the policy and the proxies, each besides the step's and that of those before it: weights,
-    tables, parameters, calls, and kernels that nobody else needs."""
+    """Return the flash of the policy and each proxy, beyond what stands before it.
+
+    It counts weights, tables, parameters, calls, and kernels that nobody else needs.
+    """
     if plan.ladder is None:
         return []
     known = set(flash_parts(plan.training, code))

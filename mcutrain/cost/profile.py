@@ -55,7 +55,7 @@ class TensorProfile:
 
 @dataclass(frozen=True)
 class StepProfile:
-    """Of a step that trains everything. tensors: nearest to the loss first. unit: of times."""
+    """Profile of a step that trains everything. tensors: the nearest to the loss first."""
 
     isa: str
     nodes: tuple[NodeProfile, ...]
@@ -63,18 +63,18 @@ class StepProfile:
     unit: str = INSTRUCTIONS
 
     def time(self, of: Pass) -> int:
-        """Of all nodes of a pass."""
+        """Return the time of all nodes of a pass."""
         return sum(node.time for node in self.nodes if node.of == of)
 
     @property
     def per_instruction(self) -> float | None:
-        """Of what was counted, for each instruction that was estimated."""
+        """Return what was counted for each instruction that was estimated."""
         counted = sum(node.counted or 0 for node in self.nodes)
         return counted / sum(node.estimated for node in self.nodes) if counted else None
 
     @property
     def error(self) -> float | None:
-        """Of the estimate: its difference to instructions that were counted, as a share of them."""
+        """Return the estimate's error as a share of the counted instructions."""
         counted = sum(node.counted or 0 for node in self.nodes)
         if not counted or self.unit != INSTRUCTIONS:
             return None
@@ -121,14 +121,14 @@ def timing_of(plan: TrainingPlan, isa: str) -> Timing:
 def profile_step(
     plan: TrainingPlan, isa: str, counted: Mapping[str, int] | None = None
 ) -> StepProfile:
-    """Of an elastic step. counted: what counting.count_instructions found, by node."""
+    """Profile an elastic step. counted: what counting.count_instructions found, by node."""
     return profile_of(timing_of(plan, isa), counted)
 
 
 def profile_of(
     timing: Timing, counted: Mapping[str, int] | None = None, unit: str = INSTRUCTIONS
 ) -> StepProfile:
-    """Of such a step. counted: by node, in this unit."""
+    """Profile a timed step. counted: by node, in this unit."""
     nodes = tuple(
         NodeProfile(
             node.name,
@@ -155,12 +155,12 @@ def profile_of(
 
 
 def times_of(plan: TrainingPlan, isa: str, profile: Path | None = None) -> ElasticTimes:
-    """Of an elastic step: by a file as `read_times` takes it, or the instruction model."""
+    """Return the times of an elastic step, from a profile's file or the instruction model."""
     return estimated_times(plan, isa) if profile is None else read_times(profile, plan)
 
 
 def read_times(path: Path, plan: TrainingPlan) -> ElasticTimes:
-    """Of an elastic step, by a file that `mcutrain profile -o` wrote; counted ones if it has them.
+    """Read the times of an elastic step from what `mcutrain profile -o` wrote.
 
     Raises ModelError if it is none, or of another step.
     """

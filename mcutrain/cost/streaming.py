@@ -17,7 +17,7 @@ from mcutrain.memplan.plan import peak
 from mcutrain.pipeline import TrainingStep
 
 WORTH = 0.01
-"""Of a step's instructions: for less no memory is taken, which other code may want."""
+"""Share of a step's instructions; for less no memory is taken, which other code may want."""
 MOST_REPEATS = 4
 """Plans with less room, where buffers leave gaps between them and the arena takes more."""
 Report = Callable[[int, int], None]

@@ -12,7 +12,7 @@ from mcutrain.target import Target
 
 @dataclass(frozen=True)
 class StepTime:
-    """Of one step, in milliseconds: as it is planned with, and the least and the most.
+    """Time of one step, in milliseconds: as planned with, the least and the most.
 
     instructions: of a step, estimated. cycles, cycles_range: of an instruction, as the board's file
     has them; rests_on: what these rest on, in words. clock_hz: of the core.
@@ -56,7 +56,7 @@ class StepTime:
 
 
 def step_time(plan: TrainingPlan, target: Target | None) -> StepTime | None:
-    """Of a plan on a board; None without one, and where clock, cycles or instructions are unknown.
+    """Return a plan's time on a board; None where board, clock, cycles or instructions are unknown.
 
     An elastic step counts with all of its tensors trained, one with a gate as if it learnt.
     """
@@ -66,7 +66,7 @@ def step_time(plan: TrainingPlan, target: Target | None) -> StepTime | None:
 
 
 def time_of(instructions: int, target: Target) -> StepTime | None:
-    """The same of so many instructions."""
+    """Return the time of so many instructions."""
     clock, cycles = target.clock_hz, target.cycles_per_instruction
     if clock is None or cycles is None or not instructions:
         return None

@@ -28,9 +28,9 @@ RATE = Rate(1 << 30, -4)
 SETTLING_UPDATES = 2
 """Before these the gradients' exponents do not fit, and rare paths of the code are common."""
 TIMED_UPDATES = 5
-"""Of which each node's fastest counts."""
+"""Timed updates, of which each node's fastest counts."""
 UPDATES_HERE = 400
-"""The same on this computer, where other programs disturb more."""
+"""Timed updates on this computer, where other programs disturb more."""
 NEVER = 2**32 - 1
 NANOSECONDS_HZ = 10**9
 
@@ -96,7 +96,7 @@ def time_here(
 
 
 def _by_node(timing: Timing, ticks: Sequence[int]) -> Mapping[str, int]:
-    """Of a mean step, by the fewest of those in which a node runs; 0 if it never did."""
+    """Return ticks of a mean step, by the fewest in which a node runs; 0 if it never did."""
     return {
         node.name: 0 if fewest == NEVER else round(fewest / node.every)
         for node, fewest in zip(timing.nodes, ticks, strict=True)

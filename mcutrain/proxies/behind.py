@@ -30,7 +30,7 @@ class Behind:
 
     @property
     def type(self) -> TensorType:
-        """Of the output."""
+        """Type of the output."""
         return self.graph.tensors[self.y].type
 
     def result(self) -> Graph:
@@ -44,7 +44,7 @@ class Behind:
         self._append(name, op, self.type.scale, self.type.zero_point)
 
     def reshape(self, name: str, shape: tuple[int, ...]) -> None:
-        """The same numbers."""
+        """Give the numbers another shape."""
         self._append(name, Reshape(shape), self.type.scale, self.type.zero_point)
 
     def dense(

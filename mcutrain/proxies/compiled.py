@@ -28,7 +28,7 @@ def compiled_front(front: Graph) -> LatentSimulator:
 def latents_of(
     front: Graph, x: Array, report: Callable[[int, int], None] = lambda *_: None
 ) -> Array:
-    """Of samples, int8 [n, …]."""
+    """Compute the latents of samples, int8 [n, …]."""
     simulator, found = compiled_front(front), []
     for first in range(0, len(x), CHUNK):
         found.append(simulator.front(x[first : first + CHUNK]))

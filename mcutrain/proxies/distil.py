@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 Report = Callable[[int, int], None]
 
 RATES = tuple(0.1 / 4**n for n in range(8))
-"""Of which one is taken. What is best depends on the scale and the size of a latent."""
+"""Rates of which one is taken. The best depends on the scale and the size of a latent."""
 TRIED_SAMPLES = 256
 """With each of them, at most."""
 SCHEME = UpdateScheme("distillation", None, depth_weights=None, residual_bits=8)

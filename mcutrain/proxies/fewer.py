@@ -57,7 +57,7 @@ def _policy(policy: Graph, levels: Sequence[int]) -> Graph:
 
 @dataclass(frozen=True)
 class FittingLevels:
-    """Of a ladder's proxies 1, 2, … those that fit together. ladder: with them; None if none."""
+    """Proxies 1, 2, … that fit together. ladder: with them; None if none does."""
 
     ladder: Ladder | None
     kept: tuple[int, ...]

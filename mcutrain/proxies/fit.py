@@ -26,13 +26,13 @@ from mcutrain.quant.multipliers import bias_without_overflow, conv_multipliers
 Array = npt.NDArray[Any]
 Report = Callable[[int, int], None]
 RIDGE = 1e-3
-"""Of the mean square of an input: how much weights stay as they were where samples do not tell."""
+"""Share of an input's mean square: how much weights stay as they were where samples do not tell."""
 MOST_INPUTS = 2304
-"""Of a layer that is fitted; larger ones stay as they are but for the bias."""
+"""Most inputs of a layer that is fitted; larger ones stay as they are but for the bias."""
 
 
 Kept = Sequence[tuple[Inner, Array]]
-"""Of groups of channels the places of those that stay, ascending."""
+"""Groups of channels, each with the places of those that stay, ascending."""
 
 
 def fit(whole: Graph, kept: Kept, x: Array, report: Report = lambda *_: None) -> Graph:

@@ -122,7 +122,7 @@ class MadeLadder(Shown):
 
     @property
     def mean_instructions(self) -> float:
-        """Of policy and chosen front, for a sample: as a share of the whole front's alone."""
+        """Instructions of policy and chosen front for a sample, as a share of the whole front's."""
         fronts = sum(level.share * level.instructions for level in self.levels)
         return (self.policy_instructions + fronts) / self.levels[0].instructions
 
@@ -215,14 +215,14 @@ def make_ladder(
 
 @dataclass(frozen=True)
 class Distances:
-    """Of latents and the whole front's. cosines: of each sample. error: see Level."""
+    """How far latents are from the whole front's. cosines: of each sample. error: see Level."""
 
     cosines: Array
     error: float
 
     @staticmethod
     def of(wanted: Array, found: Array, zero_point: int) -> Distances:
-        """Of int8 latents [n, …]."""
+        """Measure int8 latents [n, …]."""
         a, b = (v.reshape(len(v), -1).astype(np.float64) - zero_point for v in (wanted, found))
         norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
         cosines = np.where(norms > 0, (a * b).sum(axis=1) / np.maximum(norms, 1e-9), 1.0)
@@ -244,7 +244,7 @@ def difficulties(distances: Sequence[Distances], threshold: float) -> Array:
 def _distances(
     fronts: Sequence[Graph], x: Array, latent: Latent, report: Callable[[int, int], None]
 ) -> list[Distances]:
-    """Of each front, the whole one first."""
+    """Measure each front, the whole one first."""
     made = [latents_of(graph, x, report) for graph in fronts]
     return [Distances.of(made[0], found, latent.type.zero_point) for found in made]
 
@@ -258,7 +258,7 @@ def _policy(stem: Graph, x: Array, wanted: Array, levels: int) -> Graph:
 def _fitted(
     whole: Graph, groups: tuple[Inner, ...], x: Array, settings: LadderSettings, report: Report
 ) -> tuple[list[Kept], list[Graph]]:
-    """Of each level the channels that it keeps, and the front; of level 0 all."""
+    """Return for each level the channels that it keeps, and the front; level 0 keeps all."""
     ranking = rank(whole, groups, x, _instructions, partial(report, "ranking channels"))
     kept: list[Kept] = [tuple((group, np.arange(group.channels)) for group in groups)]
     for level in range(1, settings.levels):

@@ -23,7 +23,7 @@ from mcutrain.quant.multipliers import single
 
 Array = npt.NDArray[Any]
 DECAY = 1e-3
-"""Of the squared weights: what keeps those finite that tell levels apart without an error."""
+"""Weight of the squared weights: keeps those finite that tell levels apart without an error."""
 MOST_STEPS = 500
 GRID = 8
 """Rows and columns of positions that the policy's means are of, if the stem has as many."""

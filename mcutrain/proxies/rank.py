@@ -21,7 +21,7 @@ from mcutrain.proxies.samples import Positions, Values, weights_of
 Array = npt.NDArray[Any]
 Report = Callable[[int, int], None]
 RIDGE = 1e-4
-"""Of the mean variance of an input: enough that channels which never vary do no harm."""
+"""Share of an input's mean variance: channels that never vary then do no harm."""
 BLOCK = 4
 """Channels that go together: kernels with SIMD compute four at once."""
 
@@ -51,7 +51,7 @@ def rank(
     cost: Callable[[Graph], float],
     report: Report = lambda *_: None,
 ) -> tuple[Ranking, ...]:
-    """Of each group, by what unlabelled samples, int8 [n, …], make of it. cost: of a network."""
+    """Rank each group by what unlabelled samples, int8 [n, …], make of it. cost: of a network."""
     readers = {_main_reader(graph, inner): inner for inner in groups}
     values, found, whole = Values(graph, x), [], cost(graph)
     for done, node in enumerate(graph.nodes):
@@ -84,7 +84,7 @@ def allocate(rankings: Sequence[Ranking], share: float) -> tuple[tuple[Inner, Ar
 
 
 def _loss(ranking: Ranking, gone: int) -> float:
-    """Of the next block, for what it costs."""
+    """Error of the next block for what it costs."""
     return sum(ranking.errors[gone : gone + BLOCK]) / max(ranking.cost, 1e-9)
 
 
@@ -141,6 +141,6 @@ def _inputs_of(channel: int, channels: int, taps: int) -> Array:
 
 
 def _error(inverse: Array, w: Array, inputs: Array) -> float:
-    """Of the outputs, if these inputs go and the others make up for them."""
+    """Error of the outputs if these inputs go and the others make up for them."""
     block = inverse[np.ix_(inputs, inputs)]
     return float(np.sum(w[inputs] * np.linalg.solve(block, w[inputs])))

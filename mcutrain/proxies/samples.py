@@ -14,11 +14,11 @@ from mcutrain.ops.conv_2d import Conv2D
 
 Array = npt.NDArray[Any]
 POSITIONS = 2**14
-"""Of a layer, over all samples, to which it is fitted."""
+"""Positions of a layer, over all samples, to which it is fitted."""
 
 
 class Values:
-    """Of the tensors that nodes still read, int8 [n, …]. Each node is run once, in order."""
+    """Values of the tensors that nodes still read, int8 [n, …]. Each node is run once, in order."""
 
     def __init__(self, graph: Graph, x: Array) -> None:
         (name,) = graph.inputs
@@ -73,7 +73,7 @@ class Positions:
         return np.concatenate(found).astype(np.float64) - op.x_zero_point
 
     def at(self, y: Array) -> Array:
-        """Of something of the layer's outputs, [positions, channels]."""
+        """Take the fitted positions of something of the layer's outputs, [positions, channels]."""
         flat = y.reshape(len(y), -1, y.shape[-1])
         found: Array = np.concatenate([f[p] for f, p in zip(flat, self.places, strict=True)])
         return found

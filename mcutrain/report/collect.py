@@ -56,7 +56,7 @@ SECTIONS = {
     ".rodata": "constants (.rodata)",
     ".data": "initial values (.data)",
 }
-"""Of an ELF file, in words."""
+"""Sections of an ELF file, in words."""
 
 
 def collect(

@@ -17,7 +17,7 @@ from mcutrain.report.learning import (
 
 FORMAT = 1
 KINDS = ("activation", "ring", "mask", "gradient", "weights", "scratch", "other")
-"""Of buffers. weights: trained and frozen ones put together for a kernel."""
+"""Kinds of buffers. weights: trained and frozen ones put together for a kernel."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Instructions:
 
     @property
     def total(self) -> int:
-        """Of a whole step, as estimated."""
+        """Estimated instructions of a whole step."""
         return sum(node.count for node in self.nodes)
 
 

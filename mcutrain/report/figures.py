@@ -58,7 +58,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class NumberTable:
-    """The same in numbers. left: how many columns are words, the others are numbers."""
+    """A figure as numbers. left: how many columns are words; the others are numbers."""
 
     title: str
     columns: tuple[str, ...]
@@ -79,7 +79,7 @@ class Section:
 
 
 def alike(values: Sequence[Hashable]) -> list[tuple[int, int, int]]:
-    """Of each value: the index of the first that is equal, its number among them, how many."""
+    """Return for each value: the index of the first equal one, its number among them, how many."""
     count: dict[Hashable, int] = {}
     places = []
     for value in values:
@@ -95,7 +95,7 @@ def plain(text: str) -> str:
 
 
 def short(text: str, longest: int = LONGEST_LABEL) -> str:
-    """The same for a label: of a long name its end, which tells more."""
+    """Return text for a label: of a long name its end, which tells more."""
     flat = plain(text)
     return flat if len(flat) <= longest else "…" + flat[-longest + 1 :]
 

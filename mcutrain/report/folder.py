@@ -61,12 +61,12 @@ def read_profile(path: Path) -> Profile:
 
 
 def analysis_of(values: Any, where: str = "analysis") -> Analysis:
-    """Of what Contributions.to_json has. Raises ReportError."""
+    """Make an analysis of what Contributions.to_json has. Raises ReportError."""
     return from_values(Analysis, known(Analysis, values), where)
 
 
 def chosen_of(values: Any, where: str = "selection") -> Chosen:
-    """Of what mcutrain.sparse.Selection.to_dict has. Raises ReportError."""
+    """Make a choice of what mcutrain.sparse.Selection.to_dict has. Raises ReportError."""
     return from_values(Chosen, known(Chosen, values), where)
 
 
@@ -93,7 +93,7 @@ def _begin(folder: Path) -> Report:
 
 
 def _choices(folder: Path) -> ElasticChoices | None:
-    """Of the log, if the run was elastic. Its tensors in the project's order, if there is one."""
+    """Read the log's choices if the run was elastic, with tensors in the project's order."""
     made = read_choices(folder / LOG)
     if not made:
         return None

@@ -51,7 +51,7 @@ class ElasticChoice:
 
 @dataclass(frozen=True)
 class ElasticChoices:
-    """Of an elastic run. tensors: all that could be trained, the nearest to the loss first."""
+    """Choices of an elastic run. tensors: all that could be trained, nearest to the loss first."""
 
     tensors: tuple[str, ...]
     made: tuple[ElasticChoice, ...]

@@ -21,7 +21,7 @@ from mcutrain.report.training_sections import comparison, curves
 from mcutrain.shown import Shown
 
 MOST_ROWS = 200
-"""Of a table that has no section of its own."""
+"""Most rows of a table that has no section of its own."""
 STYLE = """
 .mct figure { margin: .5em 0 } .mct figcaption { opacity: .75 }
 .mct .keys { list-style: none; display: flex; flex-wrap: wrap; gap: .1em 1em; margin: .3em 0; padding: 0 }

@@ -44,7 +44,7 @@ def read_project(folder: Path) -> Report:
 
 
 def manifest_of(path: Path) -> Manifest:
-    """Of a project. Raises ReportError."""
+    """Read a project's manifest. Raises ReportError."""
     return from_values(Manifest, known(Manifest, parse(read_text(path), str(path))), str(path))
 
 
@@ -67,7 +67,7 @@ def _fronts(levels: LadderFronts, memory: Mapping[str, ArenaMap]) -> tuple[Front
 
 
 def _memory(folder: Path, manifest: Manifest) -> dict[str, ArenaMap]:
-    """Of the step, and of each front of a ladder that plan.csv says something of."""
+    """Read the arena of the step, and of each front that plan.csv names."""
     path = folder / "plan.csv"
     if not path.is_file():
         return {}
@@ -101,7 +101,7 @@ def _placed(
     manifest: Manifest,
     names: list[str],
 ) -> ArenaMap:
-    """Of the step, or of a front, whose steps are counted from its first buffer's on.
+    """Return the arena of the step, or of a front, whose steps count from its first buffer.
 
     Raises ValueError for buffers that make no sense.
     """
@@ -128,7 +128,7 @@ def _placed(
 
 
 def _step_names(path: Path) -> dict[str, list[str]]:
-    """Of the step and of each front: the first output of each node of graph.txt and its operator.
+    """Name the nodes of the step and of each front: first output and operator, from graph.txt.
 
     None if it is not there.
     """

@@ -22,7 +22,7 @@ from mcutrain.report.learning import Compared, LearningCurve, Point
 MOST_MARKED = 60
 """Points of a line above which they are shown only where they are pointed at."""
 DASH_PX, DOT_PX = 10, 3
-"""Of lines that lie on each other, so that each is seen; of dotted ones."""
+"""Dashes of lines that lie on each other, so that each is seen; dots of dotted ones."""
 RIM_PX = 1.8
 """How much of a mark is seen around the next one of an equal line."""
 
@@ -140,7 +140,7 @@ def _coincidence(series: Sequence[_Series]) -> str:
 
 
 def _dash(series: _Series, turn: int, equal: int) -> tuple[str, float]:
-    """Of a line that is number `turn` of `equal` ones: its dash, and where that begins."""
+    """Return the dash of line number `turn` of `equal` ones, and where it begins."""
     if series.is_dotted:
         return f"{DOT_PX} {DOT_PX * (2 * equal - 1)}", 2 * DOT_PX * turn
     return (f"{DASH_PX} {DASH_PX * (equal - 1)}", DASH_PX * turn) if equal > 1 else ("", 0)

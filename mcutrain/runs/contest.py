@@ -21,9 +21,9 @@ from mcutrain.simulation import LatentSamples, LatentSimulator, RunSettings, Sam
 from mcutrain.simulation.range_test import LONGER, RATES, Trials, first_rate
 
 AFFORDABLE_MACS = 200_000_000_000
-"""Of the inferences in all steps: about half a minute of one core."""
+"""Products of all steps' inferences that are affordable: about half a minute of one core."""
 USUAL_TRIALS = 6
-"""Of a scheme in the first round."""
+"""Trials of a scheme in the first round."""
 ROUNDS = 3
 LOWER = (0, -1, -2)
 """What later rounds try, in steps of RATES: a longer run wants no larger rate."""
@@ -122,7 +122,7 @@ def _better(entrants: list[_Entrant], count: int) -> list[_Entrant]:
 def _search(
     step: TrainingStep, split: data.Split, samples: Samples, settings: RunSettings
 ) -> Search:
-    """Of a scheme's rate. samples: of the split, as the whole step takes them."""
+    """Prepare the search for a scheme's rate. samples: as the whole step takes them."""
     simulator = fastest_simulator(step, split, settings)
     if isinstance(simulator, LatentSimulator):
         samples = LatentSamples.of(samples, simulator)

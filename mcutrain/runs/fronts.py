@@ -51,7 +51,7 @@ def latents_of(
     front: LatentSimulator,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Split:
-    """The same data with latents for samples, int8. progress: called with samples done, and all."""
+    """Return the data with latents for samples, int8. progress: gets samples done, and all."""
     parts = samples.split
     total = sum(len(part) for part in (parts.train, parts.test, parts.validation or ()))
     done = 0

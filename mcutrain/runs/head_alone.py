@@ -84,7 +84,7 @@ def _accuracy_of_head(
 
 
 def _search(head: TrainingStep, split: data.Split, run: Run) -> Search:
-    """Of the head's own rate, on the run's samples as its network takes them."""
+    """Prepare the search for the head's own rate, on samples as its network takes them."""
     settings = replace(
         run.settings, elastic=None, importance=MOVES, every=0, swap="", learning_rate=None
     )

@@ -735,7 +735,7 @@ def board_lessons(
 
 
 def _position_scores(test: datasets.Dataset) -> Scores:
-    """The same of a network with a class for each position."""
+    """Score a network with a class for each position."""
 
     def counts(x: bytes, y: bytes, index: int) -> Array:
         return counts_of(np.frombuffer(y, np.int8)[np.newaxis], test.y[index : index + 1])
