@@ -24,7 +24,7 @@ MARK = b"\nmcutrain sha256\n"
 SEAL_BYTES = len(MARK) + hashlib.sha256().digest_size
 READ_BYTES = 1 << 20
 MOST_BYTES = 1 << 30
-"""Of what is read into memory as a whole."""
+"""Most bytes that are read into memory as a whole."""
 
 
 def cache_folder() -> Path:

@@ -126,7 +126,7 @@ class Device:
         self._send(Command.SAMPLE, sample, None)
 
     def send_latent(self, latent: bytes) -> None:
-        """The same of what the frozen front makes of a sample."""
+        """Send what the frozen front makes of a sample."""
         size = self.identity.latent_bytes
         if len(latent) != size:
             raise ValueError(f"a latent has {size} bytes, not {len(latent)}")
@@ -208,7 +208,7 @@ class Device:
         return self._receive(Command.READ_STATE, self.identity.saved_bytes, progress)
 
     def read_times(self, nodes: int) -> tuple[int, ...]:
-        """Of each node the fewest cycles that it took in a step; 2^32 - 1 if it did not run."""
+        """Read the fewest cycles that each node took in a step; 2^32 - 1 if it did not run."""
         raw = self._receive(Command.TIMES, 4 * nodes, None)
         return tuple(int.from_bytes(raw[i : i + 4], "little") for i in range(0, len(raw), 4))
 

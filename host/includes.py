@@ -48,7 +48,7 @@ def _included(
 
 @lru_cache(maxsize=1024)
 def _includes(text: str) -> tuple[tuple[str, str], ...]:
-    """Of each, `"` or `<`, and the path."""
+    """Return of each include `"` or `<`, and the path."""
     return tuple(_INCLUDE.findall(text))
 
 

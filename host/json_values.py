@@ -53,7 +53,7 @@ def from_values(kind: type[T], value: Any, where: str) -> T:
 
 
 def known(kind: Any, value: Any) -> Any:
-    """The same values without keys that the dataclass does not have, on every level."""
+    """Return the values without keys that the dataclass does not have, on every level."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return known(arguments[0], value)

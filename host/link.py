@@ -16,7 +16,7 @@ BAUD = 115_200
 WRITE_SECONDS = 5.0
 """After which bytes that nobody takes are given up; a request is then sent again."""
 POLL_SECONDS = 0.05
-"""Of a single read; to change it would set the port up anew each time."""
+"""Longest single read; to change it would set the port up anew each time."""
 READ_BYTES = 4096
 try:
     import termios

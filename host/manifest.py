@@ -38,7 +38,7 @@ class EdgeTensor:
 
     @property
     def size_bytes(self) -> int:
-        """Of its int8 elements."""
+        """Bytes of its int8 elements."""
         return math.prod(self.shape)
 
 
@@ -113,7 +113,7 @@ class StateTensor:
 
 @dataclass(frozen=True, kw_only=True)
 class ElasticSelection:
-    """Of an elastic step. tensors: trained ones by the bits of the words at `offset` of the state.
+    """What an elastic step selects. tensors: by the bits of the words at `offset` of the state.
 
     forward_time, backward_time: of a step in which all are trained, if the program chooses by
     itself which ones are; 0 if not. least_time: of the backward pass for the last layer alone.
@@ -148,7 +148,7 @@ class TimedNode:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Of a program that times its nodes, in the order in which it tells their times.
+    """What a program that times its nodes tells, in that order.
 
     isa: whose instructions were estimated. tensors: that are trained, always: the last layer's of
     them, by index.
@@ -370,7 +370,7 @@ class Manifest:
 
     @staticmethod
     def of_folder(folder: Path, flags: str) -> Manifest:
-        """Of a generated project. flags: of `mcutrain generate`, for a sentence.
+        """Read the manifest of a generated project. flags: of `mcutrain generate`, for a sentence.
 
         Raises ProjectError.
         """
@@ -442,7 +442,7 @@ class BoardProject:
         return self.folder / "build" / self.board.compile.output
 
     def built_elf(self) -> Path:
-        """The same. Raises ProjectError if it was not built yet."""
+        """Path of the built ELF file. Raises ProjectError if it was not built yet."""
         if not self.elf.is_file():
             raise ProjectError(f"{self.elf} is not there: run `mcutrain build {self.folder}` first")
         return self.elf

@@ -80,7 +80,7 @@ def put(place: Path | None, made: Path) -> None:
 
 @lru_cache(maxsize=1024)
 def _digest(text: str) -> str:
-    """Of a file: forty units include the same headers."""
+    """Digest of a file: forty units include the same headers."""
     return hashlib.sha256(text.encode("latin-1")).hexdigest()
 
 

@@ -18,7 +18,7 @@ RESPONSE = 0x80
 """This bit of the command tells a response; alone it is the answer to what was no frame."""
 HEADER = struct.Struct("<BBHHH")
 MAX_BODY_BYTES = 512
-"""Of version 1; IDENTIFY says the device's own."""
+"""Most bytes of a body in version 1; IDENTIFY says the device's own."""
 OFFSET_BYTES = 4
 """Pieces of a sample or state follow their offset."""
 MIN_BODY_BYTES = OFFSET_BYTES + HEADER_BYTES
@@ -258,7 +258,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Inference(Numbers):
-    """Of INFER."""
+    """Answer to INFER."""
 
     layout: ClassVar[struct.Struct] = struct.Struct("<iQ")
     prediction: int
@@ -267,7 +267,7 @@ class Inference(Numbers):
 
 @dataclass(frozen=True)
 class Step(Numbers):
-    """Of TRAIN: loss and prediction before the update, position after it."""
+    """Answer to TRAIN: loss and prediction before the update, position after it."""
 
     layout: ClassVar[struct.Struct] = struct.Struct("<iiIQI")
     loss_q16: int
@@ -284,7 +284,7 @@ class Step(Numbers):
 
 @dataclass(frozen=True)
 class Replayed(Step):
-    """Of REPLAY: as TRAIN, and what the remembered sample is."""
+    """Answer to REPLAY: as to TRAIN, and what the remembered sample is."""
 
     layout: ClassVar[struct.Struct] = struct.Struct("<iiIQIi")
     label: int
@@ -292,7 +292,7 @@ class Replayed(Step):
 
 @dataclass(frozen=True)
 class Evaluation(Numbers):
-    """Of EVALUATE: this sample's prediction, and the counts so far."""
+    """Answer to EVALUATE: this sample's prediction, and the counts so far."""
 
     layout: ClassVar[struct.Struct] = struct.Struct("<iIIQ")
     prediction: int
@@ -303,7 +303,7 @@ class Evaluation(Numbers):
 
 @dataclass(frozen=True)
 class Collected(Numbers):
-    """Of COLLECT: how many samples of a class there are so far, and what this one took."""
+    """Answer to COLLECT: how many samples of a class there are so far, and what this one took."""
 
     layout: ClassVar[struct.Struct] = struct.Struct("<IQ")
     samples: int
@@ -312,7 +312,7 @@ class Collected(Numbers):
 
 @dataclass(frozen=True)
 class RowWritten(Numbers):
-    """Of IMPRINT: what the class's weights took."""
+    """Answer to IMPRINT: what the class's weights took."""
 
     layout: ClassVar[struct.Struct] = struct.Struct("<Q")
     cycles: int
@@ -320,7 +320,7 @@ class RowWritten(Numbers):
 
 @dataclass(frozen=True)
 class Saved(Numbers):
-    """Of SAVE and RESTORE: the number of the save, and the position of the state in it."""
+    """Answer to SAVE and RESTORE: the number of the save, and the position of the state in it."""
 
     layout: ClassVar[struct.Struct] = struct.Struct("<II")
     number: int
@@ -329,7 +329,7 @@ class Saved(Numbers):
 
 @dataclass(frozen=True)
 class Statistics(Numbers):
-    """Of STATISTICS."""
+    """Answer to STATISTICS."""
 
     layout: ClassVar[struct.Struct] = struct.Struct("<IiiIQQIIIII")
     position: int
@@ -347,7 +347,7 @@ class Statistics(Numbers):
 
 @dataclass(frozen=True)
 class RingStatistics(Statistics):
-    """Of firmware that remembers latents. slots_erased: how often one of the slots was."""
+    """Answer of firmware that remembers latents. slots_erased: how often one of the slots was."""
 
     layout: ClassVar[struct.Struct] = struct.Struct("<IiiIQQIIIIIII")
     offered: int
@@ -368,7 +368,7 @@ class Firmware:
 
 @dataclass(frozen=True)
 class Identity:
-    """Of IDENTIFY: what the board is and holds.
+    """Answer to IDENTIFY: what the board is and holds.
 
     latent_bytes: 0 where it takes samples only. remember: latents that its ring has room for.
     offered: samples that were offered to the ring. label_bytes: of a sample with a label for each

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 MOST_TEXT_BYTES = 64 << 20
-"""Of a manifest, a scheme, an analysis or another text; the longest analyses have a few million."""
+"""Most bytes of a manifest, a scheme, an analysis or another text; long analyses have millions."""
 CHUNK_BYTES = 1 << 20
 NO_FILE = "it is no regular file"
 

@@ -60,7 +60,7 @@ def find_host_compiler() -> tuple[str, ...]:
 
 
 def _words(chosen: str) -> tuple[str, ...]:
-    """Of $CC, as a shell has them. Raises BuildError if there is none, or a quote is open."""
+    """Split $CC as a shell does. Raises BuildError if it is no command, or a quote is open."""
     with suppress(ValueError):
         if words := tuple(shlex.split(chosen)):
             return words

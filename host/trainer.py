@@ -258,7 +258,7 @@ class Training:
 
     @property
     def identity(self) -> Identity:
-        """Of the board, as it was when a session began last."""
+        """Identity of the board, as it was when a session began last."""
         assert self._identity is not None, "run() begins with it"
         return self._identity
 
@@ -680,7 +680,7 @@ class Training:
         return state
 
     def _keep_without_log(self) -> None:
-        """The same when the log cannot be written; the error that is told is the log's."""
+        """Keep the state when the log cannot be written; the error that is told is the log's."""
         self.log = _NoLog()
         try:
             self._keep()
@@ -735,12 +735,12 @@ def _sha256(state: SavedState) -> str:
 
 
 def position_facts(right: int, labels: bytes) -> dict[str, int]:
-    """Of a step with labels of positions: how many there are that count, and of these are right."""
+    """Count labels of positions in a step, and how many of them are right."""
     return {"right": right, "labelled": len(labels) - labels.count(IGNORED)}
 
 
 def ring_facts(statistics: Statistics) -> dict[str, int]:
-    """Of a board that remembers."""
+    """Facts about the ring of a board that remembers."""
     if not isinstance(statistics, RingStatistics):
         return {}
     return {"samples_offered": statistics.offered, "slots_erased": statistics.slots_erased}

@@ -99,7 +99,7 @@ def _mounted() -> Iterator[Path]:
 
 
 def mount_points(mounts: bytes) -> Iterator[Path]:
-    """Of devices, as Linux lists them: the space of a name is \\040, other bytes are themselves."""
+    """Yield mount points of devices, as Linux lists them: a space is \\040."""
     for line in mounts.split(b"\n"):
         device, _, rest = line.partition(b" ")
         if device.startswith(b"/dev/"):

@@ -158,7 +158,7 @@ class VirtualBoard:
         faults: tuple[LinkFaults, LinkFaults] | None = None,
         **options: Any,
     ) -> VirtualBoard:
-        """Of a built project. link: a UartLink, or `pty`, `tcp` and so on, see make_link.
+        """Make a board of a built project. link: a UartLink, or what make_link takes.
 
         faults: of the cable, to the board and to the host. Others: see load_machine.
         """

@@ -255,7 +255,7 @@ class Cpu:
         self.engine = engine
 
     def _mmio_spans(self) -> list[tuple[int, int]]:
-        """Of whole 4 KB pages, as the emulator wants them."""
+        """Spans of whole 4 KB pages, as the emulator wants them."""
         pages = sorted({page * PAGE // 4096 for page in self._pages})
         spans: list[tuple[int, int]] = []
         for page in pages:

@@ -51,7 +51,7 @@ class FlashMemory:
 
     @property
     def size_bytes(self) -> int:
-        """Of the whole flash."""
+        """Bytes of the whole flash."""
         return len(self.bytes)
 
     def change(self, board: Board, offset: int, after: bytes, duration: int) -> Operation:

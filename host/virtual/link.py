@@ -390,7 +390,7 @@ class FaultyLink:
 
     @property
     def url(self) -> str:
-        """Of the link behind."""
+        """URL of the link behind."""
         return self.inner.url
 
     def receive(self) -> bytes:

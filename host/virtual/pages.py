@@ -9,7 +9,7 @@ from mcutrain_host.toolchain import shared_library
 
 
 class Pages:
-    """Of one emulator."""
+    """Pages of one emulator."""
 
     def __init__(self, unicorn: ctypes.CDLL) -> None:
         self._library = ctypes.CDLL(str(shared_library(Path(__file__).with_name("pages.c"))))

@@ -37,7 +37,7 @@ class QemuBoard:
 
     @staticmethod
     def from_folder(folder: Path) -> QemuBoard:
-        """Of a built project. Raises ProjectError; VirtualBoardError if QEMU has no such board."""
+        """Make a board of a built project. Raises ProjectError, VirtualBoardError."""
         project = BoardProject.read(folder)
         if not project.board.emulate.qemu:
             raise VirtualBoardError(f"QEMU has no board like {project.board.name}")

@@ -168,7 +168,7 @@ class Clocks(Rp2040Registers):
 
     @property
     def reference_hz(self) -> int:
-        """Of the watchdog's tick."""
+        """Frequency of the watchdog's tick."""
         source = self.values[self.REF_CONTROL] & 3
         if source == 2 and not self.xosc.is_on:
             raise BoardFault("the firmware takes the crystal as reference, which is not on")
@@ -176,7 +176,7 @@ class Clocks(Rp2040Registers):
 
     @property
     def system_hz(self) -> int:
-        """Of the core."""
+        """Frequency of the core."""
         control = self.values[self.SYS_CONTROL]
         if not control & 1:
             return self.reference_hz
@@ -188,7 +188,7 @@ class Clocks(Rp2040Registers):
 
     @property
     def peripheral_hz(self) -> int:
-        """Of the UARTs; 0 while it is off."""
+        """Frequency of the UARTs; 0 while they are off."""
         control = self.values[self.PERI_CONTROL]
         if not control >> 11 & 1:
             return 0
@@ -224,7 +224,7 @@ class Watchdog(Rp2040Registers):
 
     @property
     def ticks_hz(self) -> Callable[[int], int]:
-        """Of the timer, from the reference clock's frequency; 0 while it is off."""
+        """Return the timer's frequency for one of the reference clock; 0 while it is off."""
         tick = self.values[self.TICK]
         return lambda hz: hz // max(tick & 0x1FF, 1) if tick >> 9 & 1 else 0
 

@@ -89,18 +89,18 @@ class Rcc(Registers):
 
     @property
     def core_hz(self) -> int:
-        """Of core, AHB and flash."""
+        """Frequency of core, AHB and flash."""
         high = self.values[self.CFGR] >> 4 & 0xF
         return self._system_hz() // (AHB_DIVISORS[high & 7] if high & 8 else 1)
 
     @property
     def apb1_hz(self) -> int:
-        """Of the slow peripheral bus."""
+        """Frequency of the slow peripheral bus."""
         return self._apb_hz(self.apb_shifts[0])
 
     @property
     def apb2_hz(self) -> int:
-        """Of the fast peripheral bus."""
+        """Frequency of the fast peripheral bus."""
         return self._apb_hz(self.apb_shifts[1])
 
     def is_on(self, register: int, bit: int) -> bool:

@@ -11,7 +11,7 @@ from mcutrain_host.virtual.stm32 import ClockLimits, Rcc
 from mcutrain_host.virtual.stm32_flash import FlashController
 
 PLL_SETTINGS = 0xF << 18 | 3 << 15
-"""Of CFGR: the factor and what is multiplied."""
+"""Settings of CFGR: the factor and what is multiplied."""
 LEAST_PLL_HZ = 16_000_000
 
 
