@@ -107,10 +107,10 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """What is trained on and what accuracy is measured on; all parts know the same classes.
+    """What is trained on, and what accuracy is measured on. All parts know the same classes.
 
     validation: what choices are made by (a learning rate, what to train), if the data has such a
-    part; the test part must never make any.
+        part. The test part must never make any.
     """
 
     train: Dataset

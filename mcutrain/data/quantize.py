@@ -22,7 +22,9 @@ The first has its zero point at -1/2, which converters round to either side.
 
 @dataclass(frozen=True)
 class Normalization:
-    """What a model was trained on: real = (pixel / 255 - mean) / std; one number per channel.
+    """How pixels became the numbers a model was trained on: real = (pixel / 255 - mean) / std.
+
+    mean, std: one number per channel, or one for all.
 
     Raises DataError where the numbers are not finite, std is not above 0, or the counts differ.
     """

@@ -180,12 +180,13 @@ class Alternative:
 
 @dataclass(frozen=True, repr=False)
 class AutoScheme(Shown):
-    """The scheme that was chosen, as text that `--scheme` takes, and why, in a sentence.
+    """What `simulate` trains if nobody names a scheme: `scheme`, as text that `--scheme` takes.
 
-    sram_bytes: what its step takes of `limit_bytes`; None is no limit. larger: what the next bytes
-    would buy; None where everything is trained, or nothing larger is known. smaller: a scheme for
-    half of the bytes or less that should learn as much; None where none is known. Without a board
-    or a budget, one that learns less stands there rather than none.
+    why: the reason, in a sentence.
+    sram_bytes: what its step takes of `limit_bytes`; None is no limit.
+    larger: what the next bytes would buy; None where everything is trained, or nothing is known.
+    smaller: a scheme for half of the bytes or less that should learn as much; None if none is
+        known. Without a board or a budget it may be one that learns less.
     """
 
     scheme: str
@@ -263,16 +264,18 @@ def auto_scheme(
     accumulate: Count = 1,
     progress: Report | None = None,
 ) -> AutoScheme:
-    """The scheme that `simulate` trains on a board, or in so many bytes, if nobody says another.
+    """Choose what to train on a board, or in so many bytes.
 
-    Where everything fits, as many of the last layers as end short runs best, which may be all; else
-    what gains most of all that fits, by gradients of some training samples. Where these cannot be
-    had, the most layers from the end. Beside it, a scheme for half of the bytes or less that should
-    learn as much, if there is one. model, data,
-    validation … std: as `simulate` takes them. board: a board's name or folder, with all that its
-    firmware takes. slots: as `plan` takes it. sram: bytes instead; without a board, of arena and
-    state; with neither it is 256 KB. progress: called with what is done, how much of it, and of how
-    much. The answer is kept: asked again, it is there at once.
+    Where everything fits, short runs say how many of the last layers to train, perhaps all. Else it
+    takes what gains most of all that fits, by gradients of some training samples. Where these
+    cannot be had, it takes as many layers from the end as fit. It also names a smaller scheme that
+    should learn as much, if there is one. The answer is kept: asked again, it is there at once.
+
+    model, data, validation … std: as `simulate` takes them.
+    board: a board's name or folder, with all that its firmware takes.
+    slots: as `plan` takes it.
+    sram: bytes instead. Without a board, of arena and state; with neither it is 256 KB.
+    progress: called with what is done, how much of it, and of how much.
 
     Raises PlanError if not even the head fits, DataError, ModelError, TargetError, ArgumentError.
 

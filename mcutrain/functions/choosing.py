@@ -70,16 +70,21 @@ def select(
     """Select what to train: the scheme with the largest expected gain that fits.
 
     The answer is exact: no other choice of bias depth, layers, shares and bits gains more by this
-    analysis within the limits; by `joint` none gains 1/2000 of the samples more. analysis: of
-    `analyze`, or its file. board: a board's name or folder, with all SRAM and flash that its
-    firmware takes. slots: as `plan` takes it. sram, flash, instructions (of a training step),
-    step_seconds: other limits; without a board only sram, of arena and state.
-    measure: the analysis' first one by default. bias_bits: of each trained bias, see
-    UpdateScheme; "any" takes what gains more. layer_bits: each layer has residual bits of its
-    own. elastic: for firmware that leaves tensors out while it runs, so that only memory limits
-    what is selected; of instructions and step_seconds the result has the share of its time that
-    keeps the mean step within them. build: compile the winner, where there is a compiler. progress:
-    called with the costs done, of how many.
+    analysis within the limits. By `joint` none gains 1/2000 of the samples more.
+
+    analysis: what `analyze` returned, or its file.
+    board: a board's name or folder, with all SRAM and flash that its firmware takes.
+    slots: as `plan` takes it.
+    sram, flash, instructions (of a training step), step_seconds: other limits. Without a board only
+        sram, of arena and state.
+    measure: by default the analysis' first one.
+    bias_bits: bits of each trained bias, see UpdateScheme; "any" takes what gains more.
+    layer_bits: each layer has residual bits of its own.
+    elastic: for firmware that leaves tensors out while it runs, so only memory limits what is
+        selected. For instructions and step_seconds the result has the share that keeps the mean
+        step within them.
+    build: compile the winner, if there is a compiler.
+    progress: called with the costs done, of how many.
 
     Raises PlanError if nothing fits, or a share is too small for the last layer alone;
     AnalysisError if the analysis is of another model or lacks the measure; ModelError, TargetError,

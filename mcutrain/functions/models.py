@@ -67,8 +67,13 @@ COMPARED = 20
 
 @dataclass(frozen=True, repr=False)
 class QuantizedModel(Shown):
-    """An int8 model. graph: as `load` would read it. read_as: how the float file compares with its
-    own runtime. layers: the error of each, if it was asked for. path: where it was written."""
+    """An int8 model that `quantize` made.
+
+    graph: as `load` would read it.
+    read_as: how the float file compares with its own runtime.
+    layers: the error of each layer, if it was asked for.
+    path: where it was written.
+    """
 
     graph: Graph
     result: Quantized
@@ -135,14 +140,17 @@ def quantize(
 ) -> QuantizedModel:
     """Quantize a float .onnx or .tflite file to int8, with weights per channel.
 
-    calibration: samples as the model was trained on: a path (.npz file or folder of images) or an
-    array in the order of axes of the file, or (n, height, width, channels), channels last; also
-    (x, y), whose labels are not needed. uint8 are pixels, and `pixels=(low, high)` are the numbers
-    that the model takes for 0 and 255, or mean and std of pixel / 255, per channel or one; real
-    numbers are taken as they are. int8 needs input_scale and input_zero_point. samples: how many
-    are used, drawn by seed. output: a .tflite or .onnx file to write. layer_errors: each layer's
-    error, too. class_names: of the outputs, in their order, for the file; by default those of the
-    float model's. model_output: the name of the one output that is kept, of a model with several.
+    calibration: samples as the model was trained on: a path (.npz file or folder of images), or an
+        array in the file's order of axes, or with channels last; also (x, y), whose labels are not
+        needed. uint8 are pixels; real numbers are taken as they are; int8 needs input_scale and
+        input_zero_point.
+    output: a .tflite or .onnx file to write.
+    samples: how many are used, drawn by seed.
+    pixels: the numbers (low, high) that the model takes for 0 and 255.
+    mean, std: of pixel / 255 instead, one number or one per channel.
+    layer_errors: measure each layer's error, too.
+    class_names: of the outputs, in their order, for the file; by default the float model's.
+    model_output: the name of the one output that is kept, if the model has several.
 
     Warns of outputs that are poor. Raises DataError if they are noise or the samples do not fit;
     ModelError, UnsupportedError, ArgumentError.
@@ -220,12 +228,13 @@ def verify(
 ) -> Verdict:
     """Compare the forward pass, as numpy and as C, with TFLite's reference kernels or onnxruntime.
 
-    data: whose test samples are compared, as `simulate` takes it, drawn by seed of every class
-    alike; without, inputs are made at random. samples: how many; reference_samples: how many of
-    them numpy computes, too, which is slow. The verdict's is_right is False if an output of a
-    .tflite file differs.
+    data: its test samples are compared, as `simulate` takes it, drawn by seed of every class alike.
+        Without data, inputs are random.
+    samples: how many.
+    reference_samples: how many of them numpy computes, too, which is slow.
 
-    Raises ModelError, DataError; McutrainError if the runtime is not installed.
+    `is_right` of the result is False if an output of a .tflite file differs. Raises ModelError,
+    DataError; McutrainError if the runtime is not installed.
 
     >>> verify("model.int8.tflite").is_right
     """
@@ -272,11 +281,13 @@ def inputs_of(
 
 @checked
 def diff(first: Graph | PathLike, second: Graph | PathLike) -> Changes:
-    """Which weights and biases of two models differ by name, and by how much.
+    """Compare the weights and biases of two models by name: which differ, and by how much.
 
-    first, second: paths of .tflite or .onnx files, or graphs; one of them may be what was trained
-    of the other: a checkpoint, a .mcts file, a project. Largest and mean are differences of the
-    stored integers, in units of the scale. Raises ModelError, StateError.
+    first, second: paths of .tflite or .onnx files, or graphs. One of them may be what was trained
+        of the other: a checkpoint, a .mcts file, a project.
+
+    Largest and mean are differences of the stored integers, in units of the scale. Raises
+    ModelError, StateError.
 
     >>> diff("model.int8.tflite", "trained.tflite").to_pandas()
     """
@@ -309,12 +320,14 @@ def export(
 ) -> Export:
     """Write the trained model: the original's file with its trained weights and biases.
 
-    model: the file that was trained. output: a .tflite or .onnx file. state: what `simulate` or
-    `train` returned, a checkpoint, a .mcts file, a project that a board was trained with, or the
-    saved bytes; None writes the model as it is. merge: fold low-rank updates and gains into the
-    layers that they stand at, which changes outputs a little; the result's `merged` says by how
-    much. step: how it was trained, where the state does not
-    say so itself (bytes, and .mcts files outside of a project).
+    model: the file that was trained.
+    output: a .tflite or .onnx file.
+    state: what `simulate` or `train` returned, a checkpoint, a .mcts file, a project that a board
+        was trained with, or the saved bytes. None writes the model as it is.
+    step: how it was trained, if the state does not say so itself (bytes, and .mcts files outside of
+        a project).
+    merge: fold low-rank updates and gains into the layers that they stand at. That changes outputs
+        a little; `merged` of the result says by how much.
 
     Raises StateError if the state is damaged or of another model or scheme; ModelError;
     ArgumentError where the output is the model's own file.

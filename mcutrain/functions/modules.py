@@ -32,9 +32,11 @@ SAMPLES = 50
 
 @dataclass(frozen=True, repr=False)
 class AugmentedModel(Shown):
-    """A model with modules. samples: that were looked at. path: where it was written.
+    """A model with modules.
 
-    note: why mcutrain, reading the file, computes other bits (only .onnx), or nothing.
+    samples: how many were looked at.
+    path: where it was written.
+    note: why mcutrain computes other bits when it reads the file (only .onnx), or nothing.
     """
 
     graph: Graph
@@ -80,13 +82,15 @@ def augment(
     std: Sequence[float] | None = None,
     progress: Progress | None = None,
 ) -> AugmentedModel:
-    """Put small trainable modules beside the layers of an int8 model, which they leave as they are.
+    """Put small trainable modules beside the layers of an int8 model, without changing an output.
 
-    what: kinds and places, such as "adapter:8", "lora-fa:4,at=last:3" or "gain", see
-    docs/modules.md. data: training samples, as `simulate` takes them; ranges and directions of the
-    modules follow from some of them, `samples` drawn by seed, of every class alike; only gains need
-    none. output: a .tflite or .onnx file to write. Outputs stay the same, bit for bit, until the
-    modules are trained: scheme "modules".
+    Outputs stay the same, bit for bit, until the modules are trained: scheme "modules".
+
+    what: kinds and places, such as "adapter:8", "lora-fa:4,at=last:3" or "gain"; see
+        docs/modules.md.
+    data: training samples, as `simulate` takes them. Ranges and directions of the modules follow
+        from `samples` of them, drawn by seed, of every class alike. Only gains need none.
+    output: a .tflite or .onnx file to write.
 
     Raises SchemeError for kinds without a place, places without the kind, a model with modules;
     DataError, ModelError; ArgumentError where the output is the model's own file.

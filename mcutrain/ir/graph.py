@@ -91,13 +91,13 @@ class Node:
 
 @dataclass(frozen=True, repr=False)
 class Graph(Shown):
-    """Nodes in execution order over named tensors, in single assignment form.
+    """A network: nodes in execution order over named tensors, in single assignment form.
 
     class_names: what the outputs of a classifier mean, in their order; empty where nobody says.
-    They are no part of what is computed.
-    input_axes, output_axes: of what the file may have in another order (the input, each output):
-    the file's array is ours transposed by it; empty where the file has ours. input_order: the order
-    in which users have samples; None: as the input.
+        They are no part of what is computed.
+    input_axes, output_axes: order of axes in the file, of the input and of each output. The file's
+        array is ours transposed by it; empty where the file has ours.
+    input_order: the order in which users have samples; None: as the input.
     """
 
     name: str

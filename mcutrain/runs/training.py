@@ -76,23 +76,28 @@ MOST_TIES = 0.03
 
 @dataclass(frozen=True, repr=False)
 class SimulationResult(Shown):
-    """What a run did. before, accuracy: shares of the test samples. saved: as mct_state_save.
+    """What a run did.
 
-    learning_rate: the run's, given or found. latent: what the steps began with, if not with the
-    samples; `seconds` are those of the steps. saturated_biases: how many stand at an end of the 16
-    bits of their difference to the model's, where the scheme keeps that (bias_bits = 16). skipped:
-    steps whose samples the gate kept from being learnt; None without a gate. decisions: what an
-    elastic run selected. output_exponent: by which power of two the outputs' scale is now larger.
-    levels: samples of each front of a ladder, the whole one first; None without one. drift: by how
-    many units of a score each level is preferred to the one before, in the end; None if it is not.
+    before, accuracy: shares of the test samples that are right.
+    saved: the trained state, as mct_state_save writes it.
+    learning_rate: the run's, given or found.
+    seconds: of the steps. latent: what they began with, if not with the samples.
+    saturated_biases: how many stand at an end of the 16 bits of their difference to the model's,
+        where the scheme keeps that (bias_bits = 16).
+    skipped: steps whose samples the gate kept from being learnt; None without a gate.
+    decisions: what an elastic run selected.
+    output_exponent: by which power of two the outputs' scale is larger now.
+    levels: samples of each front of proxies, the whole one first; None without them.
+    drift: by how many units of a score each level is preferred to the one before, in the end; None
+        without policy feedback.
     mixed_batches: updates from samples of several levels; None where none are put together by it.
     order_doubt: what accuracy before training says against the order of the classes, if anything.
     scheme: what was trained.
+    recipe: how the step was made, as JSON, for `export`.
 
-    Of a network that reproduces its input those are NaN; loss_before, loss, auc_before and auc are
-    as mcutrain.simulation.Tested has them, and so are iou_before, iou and class_iou of a network
-    that gives a class for each position, whose accuracy is of positions. recipe: how the step was
-    made, as JSON, for `export`.
+    A network that reproduces its input has NaN for before and accuracy; it has loss_before, loss,
+    auc_before and auc as mcutrain.simulation.Tested has them. A network that gives a class for each
+    position has iou_before, iou and class_iou, and its accuracy is of positions.
     """
 
     before: float
@@ -192,13 +197,14 @@ def train(
 ) -> SimulationResult:
     """Train in the generated C, compiled for this machine; the same bits as on any other.
 
-    data: a path that mcutrain.data.load reads, a Split, or arrays (x, y); validation: (x, y) to
-    test on, see mcutrain.data.of_arrays. settings: all that determines the run; epochs,
-    learning_rate (per sample) and seed replace theirs; 0 epochs train nothing. Without a rate one
-    is found by short trials, as `--lr auto` does; the result names it. checkpoint: a file to
-    continue from if it exists, and to save to. latent: what the frozen front of the network makes
-    of a sample is computed once where no epoch varies the samples, with the same bits: auto; off,
-    or the tensor's name, see `fastest_simulator`.
+    data: a path that mcutrain.data.load reads, a Split, or arrays (x, y).
+    settings: all that determines the run. epochs, learning_rate (per sample) and seed replace
+        theirs; 0 epochs train nothing. Without a rate short trials find one, as `--lr auto` does;
+        the result names it.
+    validation: (x, y) to test on, see mcutrain.data.of_arrays.
+    checkpoint: a file to continue from if it exists, and to save to.
+    latent: auto computes what the frozen front makes of a sample once, where no epoch varies the
+        samples, with the same bits; off, or a tensor's name: see `fastest_simulator`.
 
     Warns of values that the model's input clips. Raises DataError if the data does not fit,
     StateError for another run's checkpoint, BuildError, ArgumentError.

@@ -73,20 +73,25 @@ class CountsLevels(Simulator, Protocol):
 class RunSettings:
     """All that determines a run besides model, scheme and data.
 
-    learning_rate: per sample; None is to be found, see mcutrain.simulation.range_test. schedule:
-    cosine or constant. warmup: share of all steps. seed: of the order of samples and of the
-    augmentation. flip, crop_pixels: random changes of images. augment: more of them, see
-    mcutrain.simulation.augment. test_every: epochs from one test to
-    the next; 0 tests only before the first and after the last. It changes nothing that is learnt.
+    learning_rate: per sample; None is to be found, see mcutrain.simulation.range_test.
+    schedule: cosine or constant.
+    warmup: share of all steps in which the rate rises.
+    seed: of the order of samples and of the augmentation.
+    flip, crop_pixels: random changes of images.
+    augment: more of them, see mcutrain.simulation.augment.
+    versions: in how many ways at most a sample is varied. The same ways come again after so many
+        epochs, so latents of them can be kept. 0: other ways in each epoch.
+    test_every: epochs from one test to the next; 0 tests only before the first and after the last.
+        It changes nothing that is learnt.
     replay: remembered samples that follow each new one, out of at most `remember`, see
-    mcutrain.simulation.replay; an epoch has then 1 + replay steps for each training sample.
-    versions: in how many ways at most a sample is varied, the same again after so many epochs, so
-    that latents of them can be kept; 0: otherwise in each epoch. elastic: the share of a whole
-    step's time that a step may take in the mean, see mcutrain.simulation.elastic; None: all is
-    trained. every: steps from one selection of tensors, or one swap, to the next; 0: an epoch.
-    importance: by which they are selected, moves or squares. swap: by which of the RULES of
-    mcutrain.sparse.columns other columns of partly trained layers are trained; empty: none are.
-    batches: whether those of an update are mixed, as they come, or of one level of a ladder.
+        mcutrain.simulation.replay. An epoch then has 1 + replay steps for each training sample.
+    elastic: the share of a whole step's time that a step may take in the mean, see
+        mcutrain.simulation.elastic; None: all is trained.
+    every: steps from one selection of tensors, or one swap, to the next; 0: an epoch.
+    importance: what tensors are selected by, moves or squares.
+    swap: which of the RULES of mcutrain.sparse.columns chooses other input channels of partly
+        trained layers; empty: none does.
+    batches: whether the samples of an update are mixed, as they come, or of one level of proxies.
     """
 
     epochs: int = 4

@@ -54,20 +54,24 @@ KEYS = {"name", "model", *FACTORS, *NUMBERS, *FLAGS, *TABLES}
 class UpdateScheme:
     """What one training step updates. The head (weight and bias) is always trained.
 
-    bias_depth: the last so many biases, the head's not counted; None is all. weights: layer → share
-    of its input channels; a layer is its index from 0 or its name; 0 is not trained.
-    depth_weights: also all weights of the last so many layers; None is all. residual_bits: fraction
-    bits kept beside each trained int8 weight. bias_bits: of each trained bias but the head's: 32,
-    or 16 for its difference to the model's. qas: quantization-aware scaling (the head has it
-    always). importance: layer → one number per input channel, in the model's own order; a share is
-    of the channels with the largest ones, where a layer is not named, of the largest weight norm.
-    layer_residual_bits: layer, as in weights → its residual bits, where they are others.
+    bias_depth: the last so many biases, without the head's; None is all.
+    weights: layer → share of its input channels. A layer is its index from 0 or its name; a share
+        of 0 is not trained.
+    depth_weights: also all weights of the last so many layers; None is all.
+    residual_bits: fraction bits kept beside each trained int8 weight.
+    layer_residual_bits: layer, as in weights → its residual bits, where they differ.
+    bias_bits: bits of each trained bias but the head's: 32, or 16 for its difference to the
+        model's.
+    qas: quantization-aware scaling (the head always has it).
+    importance: layer → one number per input channel, in the model's own order. A share takes the
+        channels with the largest ones; without it, those of the largest weight norm.
     modules: also what is trained of the model's modules (see mcutrain.sparse.modules).
-    module_channels: of which modules, by name, and of how many of their hidden channels, 0 of all;
-    empty is all modules. Others are left out where they have learnt nothing. module_rate: what the
-    learning rate of modules is multiplied with; None is what is usual for their kind. A layer's
-    weight that is trained for itself keeps its own. head_rate: what the learning rate of the head
-    is multiplied with; None is NEW_HEAD_RATE for a new head and 1 for the model's own.
+    module_channels: name of a module → how many of its hidden channels, 0 of all; empty is all
+        modules. Others are left out where they have learnt nothing.
+    module_rate: factor on the learning rate of modules; None is what is usual for their kind. A
+        layer's weight that is trained for itself keeps its own.
+    head_rate: factor on the learning rate of the head; None is NEW_HEAD_RATE for a new head and 1
+        for the model's own.
     """
 
     name: str = "head"
@@ -173,7 +177,7 @@ def usual_head_rate(is_new: bool) -> float:
 
 @checked
 def parse_scheme(text: PathLike) -> UpdateScheme:
-    """A scheme from a short form, the name of a shipped scheme, or the path of a TOML file.
+    """Read a scheme: a short form, the name of a shipped scheme, or the path of a TOML file.
 
     Short forms are head, bias:K, last:K, full, modules, and LAYER:SHARE,… Raises SchemeError.
 
