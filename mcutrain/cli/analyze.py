@@ -161,7 +161,9 @@ class ExecutionFlags:
     scheduler: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="Of the cluster; without it a local one.", show_default=False
+            metavar="ADDRESS",
+            help="Address of the cluster; without it a local one.",
+            show_default=False,
         ),
     ] = None
 

@@ -71,7 +71,7 @@ class BudgetFlags(options.BoardFlags):
         typer.Option(
             parser=options.parse_bytes,
             metavar="BYTES",
-            help="Of arena and state, such as 64K, instead of a board's.",
+            help="Bytes of arena and state, such as 64K, instead of a board's.",
             show_default=False,
         ),
     ] = None

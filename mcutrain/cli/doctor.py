@@ -54,7 +54,7 @@ class Finding:
 
 
 def doctor(json: Json = False) -> None:
-    """Say what is installed, what is missing, what it is for, and how to get it.
+    """Show what is installed, what is missing, what it is for, and how to get it.
 
     Exit code 1 if something is missing that is needed.
 

@@ -73,7 +73,7 @@ class AfterFlags:
             "--lr",
             parser=options.parse_number,
             metavar="RATE",
-            help="Of these steps, per sample: a number or a fraction.",
+            help="Learning rate of these steps, per sample: a number or a fraction.",
         ),
     ] = "0.001"  # type: ignore[assignment]  # typer parses it
 

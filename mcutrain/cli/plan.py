@@ -61,7 +61,7 @@ def plan(
     picture: Annotated[bool, typer.Option("--picture", help="Draw the arena over time.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Say what a training step needs in SRAM, byte by byte.
+    """Show the memory plan of a training step, byte by byte.
 
     With --board also what the firmware's stack and variables need there; fails if it has less.
 

@@ -109,7 +109,7 @@ def profile(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Say what each node and each trained tensor of a step takes.
+    """Show what each node and each trained tensor of a step takes.
 
     Of a model in instructions: by the instruction model; with --count also as the board's virtual
     twin executes them, with --here in nanoseconds of this computer. Of a project in cycles of the

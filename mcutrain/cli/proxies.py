@@ -112,10 +112,11 @@ def proxies(
     reading: inputs.ReadingFlags,
     json: options.Json = False,
 ) -> None:
-    """Make cheaper fronts of a network for the samples that are easy, and what chooses.
+    """Make cheaper fronts for easy samples (a proxy cascade), and the policy that chooses.
 
-    What a scheme does not train before the latent is pruned, fitted and trained for the whole
-    front's latents, and quantized like these, so that one tail serves all levels.
+    It rarely pays: keep latents where samples come again. docs/commands.md says when it may.
+    What lies before the latent is pruned, fitted and trained for the whole front's latents, and
+    quantized like these, so that one tail serves all levels.
 
     Example: `mcutrain proxies model.tflite --scheme last:6 --data images/ -o ladder/`
     """

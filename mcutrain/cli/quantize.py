@@ -73,7 +73,7 @@ class InputFlags:
         typer.Option(
             parser=parse_number,
             metavar="X",
-            help="Of the int8 input: what int8 samples were quantized with.",
+            help="Scale of the int8 input, which int8 samples were quantized with.",
             show_default=False,
         ),
     ] = None

@@ -35,8 +35,8 @@ Stride = Annotated[
     typer.Option(
         min=1,
         metavar="ROWS",
-        help="Of CSV files: a window begins every so many rows; by default the model's input "
-        "length, without overlap.",
+        help="Rows of a CSV file from one window to the next; by default the model's input length, "
+        "without overlap.",
         show_default=False,
     ),
 ]
@@ -56,7 +56,9 @@ Rate = Annotated[
 ]
 RATE = "auto"
 TEST_SHARE = 0.2
-Schedule = Annotated[Literal["cosine", "constant"], typer.Option(help="Of the learning rate.")]
+Schedule = Annotated[
+    Literal["cosine", "constant"], typer.Option(help="Course of the learning rate.")
+]
 Warmup = Annotated[
     float, typer.Option(min=0, max=1, help="Share of all steps in which a cosine's rate rises.")
 ]
@@ -119,7 +121,9 @@ TestSamples = Annotated[
         show_default=False,
     ),
 ]
-TestShare = Annotated[float, typer.Option(help="Of data that does not say what is for the test.")]
+TestShare = Annotated[
+    float, typer.Option(help="Share of the data for the test, if it does not say which.")
+]
 TestEvery = Annotated[
     int,
     typer.Option(

@@ -130,7 +130,7 @@ class Request:
     bias_bits: Annotated[
         Literal["32", "16", "any"],
         typer.Option(
-            help="Of each trained bias: 16 for its difference to the model's; 32; or any, "
+            help="Bits of each trained bias: 16 for its difference to the model's; 32; or any, "
             "whichever gains more in what there is."
         ),
     ] = "16"

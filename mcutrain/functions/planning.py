@@ -90,8 +90,9 @@ def _buffers(arena: MemoryPlan) -> list[Record]:
 
 @dataclass(frozen=True, repr=False)
 class Planned(Shown):
-    """The memory of a training step, and of a board's firmware that runs it (board: if given).
+    """The memory of a training step, and of the firmware of a board that runs it.
 
+    board: if one was given.
     ring: of latents, where some are remembered.
     """
 
@@ -170,14 +171,17 @@ def plan(
     proxies: PathLike | None = None,
     drift: bool = False,
 ) -> Planned:
-    """What a training step of a model needs in SRAM, byte by byte.
+    """Plan the memory of a model's training step, byte by byte.
 
     model: a path, a graph of `load`, or a step of `prepare` (which then has all other choices).
-    scheme … latent: as `prepare` takes them. sram: bytes that arena and state may take. board: a
-    board's name or folder, whose firmware and stack count, too. slots: "off" gives the flash that
-    would keep the trained state to the program. remember: latents in a ring, as `generate` takes
-    it. pet: modules that are put in and trained, too, as `simulate` takes it. proxies: a folder of
-    fronts, of which the program takes one for each sample, as `mcutrain proxies` wrote it;
+    scheme … latent: as `prepare` takes them.
+    sram: bytes that arena and state may take.
+    board: a board's name or folder, whose firmware and stack count, too.
+    slots: "off" gives the flash that would keep the trained state to the program.
+    remember: latents in a ring, as `generate` takes it.
+    pet: modules that are put in and trained, too, as `simulate` takes it.
+    proxies: a folder of fronts, of which the program takes one for each sample, as `mcutrain
+        proxies` wrote it.
     drift: as `prepare` takes it.
 
     Raises PlanError if it is more than `sram` or the board has; ModelError, SchemeError,
@@ -224,7 +228,10 @@ def plan(
 
 @dataclass(frozen=True, repr=False)
 class Generated(Shown):
-    """A C project that was written. files: name → bytes of it."""
+    """A C project that was written.
+
+    files: name → its bytes.
+    """
 
     folder: Path
     files: dict[str, int]
@@ -281,23 +288,30 @@ def generate(
 ) -> Generated:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
-    model … part: as `plan` takes them. output: the folder; an earlier project there is replaced.
-    board: whose whole firmware it is; without, a library for firmware of your own. slots: as `plan`
-    takes it; with "off" what a board learns does not survive a power cut. seed: of random
-    weights. head_start: of a new head, as `simulate` takes it; prototypes are made of the training
-    samples of data. imprint: functions that give a class its weights from a few samples, without
-    training, around the centre of data; beside rows of zeros it gets zeros, so train a new head
-    before, or begin it with prototypes.
-    prefix: what the library's names begin with. isa: the one instruction set that it has kernels
-    for, portable, dsp or host; all takes those for chips along, and the compiler chooses by the
-    processor that it compiles for. package: the build system that the library is a package for:
-    arduino, cmake, cmsis-pack, esp-idf, pico-sdk, platformio or zephyr; empty: files that several
-    of them take. class_names: for the program, and for data that it
-    learns; by default those of the model's file, if the classifier stays. normalization: of its
-    pixels. latent: auto or a tensor's name, for functions that begin a step with it, or what a tail
-    begins with; see mcutrain.memplan.find_latent. remember: latents in the ring that a board's
-    firmware keeps in its slots and trains on again; with some, the latent is auto if it is not
-    said. proxies, drift: as `plan` takes them.
+    model … part: as `plan` takes them.
+    output: the folder; an earlier project there is replaced.
+    board: the board whose whole firmware is written. Without it, a library for firmware of your
+        own.
+    slots: as `plan` takes it; with "off" what a board learns does not survive a power cut.
+    seed: of random weights.
+    head_start: of a new head, as `simulate` takes it; prototypes are made of the training samples
+        of data.
+    imprint: add functions that give a class its weights from a few samples, without training,
+        around the centre of data. Beside rows of zeros a class gets zeros, so train a new head
+        before, or begin it with prototypes.
+    prefix: what the library's names begin with.
+    isa: the one instruction set that it has kernels for: portable, dsp, helium, armv6m or host. all
+        takes those for chips along, and the compiler chooses by the processor that it compiles for.
+    package: the build system that the library is a package for: arduino, cmake, cmsis-pack, esp-idf,
+        pico-sdk, platformio or zephyr. Empty: files that several of them take.
+    class_names: for the program, and for data that it learns; by default those of the model's file,
+        if the classifier stays.
+    normalization: of its pixels.
+    latent: auto or a tensor's name, for functions that begin a step with it, or what a tail begins
+        with; see mcutrain.memplan.find_latent.
+    remember: latents in the ring that a board's firmware keeps in its slots and trains on again.
+        With some, latent is auto by default.
+    proxies, drift: as `plan` takes them.
 
     Raises PlanError if the board has too little SRAM; ModelError, SchemeError, TargetError,
     ArgumentError; McutrainError if the folder cannot be written.
