@@ -14,7 +14,7 @@ import os
 LIMITS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 """Environment variables that limit the threads of OpenBLAS (numpy's and scipy's) and others."""
 ASKED = (*LIMITS, "OMP_NUM_THREADS", "GOTO_NUM_THREADS", "BLIS_NUM_THREADS")
-"""With one of them a user says how many threads there are to be."""
+"""Environment variables by which a user says how many threads there are to be."""
 
 
 def one_thread() -> dict[str, str]:

@@ -404,7 +404,7 @@ def load_target(board: str | Path) -> Target:
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """Those that some operator has bodies for: names of folders beside its plain bodies."""
+    """Return the instruction sets that have bodies: folders beside an operator's plain bodies."""
     folders = {path.name for path in FIRMWARE.glob("kernels/*/*") if path.is_dir()}
     return (PORTABLE, *sorted(folders - {PORTABLE}))
 

@@ -83,13 +83,13 @@ def module_candidates(
 def residual_candidates(
     layers: int, weights: Sequence[tuple[int, float]], base: int = 0
 ) -> dict[int, Candidate]:
-    """By residual bits: shares of several layers over the biases from the first of them."""
+    """Return candidates by residual bits: shares of layers over the biases from the first one."""
     depth = max(layers - min(i for i, _ in weights), base)
     return {bits: Candidate(depth, tuple(sorted(weights)), bits) for bits in RESIDUAL_BITS}
 
 
 def bias_gains(values: Mapping[Candidate, float], layers: int) -> tuple[float, ...]:
-    """By depth, over the head alone."""
+    """Gains of biases by depth, over the head alone."""
     return tuple(values[c] - values[HEAD] for c in bias_candidates(layers))
 
 

@@ -281,7 +281,7 @@ def _real(state: Mapping[str, Array], unit: Unit) -> Array:
 
 
 def chosen_samples(count: int, settings: GradientSettings) -> tuple[Array, Array]:
-    """Those whose gradients are taken, in whole groups, and the others, in random order.
+    """Draw the samples whose gradients are taken, in whole groups, and the others, in random order.
 
     Raises DataError where there are too few.
     """

@@ -143,7 +143,7 @@ class _Analysis:
 
     @cached_property
     def _read_by(self) -> dict[str, str]:
-        """By module the tensor that it reads."""
+        """The tensor that each module reads, by its name."""
         return {place.module.name: place.reads for place in self._without_modules[1]}
 
     @cached_property

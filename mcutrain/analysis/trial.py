@@ -138,6 +138,6 @@ def trained_head(graph: Graph, cut: Cut, x: Array, y: Array, settings: TrialSett
 
 
 def output_exponent(simulator: CompiledSimulator) -> int:
-    """By which power of two training made the outputs' scale larger."""
+    """Return the power of two by which training made the outputs' scale larger."""
     name = simulator.plan.training.output_exponent
     return 0 if name is None else int(simulator.state[name][0])

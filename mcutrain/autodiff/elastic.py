@@ -68,7 +68,7 @@ def importance_of(tensor: ElasticTensor, shape: tuple[int, ...]) -> ImportanceSc
 def served(
     nodes: Iterable[Node], tensors: Iterable[ElasticTensor], updated: Mapping[str, str]
 ) -> dict[str, frozenset[int]]:
-    """By node: the indices of the tensors whose update needs what it computes.
+    """Return, by node, the indices of the tensors whose update needs what it computes.
 
     nodes: of the backward pass and of updates, in execution order. updated: state → its new value.
     """

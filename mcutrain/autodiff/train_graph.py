@@ -144,7 +144,7 @@ class TrainGraph:
 
     @cached_property
     def served(self) -> Mapping[str, frozenset[int]]:
-        """By node behind the loss, or of an update: which elastic tensors need it."""
+        """Elastic tensors that need a node, by node behind the loss or of an update."""
         nodes = (*self.graph.nodes[self.loss_step + 1 :], *self.apply)
         return served(nodes, self.elastic, self.updated)
 

@@ -121,7 +121,7 @@ class Choosing:
         return Used(needs, self.memory)
 
     def say_head(self) -> None:
-        """That nothing was chosen for the memory, if it is known, and the command that chooses."""
+        """Say that nothing was chosen for a known memory, and the command that chooses."""
         if self.is_quiet or self.memory.is_usual:
             return
         command = command_with(options.AUTO)

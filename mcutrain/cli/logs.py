@@ -163,7 +163,7 @@ class _Taking:
         self.told = len(self.run.state.decisions)
 
     def _tests(self) -> None:
-        """Those of the epochs that ended since the last call."""
+        """Log the tests of the epochs that ended since the last call."""
         count = self.run.course.epoch_steps
         for epoch in self.run.state.epochs[self.tested :]:
             self.tested = epoch.epoch

@@ -48,7 +48,7 @@ PANELS = {
         *("--prefix", "--isa"),
     ),
 }
-"""By title, in the order of the help. What is not here is what most calls give, and comes first."""
+"""Flags by box of the help, in order. Flags that most calls give are in none, and come first."""
 COMMON = {
     "simulate": ("--epochs", "--lr", "--samples", "--augment", "--sram", "--checkpoint"),
     "plan": ("--sram", "--part", "--csv", "--picture"),
@@ -62,7 +62,7 @@ COMMON = {
     "export": ("--state",),
     "quantize": ("--samples",),
 }
-"""By command: the flags of boxes that --help shows, too; --help-all shows all."""
+"""Flags of boxes that --help shows, too, by command; --help-all shows all."""
 TITLES = {flag: title for title, flags in PANELS.items() for flag in flags}
 
 

@@ -145,7 +145,7 @@ def _check_absent(flags: Sequence[str], why: str) -> None:
 def _of_project(
     folder: Path, line: boards.LineFlags, quiet: bool
 ) -> tuple[dict[str, Any], StepProfile]:
-    """By the board's own clock."""
+    """Profile a project by its board's own clock."""
     from mcutrain_host.client import Device
     from mcutrain_host.link import SerialLink
     from mcutrain_host.manifest import BoardProject
@@ -166,7 +166,7 @@ def _of_project(
 def _of_model(
     model: Path, flags: options.StepOptions, classes: int | None, way: WayFlags, quiet: bool
 ) -> tuple[dict[str, Any], StepProfile]:
-    """By the instruction model, the board's virtual twin, or this computer's clock."""
+    """Profile a model by the instruction model, the virtual board, or this computer's clock."""
     from mcutrain.cost.instructions import USUAL_ISA
     from mcutrain.cost.profile import NANOSECONDS, profile_of, profile_step, timing_of
     from mcutrain.pipeline import load

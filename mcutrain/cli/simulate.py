@@ -463,7 +463,7 @@ def _scores(step: TrainingStep, result: SimulationResult) -> dict[str, Any]:
 
 
 def _known(values: dict[str, Any]) -> dict[str, Any]:
-    """Those that there are."""
+    """Return the values that are known."""
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -465,7 +465,7 @@ def _front(project: BoardProject, model: Path) -> LatentSimulator:
 
 
 def _replaying(project: BoardProject, settings: RunSettings, replay: int) -> RunSettings:
-    """With replays of what the board's firmware remembers. Raises ProjectError, DataError."""
+    """Return settings with replays of what firmware remembers. Raises ProjectError, DataError."""
     from mcutrain_host.errors import ProjectError
 
     remember = project.board.memory.remember

@@ -81,12 +81,12 @@ def row_of(name: str) -> InstructionSet:
 
 
 def travelling() -> tuple[InstructionSet, ...]:
-    """Those that a library chooses from by the compiler's macros."""
+    """Return the instruction sets that a library chooses from by the compiler's macros."""
     return tuple(row for row in rows() if row.travels)
 
 
 def taken(wanted: str) -> tuple[InstructionSet, ...]:
-    """Those that a library has bodies of. wanted: the name of one, or ALL."""
+    """Return the instruction sets that a library has bodies of. wanted: the name of one, or ALL."""
     return travelling() if wanted == ALL else (row_of(wanted),)
 
 

@@ -254,7 +254,7 @@ class Program:
         return f"TIMED({self._timed[node]}, {statement.removesuffix(';')});"
 
     def _adding_up(self, calls: tuple[Call, ...], classifier: Classifier) -> tuple[Call, ...]:
-        """With the features added up where the classifier is about to read them."""
+        """Add up the features where the classifier is about to read them."""
         place = [call.node for call in calls].index(classifier.node)
         x = self.expression(self.training.forward, classifier.x)
         code = f"if (imprint.adds) {{ mct_imprint_sums(&imprint_params, {x}, imprint.sums); }}"
@@ -309,7 +309,7 @@ class Program:
         return tuple(calls.values())
 
     def _add_segments(self, graph: Graph, where: Placed) -> None:
-        """Those of a step, or of a front, behind those that there are."""
+        """Add the segments of a step, or of a front, behind those that there are."""
         for segment in where.segments:
             code = self._segment(segment, len(self.segments), graph, where)
             self._segments[segment.name] = code

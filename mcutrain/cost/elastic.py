@@ -11,7 +11,7 @@ from mcutrain.sparse.elastic import ElasticProblem, ElasticTimes
 
 
 def estimated_times(plan: TrainingPlan, isa: str) -> ElasticTimes:
-    """By the instruction model; by that of USUAL_ISA where there is none, as for the host."""
+    """Estimate times by the instruction model; by that of USUAL_ISA where an isa has none."""
     estimated = estimate(plan.training, isa, plan.segments)
     nodes = estimated or estimate(plan.training, USUAL_ISA, plan.segments)
     return elastic_times(plan.training, nodes)

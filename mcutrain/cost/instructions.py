@@ -37,7 +37,7 @@ ENGINE_INSTRUCTIONS = 700
 IMAGES = ("x", "y", "dx", "dy")
 """What calls say height and width of, as `x.h` and `x.w`."""
 USUAL_SHIFTS = range(-20, 0)
-"""With these the DSP kernels requantize in four instructions: mct_dsp_requantize.h."""
+"""Shifts with which the DSP kernels requantize in four instructions: mct_dsp_requantize.h."""
 Terms = Mapping[str, float]
 """Feature → instructions for each of it."""
 

@@ -30,7 +30,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 class KeptCosts:
-    """Those of one network with a head, for one instruction set."""
+    """Kept costs of one network with a head, for one instruction set."""
 
     def __init__(self, graph: Graph, isa: str | None, options: TrainOptions) -> None:
         facts = (graph_digest(graph), graph.inputs, graph.outputs, isa, options)

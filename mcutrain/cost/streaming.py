@@ -70,7 +70,7 @@ def _fit(least: TrainingPlan, sram_bytes: int, report: Report) -> TrainingPlan:
 
 
 def _less_in_all(least: TrainingPlan, work: int, report: Report) -> TrainingPlan:
-    """That plan, or the one without rows if its bytes times its instructions are less.
+    """Return `least`, or the plan without rows if its bytes times its instructions are less.
 
     work: instructions of that plan.
     """

@@ -38,7 +38,7 @@ NANOSECONDS_HZ = 10**9
 def time_on_board(
     device: Device, project: BoardProject, report: Report = lambda what, done, of: None
 ) -> tuple[Mapping[str, int], str]:
-    """By node, and the unit. The board trains on noise, and restarts at the end.
+    """Time each node on a board, which trains on noise and restarts. Returns the unit, too.
 
     Raises TargetError for firmware that does not time its nodes, HostError.
     """

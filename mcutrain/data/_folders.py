@@ -44,7 +44,7 @@ MAX_SET_BYTES = 8 << 30
 LITTER = frozenset({"thumbs.db", "desktop.ini", "ehthumbs.db"})
 """What file managers leave in folders, besides hidden files; nobody misses it."""
 MOST_ENDINGS = 8
-"""That a sentence lists."""
+"""Most endings that a sentence lists."""
 Note: TypeAlias = Callable[[str], None]
 
 
@@ -86,7 +86,7 @@ class Listing:
         return np.array(self.labels, np.int64)
 
     def take(self, index: Indices) -> "Listing":
-        """Those at `index`."""
+        """Return the files at `index`."""
         chosen = index.tolist()
         return Listing(tuple(self.paths[i] for i in chosen), tuple(self.labels[i] for i in chosen))
 

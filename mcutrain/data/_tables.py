@@ -261,7 +261,7 @@ class _Collected:
 
     @staticmethod
     def of(first: list[str], label: str | None, line: int) -> _Collected:
-        """By the first row: a header if no cell is a number, else a row already."""
+        """Begin with the first row: a header if no cell is a number, else a row already."""
         if len(first) > MAX_COLUMNS:
             raise DataError(f"line {line} has {len(first)} columns, more than {MAX_COLUMNS}")
         if any(_number(cell) is not None for cell in first):

@@ -51,7 +51,7 @@ def samples_of(data: Data, count: int, seed: int = 0) -> npt.NDArray[Any]:
 
 
 def _named(data: Data, where: str) -> Arrays:
-    """By the names of an .npz file."""
+    """Return arrays by the names that an .npz file gives them."""
     if isinstance(data, Mapping):
         unknown = [str(key) for key in data if key not in KEYS]
         if unknown:

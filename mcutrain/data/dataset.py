@@ -25,7 +25,7 @@ MAX_CLASSES = 65_536
 IGNORED = 255
 """The label of a position that nothing is learnt from, where samples have one for each."""
 MOST_NAMES = 16
-"""That an error lists."""
+"""Most names that an error lists."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -199,7 +199,7 @@ class _Foreign:
         return int(self.found.Offset(4 + 2 * field))
 
     def tables(self, field: int) -> Iterator[_Foreign]:
-        """Those of a vector."""
+        """Yield the tables of a vector."""
         offset = self._offset(field)
         if not offset:
             return

@@ -41,7 +41,7 @@ class FloatModel:
 
     @property
     def several_outputs(self) -> str:
-        """That all are kept, as a sentence; nothing of a model with one output."""
+        """Say that all outputs are kept; empty for a model with one output."""
         graph = self.network
         if len(graph.outputs) < 2:
             return ""

@@ -27,7 +27,7 @@ FOREIGN = {
     ".hdf5": ("is a file of Keras", KERAS),
     ".pb": ("is a file of TensorFlow", SAVED),
 }
-"""By suffix: what such a file is, and what to do."""
+"""What files of other tools are, and what to do, by suffix."""
 
 
 def is_saved_model(path: Path) -> bool:

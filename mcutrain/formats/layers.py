@@ -35,7 +35,7 @@ class Row:
 
 
 def rows(graph: Graph) -> dict[str, Row]:
-    """By name of the node: the layers that round once, which only FULLY_CONNECTED does.
+    """Return the layers that round once, by node; only FULLY_CONNECTED does.
 
     The frontend puts such a layer between Reshapes to and from an image of one row. They are left
     out again if nothing else reads them, and the operator's shapes are what the Reshapes make.

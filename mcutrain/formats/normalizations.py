@@ -60,7 +60,7 @@ class Normalized:
 def normalized(
     parts: Sequence[NormalizationPart], constant: Constants, outputs: Collection[str]
 ) -> dict[str, Normalized]:
-    """By its last tensor: each layer normalization. outputs: of the model."""
+    """Return each layer normalization by its last tensor. outputs: of the model."""
     return {one.output: one for one in _NormalizationParts(parts, constant, outputs).found()}
 
 
@@ -222,7 +222,7 @@ class _NormalizationParts:
         return readers[0] if alone and readers[0].kind == kind else None
 
     def _scaled(self, one: Normalized) -> Normalized:
-        """With the gamma that follows."""
+        """Take in the gamma that follows."""
         node = self._sole_reader(one.output, "Mul")
         gamma = self._with_constant(node, one.output) if node else ""
         if node is None or one.gamma or one.beta or not self._fits(one.of, gamma):
@@ -230,7 +230,7 @@ class _NormalizationParts:
         return Normalized(node.outputs[0], one.of, gamma)
 
     def _shifted(self, one: Normalized) -> Normalized:
-        """With the beta that follows."""
+        """Take in the beta that follows."""
         node = self._sole_reader(one.output, "Add")
         beta = self._with_constant(node, one.output) if node else ""
         if node is None or one.beta or not self._fits(one.of, beta):

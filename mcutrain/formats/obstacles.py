@@ -142,7 +142,7 @@ def unknown(where: str, known: Iterable[str], reason: str = "") -> UnsupportedEr
 
 
 class Obstacles:
-    """Those of one file. operators: the names of all its nodes' ones."""
+    """Obstacles of one file. operators: the names of all its nodes' ones."""
 
     def __init__(self, operators: Iterable[str]) -> None:
         self._operators = {_plain(name) for name in operators}
@@ -197,7 +197,7 @@ class Obstacles:
         return ITEM.join((f"{head} (`mcutrain operators` lists what is read):", *items))
 
     def _groups(self) -> list[list[Obstacle]]:
-        """Those of one kind together, in the file's order; what is about the model first."""
+        """Group obstacles of one kind, in the file's order; what is about the model comes first."""
         groups: dict[tuple[str, str], list[Obstacle]] = {}
         for one in sorted(self._found, key=lambda o: o.place.index if o.place else -1):
             groups.setdefault(one.kind, []).append(one)

@@ -27,7 +27,7 @@ class Known:
 
 
 def known() -> dict[str, tuple[Known, ...]]:
-    """By format: .tflite, .onnx; the names ascending."""
+    """Return the known operators by format (.tflite, .onnx), names ascending."""
     tflite = {name: (one.int8_rule, one.float_rule, one.reason) for name, one in TFLITE.items()}
     onnx = {name: (one.int8, one.real, one.reason) for name, one in ONNX.items()}
     return {

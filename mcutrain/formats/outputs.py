@@ -57,7 +57,7 @@ def needed(
     outputs: Iterable[Name],
     edges: Callable[[Part], tuple[Iterable[Name], Iterable[Name]]],
 ) -> list[Part]:
-    """Those nodes that the outputs depend on, in order. edges: what one reads and computes."""
+    """Return the nodes that the outputs need, in order. edges: what a node reads and computes."""
     wanted, found = set(outputs), []
     for part in reversed(parts):
         read, computed = edges(part)

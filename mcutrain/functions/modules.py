@@ -27,7 +27,7 @@ from mcutrain.sparse import UpdateScheme
 Array = npt.NDArray[Any]
 Progress = Callable[[str, int, int], None]
 SAMPLES = 50
-"""That ranges and directions follow from, if nobody says how many."""
+"""Usual number of samples from which ranges and directions follow."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -554,7 +554,7 @@ def ring_of(step: TrainingStep, target: Target | None, interface: Interface) -> 
 def elastic_times(
     step: TrainingStep, target: Target | None, profile: Path | None = None
 ) -> ElasticTimes | None:
-    """By which a program selects what it trains, on a board or on a Cortex-M4 or M7.
+    """Return the times by which a program selects what it trains, on a board or a Cortex-M4 or M7.
 
     profile: a file that says them. None if the step trains all, always. Raises ModelError.
     """

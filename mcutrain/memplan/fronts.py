@@ -116,7 +116,7 @@ def _text(kind: TensorType) -> str:
 
 
 def _renamed(graph: Graph, prefix: str) -> Graph:
-    """With names that no other front has, and without what its output does not need."""
+    """Give tensors names that no other front has, and drop what the output does not need."""
 
     def own(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(prefix + name for name in names)
@@ -173,7 +173,7 @@ def _solved(
     begin: int,
     keeps_sample: bool,
 ) -> PlannedFront:
-    """With offsets, and the sample where it is already if that takes no more than there is."""
+    """Place a front's buffers; the sample stays where it is if that fits."""
     (x,), (y,) = graph.inputs, graph.outputs
     known = frozenset(name for name, t in graph.tensors.items() if t.is_constant)
     kept = (x, y) if keeps_sample else (y,)

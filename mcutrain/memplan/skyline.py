@@ -382,7 +382,7 @@ class Attempt:
         begin: int,
         end: int,
     ) -> Iterator[Valley]:
-        """Those of the part `first` to `last` that touch the sections `begin` to `end`."""
+        """Yield the valleys within `first` to `last` that touch sections `begin` to `end`."""
         s, end = max(begin - 1, first), min(end + 1, last)
         while s > first and floors[s - 1] == floors[s]:
             s -= 1

@@ -313,7 +313,7 @@ class StreamableFront:
         return {name for i, name in enumerate(stage.node.inputs) if i not in rows}
 
     def segment(self, first: int, stages: tuple[Stage, ...]) -> Segment:
-        """With what is read behind it kept whole, of the rest what is needed."""
+        """Return a segment of the stages: what is read behind it whole, else what is needed."""
         outputs = [s.node.outputs[0] for s in stages]
         read = dict.fromkeys(name for s in stages for name in s.reads)
         sources = [name for name in read if name not in outputs]
@@ -381,7 +381,7 @@ class StreamableFront:
         known: Mapping[str, tuple[int, int]],
         overlays: Sequence[_Overlay],
     ) -> Iterator[tuple[int, int, int, int]]:
-        """Those that begin with one stage."""
+        """Yield the sizes of segments that begin with one stage."""
         kept = sum(self._alive_before[first + begin].values())
         ending: dict[int, int] = {}
         sources: set[str] = set()
@@ -494,7 +494,7 @@ class StreamableFront:
         )
 
     def _widened(self, segment: Segment, limit: int) -> Segment:
-        """With more rows at once where that fits the limit, the largest overhead first."""
+        """Compute more rows at once where that fits the limit, the largest overhead first."""
         is_open = [True] * len(segment.stages)
         while any(is_open):
             setups = [
@@ -534,7 +534,7 @@ class StreamableFront:
 
 
 def _chosen(overlays: Iterable[_Overlay], sizes: Mapping[str, int]) -> dict[str, _Overlay]:
-    """By y, the first of each, and none that saves nothing; an x is in one overlay at most.
+    """Choose overlays by y, the first of each that saves something; an x is in one at most.
 
     sizes: of each y where it has a place of its own.
     """

@@ -58,7 +58,7 @@ class ModuleNumbers:
 
 
 def numbers_of(graph: Graph) -> str:
-    """Those of the modules of a graph, before they have learnt, as text; empty if it has none."""
+    """Return the numbers of a graph's modules before they learn, as text; empty without any."""
     parts = []
     for node in graph.nodes:
         if len(node.inputs) != 3 or module_part(node.inputs[1]) is None:

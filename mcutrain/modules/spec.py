@@ -110,7 +110,7 @@ def _spec(text: str, what: str, options: dict[str, str]) -> ModuleSpec:
 
 
 def _lite(text: str, number: str, options: dict[str, str], spec: ModuleSpec) -> ModuleSpec:
-    """With what only lite residuals have."""
+    """Parse what only lite residuals have."""
     if number not in map(str, KERNELS):
         raise _wrong(text, "lite needs the size of its first convolution, 1, 3 or 5, as in lite:3")
     expand = _one_of(text, options, "expand", tuple(EXPANDS))

@@ -109,7 +109,7 @@ ACTIVATIONS: Mapping[str, ActivationFunction] = {
     ),
     "tanh": ActivationFunction(math.tanh, lambda x: 1.0 - math.tanh(x) ** 2),
 }
-"""By name. erf, hard_sigmoid and swish have no operator in TFLite; gelu is the exact one."""
+"""Functions by name. erf, hard_sigmoid and swish have no operator in TFLite; gelu is exact."""
 
 
 def real_values(x: tuple[float, int]) -> Array:

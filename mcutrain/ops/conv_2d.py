@@ -320,7 +320,7 @@ class Conv2D(Convolution):
         return replace(self, requantize=None)
 
     def sum_scales(self, types: Sequence[TensorType]) -> tuple[float, ...]:
-        """Those of the bias."""
+        """Scales of the sums: those of the bias."""
         return types[2].scales
 
     def macs(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> int:

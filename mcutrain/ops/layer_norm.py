@@ -68,7 +68,7 @@ class RowStatistics(NamedTuple):
 
     @property
     def normalized(self) -> Array:
-        """With NORMALIZED_BITS behind the point, rounded down."""
+        """Normalized numbers with NORMALIZED_BITS behind the point, rounded down."""
         n: Array = (self.differences * self.root) >> (self.half - 1)
         return n
 
@@ -203,7 +203,7 @@ class LayerNorm(ClampingOp):
         return (tuple(channel_axis(operand, kind) for operand, kind in operands),)
 
     def with_channel_order(self, *orders: Array) -> Op:
-        """With gamma and beta in the order."""
+        """Return the operator with gamma and beta in this order."""
         gamma, beta = (tuple(np.array(v)[orders[0]].tolist()) for v in (self.gamma, self.beta))
         return replace(self, gamma=gamma, beta=beta)
 

@@ -230,7 +230,7 @@ class SoftmaxGradInput(GradientOp):
         return {0: (1,)}
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
-        """Those of the softmax; and the difference of two sums over the row."""
+        """Bounds of the softmax, and of the difference of two sums over the row."""
         dy = inputs[1]
         most = (1 << GRADIENT_BITS) + self.shape[-1]  # each probability is rounded by less than 1
         sums = gradient_sums(dy, most, 2, "differences of two sums of gradients", ADVICE)

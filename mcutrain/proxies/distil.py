@@ -32,7 +32,7 @@ Report = Callable[[int, int], None]
 RATES = tuple(0.1 / 4**n for n in range(8))
 """Rates of which one is taken. The best depends on the scale and the size of a latent."""
 TRIED_SAMPLES = 256
-"""With each of them, at most."""
+"""Most samples with which each rate is tried."""
 SCHEME = UpdateScheme("distillation", None, depth_weights=None, residual_bits=8)
 HELD_SHARE = 5
 """One of so many samples tells how good a rate is, and whether anything was gained."""

@@ -37,8 +37,11 @@ Report = Callable[[str, int, int], None]
 """Called with what is being done, how much of it, and of how much."""
 Kept = tuple[tuple[Inner, Array], ...]
 FITTED_SAMPLES = 128
-"""By least squares, at most, of those that fronts learn from: half of those that there are. A
-quarter is to fit the policy, and a quarter says how good both are."""
+"""Most samples to which a front is fitted by least squares.
+
+Fronts learn from half of the samples. A quarter fits the policy, and a quarter says how good both
+are.
+"""
 FEWEST_SAMPLES = 16
 PASSES = 8
 

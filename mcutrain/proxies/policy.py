@@ -147,7 +147,7 @@ def levels_of(policy: Graph, x: Array) -> Array:
 
 
 def _pooled(stem: Graph) -> Graph:
-    """With the mean of each channel behind it."""
+    """Put the mean of each channel behind the stem."""
     made = Behind(stem)
     if len(made.type.shape) == 4 and made.type.shape[1:3] != (1, 1):
         made.mean(f"{made.y}/mean")

@@ -57,7 +57,7 @@ class Positions:
 
     @staticmethod
     def drawn(graph: Graph, node: Node, samples: int) -> Positions:
-        """By the layer's size and name."""
+        """Draw positions by the layer's size and name."""
         _, rows, columns, _ = graph.tensors[node.outputs[0]].type.shape
         each = min(rows * columns, max(1, POSITIONS // samples))
         random = np.random.default_rng(sum(node.name.encode()))

@@ -69,7 +69,7 @@ def _partner(graph: FloatGraph, first: FloatNode) -> FloatNode | None:
 
 
 def _factors(largest: Array, b: Sums) -> Array:
-    """By what each channel of the tensor is divided: float64, positive, mean of logarithms 0."""
+    """Return what each channel is divided by: float64, positive, mean of logarithms 0."""
     spread = np.where(largest > 0, largest, np.nan).astype(np.float64)
     factor = b.evened(spread)
     if not np.isfinite(factor).any():

@@ -48,7 +48,7 @@ class FloatAdd(FloatOp):
         return self.low, self.high
 
     def clamped(self, low: float, high: float) -> FloatOp | None:
-        """With the activation in it."""
+        """Return the operator with the activation in it."""
         return replace(
             self,
             low=float(np.clip(self.low, low, high)),
@@ -81,7 +81,7 @@ class FloatAdd(FloatOp):
         return kind(wide, narrow, result)
 
     def emit(self, emitter: Emitter, node: FloatNode) -> None:
-        """With its activation."""
+        """Emit the operator with its activation."""
         emitter.computed(node, emitter.limits(node))
 
 
@@ -102,7 +102,7 @@ class AddConstant(FloatOp):
         return self.low, self.high
 
     def clamped(self, low: float, high: float) -> FloatOp | None:
-        """With the activation in it."""
+        """Return the operator with the activation in it."""
         ends = (float(np.clip(end, low, high)) for end in self.limits)
         return AddConstant(self.c, *ends)
 
@@ -118,7 +118,7 @@ class AddConstant(FloatOp):
         return y
 
     def quantized(self, x_scale: float) -> FloatOp:
-        """With the constant as int8 has it."""
+        """Return the operator with the constant as int8 has it."""
         return replace(self, c=self.quantization.fake(self.c))
 
     @property

@@ -41,7 +41,7 @@ class FloatLayerNorm(FloatOp):
         return self.low, self.high
 
     def clamped(self, low: float, high: float) -> FloatOp | None:
-        """With the activation in it."""
+        """Return the operator with the activation in it."""
         ends = (float(np.clip(v, low, high)) for v in self.limits)
         return FloatLayerNorm(self.gamma, self.beta, self.epsilon, *ends)
 
@@ -75,7 +75,7 @@ class FloatLayerNorm(FloatOp):
         return LayerNorm.from_real(gamma, beta, epsilon, x[0].scale, (y.scale, y.zero_point))
 
     def emit(self, emitter: Emitter, node: FloatNode) -> None:
-        """With its activation."""
+        """Emit the operator with its activation."""
         emitter.computed(node, emitter.limits(node))
 
     def macs(self, y: Shape) -> int:

@@ -96,7 +96,7 @@ class Sums(FloatOp):
         return w.astype(np.int8), b.astype(np.int32), scales
 
     def quantized(self, x_scale: float) -> FloatOp:
-        """With the real numbers that the integers stand for."""
+        """Return the operator with the real numbers that its integers stand for."""
         w, b, scales = self.integers(x_scale)
         real = (w * self.column(scales)).astype(np.float32)
         return replace(self, w=real, b=b * (x_scale * scales.astype(np.float64)))
@@ -112,7 +112,7 @@ class Sums(FloatOp):
 
     @abstractmethod
     def evened(self, spread: Array) -> Array:
-        """By what to divide each channel of x, so that neither x nor weights lose precision.
+        """Return what to divide each channel of x by, so that neither x nor weights lose precision.
 
         spread: largest magnitude of each channel of x, float64; NaN where there is none.
         """

@@ -35,7 +35,7 @@ class Mask:
 
     @property
     def below(self) -> Array:
-        """By how much each number is below the largest of its row."""
+        """How far each number is below the largest of its row."""
         below: Array = self.constant.max(axis=-1, keepdims=True) - self.constant
         return below
 
@@ -88,7 +88,7 @@ def clip_masks(graph: FloatGraph, samples: Array) -> tuple[FloatGraph, tuple[str
 
 
 def _masks(graph: FloatGraph) -> Iterator[Mask]:
-    """Those that could be too far below: what is added by as much as a softmax' own reach."""
+    """Yield masks that could be too far below: what is added by as much as a softmax' own reach."""
     for node in graph.nodes:
         constant = node.op.b if isinstance(node.op, Sums) else getattr(node.op, "c", None)
         if not isinstance(node.op, (AddConstant, Sums)) or constant is None:

@@ -33,7 +33,7 @@ MOST_NODES = 16  # that a function is written as
 
 @dataclass(frozen=True)
 class Edit:
-    """By output of a node: the nodes that take its place."""
+    """Nodes that take a node's place, by its output."""
 
     nodes: Mapping[str, tuple[FloatNode, ...]]
 

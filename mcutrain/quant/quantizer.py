@@ -180,7 +180,7 @@ class _Candidate:
     equalized: bool
 
     def quantizations(self, method: str, settings: QuantizeSettings) -> dict[str, Quantization]:
-        """By one method for all tensors but the outputs, whose extremes are what matters."""
+        """Quantize all tensors by one method, but the outputs, whose extremes are what matters."""
         ranges: dict[str, Range] = {}
         outputs = judged_graph(self.graph).outputs
         for name, seen in self.statistics.items():

@@ -91,7 +91,7 @@ def named_as(layers: Sequence[LayerError], graph: Graph) -> tuple[LayerError, ..
 
 
 def compared_samples(quantized: Quantized, samples: int) -> int:
-    """With how many samples layers are compared: such that it takes at most twice the quantizing.
+    """Return how many samples compare layers in at most twice the time of quantizing.
 
     One layer at a time, the layers after it run once more: half the network in the mean.
     """
@@ -159,7 +159,7 @@ def _alone(quantized: Quantized, x: Array, report: Progress) -> dict[str, float]
 def _outputs(
     graph: FloatGraph, q: dict[str, Quantization], exact: dict[str, Array], tensor: str
 ) -> dict[str, Array]:
-    """Those outputs that a layer reaches, if only it is quantized. tensor: its output."""
+    """Compute the outputs that a layer reaches, if only it is quantized. tensor: its output."""
     changed = {tensor: _rounded(graph, q, exact, tensor)}
     for node in graph.nodes:
         if node.output != tensor and changed.keys() & set(node.inputs):

@@ -37,7 +37,7 @@ class TransposedAxis:
     shift: int = 0
 
     def best(self) -> TransposedAxis:
-        """With the shift of the fewest taps, the smallest of them. Raises ValueError."""
+        """Return the axis with the shift of the fewest taps, the least one. Raises ValueError."""
         if not 0 < self.stride <= self.kernel:
             raise ValueError(
                 f"a stride of {self.stride} with {self.kernel} taps is not supported; strides up "

@@ -97,4 +97,4 @@ SECTIONS: dict[str, Callable[[Any], list[Section]]] = {
     "Selection": lambda found: [selection(chosen_of(json.loads(json.dumps(found.to_dict()))))],
     "Comparison": lambda found: [comparison(found.rows), curves(found.curves)],
 }
-"""By the name of a result's class; others are shown as their table."""
+"""Sections by the name of a result's class; other results are shown as their table."""

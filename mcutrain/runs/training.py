@@ -60,7 +60,7 @@ from mcutrain.sparse.elastic import ElasticTimes
 Array = npt.NDArray[Any]
 
 MOST_LATENT_BYTES = 1 << 30
-"""That a run keeps in memory of its own accord."""
+"""Most bytes of latents that a run keeps in memory of its own accord."""
 TAKES_LATENTS = (LatentSimulator, LatentReference)
 NOTHING_TO_LEAVE_OUT = (
     "the scheme trains the last layer alone, of which nothing can be left out: give one that "
@@ -286,7 +286,7 @@ def warn_of_rate(found: FoundRate) -> None:
 
 
 def continued(settings: RunSettings, checkpoint: Path | None) -> RunSettings:
-    """With the learning rate of a checkpoint that exists, if there is none in the settings."""
+    """Return settings with the learning rate of an existing checkpoint, if they have none."""
     if settings.learning_rate is not None or checkpoint is None or not checkpoint.exists():
         return settings
     return replace(settings, learning_rate=rate_of_checkpoint(checkpoint))
@@ -613,7 +613,7 @@ def rate_warning(
 
 
 def _bad_sign(step: TrainingStep, run: Run) -> str:
-    """That a run learnt nothing, or forgot; else ""."""
+    """Say that a run learnt nothing, or forgot; else ""."""
     state, last = run.state, run.state.epochs[-1]
     if step.plan.training.has_labels:
         classes = step.plan.training.classes

@@ -117,7 +117,7 @@ class LibrarySimulator:
         labels: Sequence[int] | Array,
         rates: Sequence[LearningRate],
     ) -> tuple[Array, Array]:
-        """By a function of the library."""
+        """Train by a function of the library."""
         samples = self._samples(x)
         y = self.sizes.labels(labels)
         packed = np.array([(r.mult_q31, r.shift) for r in rates], np.int32).reshape(-1, 2)

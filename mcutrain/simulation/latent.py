@@ -118,7 +118,7 @@ class LatentSamples(Samples):
         return self._train[version, seed].at(index)
 
     def test(self, first: int, last: int) -> Array:
-        """Those of test samples."""
+        """Return the latents of test samples."""
         return self._test.at(np.arange(first, min(last, len(self.split.test))))
 
     def whole(self) -> Samples:
@@ -157,7 +157,7 @@ class _Latents:
         self._is_known = np.full(len(self._values), kept is not None)
 
     def at(self, index: Array) -> Array:
-        """Those of the samples `index`."""
+        """Return the latents of the samples `index`."""
         new = index[~self._is_known[index]]
         if len(new):
             self._values[new] = self._compute(new)

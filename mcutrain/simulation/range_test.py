@@ -69,7 +69,7 @@ AFFORDABLE_MACS = 600_000_000_000
 MOST_STEPS = 200_000
 """Most steps of all trials together, for networks so small that other work takes longer."""
 FEW_SAMPLES = 200
-"""With fewer the trials are repeated with others held out, until they make so many."""
+"""With fewer samples trials are repeated with others held out, until they make so many."""
 MOST_REPEATS = 4
 NEARLY = 1.02
 """Times the least loss is as good."""
@@ -236,7 +236,7 @@ def warning(search: Search, sign: str, report: Report = lambda done, of: None) -
 
 
 def bad_sign(loss: float, classes: int, before: float | None, after: float | None) -> str:
-    """That a classifier forgot, or learnt nothing; else "".
+    """Say that a classifier forgot, or learnt nothing; else "".
 
     loss: that training ended with. before, after: shares of the test samples, where they are known.
     """
@@ -298,7 +298,7 @@ def first_rate(trials: Trials, steps: int) -> tuple[int, float]:
 
 
 def fewer_steps(steps: int, of: int) -> int:
-    """By how many of RATES a run of `of` steps begins lower than the best trials of `steps` did.
+    """Return by how many of RATES a run of `of` steps begins below the best of `steps`.
 
     The best rate of a run falls with the square root of its length (S. Shalev-Shwartz and S.
     Ben-David, "Understanding Machine Learning", 2014, theorem 14.8).

@@ -35,7 +35,7 @@ class Tested:
 
     @property
     def of_positions(self) -> dict[str, Any]:
-        """By name, as boards and `--json` say it."""
+        """Values of positions by name, as boards and `--json` have them."""
         return {"accuracy": self.accuracy, "iou": self.iou, "class_iou": list(self.class_iou)}
 
 
@@ -50,7 +50,7 @@ class Reconstruction:
 
     @staticmethod
     def of(x: TensorType, y: TensorType) -> Reconstruction:
-        """By the types of input and output."""
+        """Make it of the types of input and output."""
         return Reconstruction(x.scale, x.zero_point, y.scale, y.zero_point)
 
     def losses(self, x: Array, y: Array) -> Array:

@@ -82,7 +82,7 @@ def remembered(new: Array, remember: int, earlier: Earlier = NOTHING) -> Array:
 
 
 def _ring(new: int, remember: int, dtype: npt.DTypeLike, earlier: Earlier) -> Array:
-    """With room for what so many new samples may add."""
+    """Return a ring with room for what so many new samples may add."""
     ring = np.zeros(min(earlier.offered + new, remember), dtype)
     ring[: len(earlier.ring)] = earlier.ring
     return ring

@@ -71,7 +71,7 @@ class Choices:
 
     @property
     def column_bits(self) -> tuple[int, ...]:
-        """By what the options' numbers are."""
+        """Bits by which the options' numbers are told."""
         return (OWN_BITS,) if self.per_layer else self.bits
 
     @property
@@ -128,7 +128,7 @@ class Choices:
         return 0
 
     def _find_shares(self) -> dict[int, tuple[float, ...]]:
-        """By layer or module those with a gain, if it can be trained."""
+        """Find the shares with a gain, by layer or module, if it can be trained."""
         found: dict[int, tuple[float, ...]] = {}
         for i, gains in self._gains.items():
             shares = tuple(sorted(gains))

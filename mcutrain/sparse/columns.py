@@ -25,7 +25,7 @@ SALT = 1 << 31
 UNKNOWN = 255
 """The score of a column that was never trained: larger than any."""
 USUAL = 128
-"""That of one that moved as far as those that were trained with it, in the mean."""
+"""Score of a column that moved as far as those trained with it, in the mean."""
 
 
 def drawn(key: int, number: int, count: int, scores: Array) -> Array:

@@ -150,7 +150,7 @@ class _LeavingOut:
             self._without_branch(module)
 
     def narrow(self, module: WholeModule, count: int) -> None:
-        """With the first hidden channels only. Raises SchemeError if others have learnt."""
+        """Keep the first hidden channels only. Raises SchemeError if others have learnt."""
         first = hidden_layer(module.parts)
         assert first is not None, module.name
         if PROJECTION in module.parts:

@@ -299,7 +299,7 @@ def _and_one_more(limit: LinearConstraint) -> LinearConstraint:
 
 
 def _widened(rows: Array, columns: int) -> Array:
-    """With so many columns of zeros behind."""
+    """Add so many columns of zeros behind."""
     return np.pad(rows, ((0, 0), (0, columns)))
 
 

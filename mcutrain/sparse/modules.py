@@ -42,7 +42,7 @@ TRAINED: Mapping[tuple[str, str], Trained] = {
     ("lora-fa", PROJECTION): Trained(False, False),
     ("gain", "factor"): Trained(True, False, FINE_BITS),
 }
-"""By kind and part."""
+"""What is trained, by kind and part."""
 
 
 def rate_of(kind: str, module_rate: float | None) -> float:
@@ -94,7 +94,7 @@ class WholeModule:
 
 
 def whole_modules(graph: Graph) -> dict[str, WholeModule]:
-    """By name, in execution order."""
+    """Return the modules by name, in execution order."""
     parts: dict[str, dict[str, Layer]] = {}
     kinds: dict[str, str] = {}
     for found in modules_of(graph):
@@ -134,7 +134,7 @@ class Columns:
 
 
 def low_rank_columns(graph: Graph) -> dict[str, Columns]:
-    """By weight. Such a layer reads its input and, behind it, what the module makes of it."""
+    """Return low-rank columns by weight; such a layer also reads what the module makes."""
     producers = {name: node for node in graph.nodes for name in node.outputs}
     projections = {
         m.layer.name: m.layer

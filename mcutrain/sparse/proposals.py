@@ -38,8 +38,11 @@ class Proposal:
 
 
 def readings(contributions: Contributions) -> dict[str, Gains]:
-    """By name, the most natural first: measures as they are, the first without modules, their mean,
-    weights less or more, where what they gain is a sum."""
+    """Return readings by name, the most natural first.
+
+    Measures as they are, the first without modules, their mean, and weights less or more where
+    gains are a sum.
+    """
     measures = dict(contributions.gains)
     first = next(iter(measures))
     if measures[first].modules:
@@ -97,7 +100,7 @@ def _selectors(
     by_gradient: bool,
     progress: Progress,
 ) -> Iterator[tuple[str, Selector]]:
-    """By every reading; the usual residual bits come first, since what fewer lose shows late."""
+    """Yield a selector for every reading, the usual residual bits first."""
     read = readings(contributions)
     plain = [name for name in read if FACTOR not in name]
     weighted = [name for name in read if FACTOR in name]

@@ -56,7 +56,7 @@ def arrange(scheme: UpdateScheme, graph: Graph) -> tuple[ChannelOrder, dict[str,
 
 
 def wanted_channels(scheme: UpdateScheme, graph: Graph) -> dict[str, Wish]:
-    """By weight: what each partly trained layer trains of its input channels."""
+    """Return, by weight, what each partly trained layer trains of its input channels."""
     head = find_head(graph)
     layers = all_layers_of(graph, head)
     added = dict(_modules(scheme, graph).added)
@@ -229,7 +229,7 @@ def _shares(scheme: UpdateScheme, layers: tuple[Layer, ...], own: int) -> dict[i
 def _importance(
     scheme: UpdateScheme, graph: Graph, layers: tuple[Layer, ...], added: Mapping[str, int]
 ) -> dict[int, Array]:
-    """By layer index, 0 for the columns of a module, which schemes do not list.
+    """Return importances by layer; 0 for a module's columns, which schemes do not list.
 
     Raises SchemeError where it does not have one number per channel.
     """

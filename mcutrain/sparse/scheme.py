@@ -28,7 +28,7 @@ SHORT_FORMS = "head, bias:K, last:K, full, modules, LAYER:SHARE joined by commas
 WORDS = ("head", "full", "modules", "last:6", "bias:6")
 """Short forms that a misspelt one may be like."""
 DEPTHS = ("last", "bias")
-"""Those that count layers."""
+"""Short forms that count layers."""
 RESIDUAL_BITS = (0, 2, 4, 8)
 BIAS_BITS = (32, 16)
 USUAL_BITS, USUAL_HEAD_BITS, USUAL_BIAS_BITS = 2, 4, 16

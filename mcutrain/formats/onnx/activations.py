@@ -73,7 +73,7 @@ def _limits(node: OnnxNode[Any]) -> tuple[int, float, float]:
 
 
 GELUS = {"none": "gelu", "tanh": "gelu_tanh"}
-"""By what a Gelu says of its approximation."""
+"""Functions by what a Gelu says of its approximation."""
 
 
 def _function(node: OnnxNode[Any]) -> str:
@@ -241,7 +241,7 @@ def float_leaky_relu(node: FloatOnnx) -> FloatValue:
 
 
 def float_prelu(node: FloatOnnx) -> FloatValue:
-    """With one slope, or the positive part and the multiple of the negative one, per channel."""
+    """Read a PRelu: one slope, or the positive part and multiples of the negative one."""
     slopes = node.numbers(1)
     if is_leaky(slopes):
         return float_leaky_relu(node)

@@ -37,12 +37,12 @@ class Equation:
 
     @property
     def rows(self) -> str:
-        """Those of the result that only a has."""
+        """Labels of the result that only a has."""
         return "".join(c for c in self.result if c not in self.b)
 
     @property
     def columns(self) -> str:
-        """Those of the result that only b has."""
+        """Labels of the result that only b has."""
         return "".join(c for c in self.result if c not in self.a)
 
     @property
@@ -61,7 +61,7 @@ class Equation:
 
     @property
     def turned(self) -> Equation:
-        """With a and b in the other order."""
+        """Return the equation with a and b in the other order."""
         return Equation(self.b, self.a, self.result)
 
 

@@ -78,7 +78,7 @@ class Joined(Source):
 
 
 AXIS_OF_IMAGE = {2: {1: 3}, 3: {1: 3, 2: 2}, 4: {1: 3, 2: 1, 3: 2}}
-"""By the number of ONNX axes: an axis as it is among [1, h, w, c]."""
+"""An axis among [1, h, w, c], by the number of ONNX axes."""
 
 
 def int8_concat(node: Int8Node) -> Value:

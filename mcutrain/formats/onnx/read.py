@@ -140,7 +140,7 @@ class _Int8Reader(Reading[Value]):
         outputs: tuple[str, ...],
         attributes: Attributes,
     ) -> OnnxNode[Value]:
-        """With the graph under construction."""
+        """Make a node with the graph under construction."""
         args = (name, op_type, self.opset, inputs, outputs, attributes, self.budget)
         return Int8Node(*args, self.builder)
 

@@ -74,7 +74,7 @@ class _FloatReader(Reading[FloatValue]):
         outputs: tuple[str, ...],
         attributes: Attributes,
     ) -> OnnxNode[FloatValue]:
-        """With the float nodes so far."""
+        """Make a node with the float nodes so far."""
         args = (name, op_type, self.opset, inputs, outputs, attributes, self.budget)
         return FloatOnnx(*args, self.nodes)
 

@@ -45,7 +45,7 @@ TABLES = {
     "logistic": ("LOGISTIC", None, 2),
     "tanh": ("TANH", None, 2),
 }
-"""By function: its operator, how the options are written, the operator's version."""
+"""Operator, how the options are written, and the operator's version, by function."""
 
 
 def _table(function: str) -> Entry:
@@ -83,7 +83,7 @@ def _leaky_relu(o: Operands) -> None:
 
 
 def _write_leaky_relu(w: TfliteWriter, node: Node) -> None:
-    """With the alpha that gives its multipliers."""
+    """Write a LeakyRelu with the alpha that gives its multipliers."""
     op = node.op
     assert isinstance(op, LeakyRelu)
     x, y = sides(w, node)
@@ -175,7 +175,7 @@ def _int8_softmax(o: Int8Operator) -> None:
 
 
 def _write_softmax(w: TfliteWriter, node: Node) -> None:
-    """With the beta that gives its multiplier."""
+    """Write a Softmax with the beta that gives its multiplier."""
     op = node.op
     assert isinstance(op, Softmax)
     scale = w.type(node.inputs[0]).scale

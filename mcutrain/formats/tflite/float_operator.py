@@ -165,7 +165,7 @@ class FloatOperator(Operands):
 
     @property
     def y_shape(self) -> Shape:
-        """With a batch axis in front if there is none."""
+        """Shape of the output, with a batch axis in front if the file has none."""
         return _of_one(self.y.shape)
 
     def assume(self, index: int) -> bool:

@@ -150,7 +150,7 @@ def _scale_place(table: Any) -> int:
 
 
 def _output_types(model: FileModel, original: Graph, trained: Graph) -> dict[int, TensorType]:
-    """By tensor of the file: the new type of the head's outputs, and of their mean's."""
+    """Return new types of the head's outputs, and of their mean's, by tensor of the file."""
     old, new = find_head(original).node, find_head(trained).node
     last = original.logits_node(old), trained.logits_node(new)
     operators = [_operators(model, original)[old.name]]

@@ -37,7 +37,7 @@ def load_tflite(path: str | Path) -> Graph:
 
 
 def _with_kept_outputs(model: FileModel) -> FileModel:
-    """With the output that was chosen, if one was, and the operators that it needs."""
+    """Keep the output that was chosen, if one was, and the operators that it needs."""
     if MISSING in model.outputs:
         return model
     kept = outputs_kept([model.tensors[i].name for i in model.outputs])
