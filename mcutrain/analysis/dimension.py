@@ -40,7 +40,7 @@ MOST_KEPT = 128
 COSINE_MOMENTS = (1 / 2, 3 / 8)
 """Mean and mean square of (1 + cos x) / 2 between 0 and π."""
 MOST_BYTES = 2**29
-"""For the gradients of all samples, float32; of large networks fewer samples are taken."""
+"""Most bytes for the gradients of all samples, float32; large networks take fewer samples."""
 
 
 @dataclass

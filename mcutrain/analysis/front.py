@@ -89,7 +89,7 @@ def cut_before(cuts: tuple[Cut, ...], position: int) -> Cut:
 
 
 def cut_at(graph: Graph, tensor: str) -> Cut:
-    """Behind what computes the tensor, where nothing else crosses."""
+    """Cut behind what computes the tensor, where nothing else crosses."""
     made = [i for i, node in enumerate(graph.nodes, 1) if tensor in node.outputs]
     return Cut(tensor, made[0] if made else 0)
 

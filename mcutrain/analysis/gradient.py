@@ -227,7 +227,7 @@ class Unit:
 
 
 def real_units(plan: TrainingPlan) -> dict[str, Unit]:
-    """For each trained parameter, what its accumulated integers mean.
+    """Return, for each trained parameter, what its accumulated integers mean.
 
     An update subtracts rate · sum · 2**exponent, where rate = qas · scale · 2**residual_bits and
     qas = s⁻² for a parameter of scale s: so the derivative by the real parameter is

@@ -56,7 +56,7 @@ class Estimate:
         self._run_seconds += result["train_seconds"] + result["test_seconds"]
 
     def remaining_seconds(self) -> float:
-        """On the clock, with all workers busy."""
+        """Seconds that are left on the clock, with all workers busy."""
         run = sum(self._costs.values()) * self._run_seconds / max(self._done_cost, 1.0)
         build = len(self._costs) * self._build_seconds / max(self._done, 1)
         return (run + build) / self._workers

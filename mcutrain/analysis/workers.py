@@ -23,10 +23,10 @@ from mcutrain_host.packages import OPTIONAL
 from mcutrain.errors import AnalysisError
 
 BACKENDS = {"loky": "joblib", "dask": "distributed", "ray": "ray"}
-"""And the package of each. loky: processes of this machine."""
+"""Backends, and the package of each. loky: processes of this machine."""
 
 CONNECT_SECONDS = 20.0
-"""To a cluster's scheduler."""
+"""Seconds to connect to a cluster's scheduler."""
 
 TRACKER_WARNINGS = "ignore::UserWarning:joblib.externals.loky.backend.resource_tracker"
 

@@ -207,7 +207,7 @@ class _Builder:
         self._add_updating(apply, read, state, f"{parameter.name}.apply", self.apply)
 
     def _sum_rule(self, op: training.ParameterGradientOp, dy: Gradient) -> training.SumRule:
-        """For the sums of a group's samples, as large as they can become."""
+        """Return the rule for the sums of a group's samples, as large as they can become."""
         shape = self.tensors[dy.name].type.shape
         terms = int(np.prod(shape[:-1])) * self.options.accumulate
         largest = ((1 << training.GRADIENT_BITS[self.gradient_dtype]) - 1) * op.largest_factor

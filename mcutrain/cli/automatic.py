@@ -250,7 +250,7 @@ class Used:
             yield f"smaller         {takes}: {command_with(self.smaller.scheme)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """For --json."""
+        """Return values for --json."""
         target = self.memory.target
         return {
             "board": None if target is None else target.name,

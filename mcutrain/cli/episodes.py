@@ -70,7 +70,7 @@ def learn_all(
 def episodes_facts(
     episodes: Episodes, learnt: Sequence[Learnt], facts: Callable[[Learnt], dict[str, Any]]
 ) -> dict[str, Any]:
-    """For --json. facts: of a run."""
+    """Return values for --json. facts: of a run."""
     from mcutrain.report.learning import interval_of, mean_of
 
     accuracies = [one.result.accuracy for one in learnt]

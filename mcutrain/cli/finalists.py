@@ -108,7 +108,7 @@ def final(found: Sequence[Proposal], lesson: Lesson, processes: int) -> list[Fin
 
 
 def finalist_facts(finalists: Sequence[Finalist]) -> list[dict[str, Any]]:
-    """For JSON."""
+    """Return values for JSON."""
     return [
         {
             "reading": finalist.proposal.reading,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcutrain_host.protocol import Identity
 
 START_SECONDS = 3.0
-"""In which new firmware must answer."""
+"""Seconds in which new firmware must answer."""
 
 
 def flash(

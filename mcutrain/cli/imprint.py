@@ -230,7 +230,7 @@ def _of_class(split: Split, name: str) -> Dataset:
 
 
 def _facts(name: str, new: NewClass, found: ImprintReport) -> dict[str, Any]:
-    """For --json."""
+    """Return values for --json."""
     return {
         "class": name,
         "label": new.label,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcutrain.simulation import Progress, Run
 
 HERE = "this computer"
-"""In the place of the board's name."""
+"""What stands in the place of the board's name."""
 
 TensorBoardFolder = Annotated[
     Path | None,

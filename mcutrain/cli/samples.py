@@ -466,7 +466,7 @@ class EpisodeFlags:
     episodes: EpisodeCount = None
 
     def of(self, classes: str) -> Episodes | None:
-        """None if there are none. classes: of --classes. Raises DataError."""
+        """Return the episodes; None without any. classes: of --classes. Raises DataError."""
         from mcutrain.data import Episodes
 
         return Episodes.of(self.ways, self.shots, self.episodes, classes)

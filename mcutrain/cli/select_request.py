@@ -225,7 +225,7 @@ class Choice:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """For JSON."""
+        """Values for JSON."""
         classes = self.contributions.classes
         board, slots = self.request.board, self.request.slots
         return {"model": self.graph.name, "classes": classes, "board": board, "slots": slots}

@@ -28,7 +28,7 @@ APP_SOURCES = (
 )
 RING_HEADER = "runtime/mct_reservoir.h"
 RING_SOURCE = "store/mct_log.c"
-"""In the place of the last, where latents are remembered."""
+"""Source that takes the place of the last one where latents are remembered."""
 SOURCE_FOLDER = "src"
 LIBRARY = ("isa/", "kernels/", "runtime/")
 """What a project needs without a board: folders whose files have different names."""

@@ -46,7 +46,7 @@ class InstructionSet:
 
     @property
     def has_macro(self) -> str:
-        """In C 1 where the compiler may use it, else 0."""
+        """Name of the C macro: 1 where the compiler may use the set, else 0."""
         return f"MCT_HAS_{self.name.upper()}"
 
     @property

@@ -51,7 +51,7 @@ class StepTime:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return values for JSON."""
         return {**asdict(self), "cycles_range": list(self.cycles_range)}
 
 

@@ -58,7 +58,7 @@ class Kind:
 
     @property
     def endings(self) -> str:
-        """For a sentence."""
+        """Endings, for a sentence."""
         return ", ".join(sorted(self.suffixes))
 
 

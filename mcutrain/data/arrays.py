@@ -43,7 +43,7 @@ def of_arrays(
 
 
 def samples_of(data: Data, count: int, seed: int = 0) -> npt.NDArray[Any]:
-    """At most `count` training samples of what is at hand, as load_samples draws them."""
+    """Draw at most `count` training samples of what is at hand, as load_samples does."""
     if isinstance(data, Split):
         train = data.train
         return drawn_samples({"x": train.x, "y": train.y}, count, seed)

@@ -160,7 +160,7 @@ class Split:
         return Split(*(change(part) for part in self._parts))
 
     def drawn(self, samples: int | None, test_samples: int | None, seed: int) -> "Split":
-        """So many samples of the training and test part, drawn by `seed`; None is all of them."""
+        """Draw so many samples of the training and test part by `seed`; None takes all of them."""
         counts = (self.train, samples), (self.test, test_samples)
         train, test = (part if n is None else part.drawn(n, seed) for part, n in counts)
         return replace(self, train=train, test=test)

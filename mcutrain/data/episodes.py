@@ -40,7 +40,7 @@ class Episodes:
     def of(
         ways: int | None, shots: int | None, count: int | None, classes: int | str = "auto"
     ) -> Episodes | None:
-        """None if nothing is given. Raises DataError if something is missing.
+        """Return the episodes; None if nothing is given. Raises DataError if something is missing.
 
         classes: of a new head, which an episode has by itself: nothing but auto goes with one.
         """

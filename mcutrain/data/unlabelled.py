@@ -42,7 +42,7 @@ def load_samples(
     note: Note = lambda _: None,
     left_out: Note = warnings.warn,
 ) -> Samples:
-    """At most `count` training samples of the data set at `path`, of every class alike.
+    """Load at most `count` training samples of the data set at `path`, of every class alike.
 
     An .npz file holds `x_train` or `x`, as `load` reads it; labels and `split` are not needed. A
     folder holds files, a folder of files per class, or `train/` with such folders. `seed` chooses,
@@ -112,7 +112,7 @@ def drawn_samples(arrays: Arrays, count: int, seed: int) -> Samples:
 
 
 def _mixed(y: Labels, count: int, seed: int) -> Indices:
-    """At most `count` indices in random order: some passes look at the first samples only."""
+    """Draw at most `count` indices in random order: some passes look at the first samples only."""
     index = drawn(y, min(count, len(y)), seed)
     return index[order(len(index), 0, seed)]
 

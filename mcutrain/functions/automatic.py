@@ -133,14 +133,14 @@ class MemoryLimit:
 
     @property
     def name(self) -> str:
-        """In a sentence."""
+        """Name of the memory, for a sentence."""
         if self.target is not None:
             return self.target.name
         return f"{self.sram_bytes:,} bytes"
 
     @property
     def title(self) -> str:
-        """Behind a number of its bytes."""
+        """What stands behind a number of its bytes."""
         if self.target is not None:
             return f" of {self.target.name}"
         return f", assumed: {NO_BOARD}" if self.is_usual else ""
@@ -197,7 +197,7 @@ class AutoScheme(Shown):
     smaller: Alternative | None = None
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         of = "" if self.limit_bytes is None else f" of {self.limit_bytes:,}"
         return f"{self.scheme}: {self.reason}; {self.sram_bytes:,}{of} bytes of SRAM"
 
@@ -206,7 +206,7 @@ class AutoScheme(Shown):
         return [self.to_dict()]
 
     def to_dict(self) -> Record:
-        """For JSON."""
+        """Return values for JSON."""
         return asdict(self)
 
 
@@ -552,7 +552,7 @@ class Chooser:
     # ------------------------------------------------------------------ by an analysis
 
     def _analysis(self, split: Split, normalization: Normalization | None) -> Contributions:
-        """From the cache, or made. Raises DataError for samples that are too few or unlabelled."""
+        """Take the analysis from the cache, or make it. Raises DataError for unfit samples."""
         if not split.is_labelled:
             raise DataError("the data has no labels")
         tests = None if split.validation else max(min(TESTS, len(split.train) // 4), 1)

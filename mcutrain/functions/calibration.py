@@ -36,7 +36,7 @@ class Given:
 
     @property
     def name(self) -> str:
-        """For sentences."""
+        """Name of the data, for sentences."""
         from mcutrain.data import is_path
 
         return str(self.data) if is_path(self.data) else "the calibration array"
@@ -84,7 +84,7 @@ class Given:
         return x, fixed
 
     def _samples(self, order: InputOrder) -> npt.NDArray[Any]:
-        """At most as many as asked for."""
+        """Take at most as many samples as asked for."""
         from mcutrain.data import Split, in_order, is_path, samples_of
         from mcutrain.data.unlabelled import load_samples
 

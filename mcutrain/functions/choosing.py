@@ -150,7 +150,7 @@ class LevelsBeside:
     measured: Needs
 
     def to_dict(self) -> Record:
-        """For JSON; levels as the ladder that was given counts them."""
+        """Return values for JSON; levels as the proxies that were given count them."""
         return {
             "kept": [0, *self.levels.kept],
             "left_out": list(self.levels.left_out),

@@ -92,7 +92,7 @@ class QuantizedModel(Shown):
         return _write(self.graph, Path(output))
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         return (
             f"{self.graph.name}, ranges by {self.result.chosen.ranges}, {self.snr_db:.1f} dB "
             f"signal to noise at the outputs, {self.samples:,} samples"

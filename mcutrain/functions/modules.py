@@ -46,7 +46,7 @@ class AugmentedModel(Shown):
     note: str = ""
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         return modules.Augmented(self.graph, self.modules).summary()
 
     def records(self) -> list[Record]:

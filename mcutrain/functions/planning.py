@@ -64,7 +64,7 @@ class Ring:
     program_bytes: int | None = None
 
     def summary(self) -> str:
-        """In a sentence."""
+        """Return a sentence that describes it."""
         of = f"ring of {self.latents:,} latents"
         if self.program_bytes is None:
             return f"{self.sram_bytes:,} bytes of SRAM besides, for the {of}."
@@ -118,7 +118,7 @@ class Planned(Shown):
         return self.board.sram_bytes(self.arena_bytes, self.step.plan.resident_bytes)
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         of = ""
         if self.board is not None and self.board.ram is not None:
             of = f" of the {self.board.ram.size_bytes:,} of {self.board.name}"
@@ -238,7 +238,7 @@ class Generated(Shown):
     plan: Planned
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         size = sum(self.files.values())
         return f"{self.folder}, {len(self.files)} files of {size:,} bytes; {self.plan.summary()}"
 

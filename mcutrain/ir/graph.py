@@ -114,7 +114,7 @@ class Graph(Shown):
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         shapes = [
             ", ".join(str(t.shape) for t in self.types(n)) for n in (self.inputs, self.outputs)
         ]

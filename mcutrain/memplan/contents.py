@@ -391,7 +391,7 @@ class _Replay:
         return [ArenaRange("scratch", offset, size_bytes)]
 
     def _type(self, name: str) -> TensorType:
-        """Also of what a segment of inference computes for training alone."""
+        """Type of a tensor, also of one that inference computes for training alone."""
         graph = self.plan.training.graph if name not in self.graph.tensors else self.graph
         return graph.tensors[name].type
 
@@ -403,7 +403,7 @@ class _Replay:
         return {*training.state, *training.shelf, *training.updated.values(), *arguments}
 
     def _place(self, name: str) -> ArenaRange | None:
-        """None for what does not lie in the arena."""
+        """Place of a tensor; None if it does not lie in the arena."""
         if name in self.where.buffer_of:
             return ArenaRange(name, self.where.offset_of(name), self._type(name).size_bytes)
         is_known = name in self._outside or self.graph.tensors[name].is_constant

@@ -31,7 +31,7 @@ wrong result.
 DRAWN_FIRST = 10
 DRAWN_OF = 6
 ELITE = 3
-"""So many drawn guides come first, then one of so many; others change one of the best so many."""
+"""How many drawn guides come first, and how many of the best ones others change."""
 
 Report = Callable[[int, int], None]
 """Called now and then during a search, with the nodes so far and the most that there can be."""

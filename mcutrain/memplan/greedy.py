@@ -66,7 +66,7 @@ class PlacementProblem:
 
 
 def _neighbours(buffers: Sequence[Buffer]) -> tuple[tuple[int, ...], ...]:
-    """For each buffer the indices of those that are alive together with it."""
+    """Return, for each buffer, the indices of those that are alive together with it."""
     return tuple(
         tuple(
             j for j, b in enumerate(buffers) if i != j and a.first <= b.last and b.first <= a.last
@@ -76,7 +76,7 @@ def _neighbours(buffers: Sequence[Buffer]) -> tuple[tuple[int, ...], ...]:
 
 
 def _contention(buffers: Sequence[Buffer], align_bytes: int) -> tuple[int, ...]:
-    """For each buffer the largest sum of live bytes within its lifetime."""
+    """Return, for each buffer, the largest sum of live bytes within its lifetime."""
     profile = load_profile(buffers, align_bytes)
     return tuple(
         max(live_bytes for step, live_bytes in profile if buffer.is_live(step))

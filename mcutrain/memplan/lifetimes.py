@@ -1,4 +1,4 @@
-"""From scheduled nodes to buffers: what shares memory, and how long each buffer lives."""
+"""Buffers of scheduled nodes: what shares memory, and how long each buffer lives."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class BoxIndex:
     """All sizes in ascending order, and of them as many masks of the boxes of at most that size."""
     at_most: tuple[int, ...]
     ranks: tuple[tuple[int, int, int], ...]
-    """For each box how large, long and loaded it is, 0 to 1000 among all."""
+    """How large, long and loaded each box is, 0 to 1000 among all."""
 
     @classmethod
     def of(cls, boxes: Sequence[Box]) -> BoxIndex:
@@ -180,7 +180,7 @@ def _ranks(boxes: Sequence[Box], load: Sequence[int]) -> tuple[tuple[int, int, i
 
 
 def sections_of(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """For lifetimes (first, last) the first section and the one behind the last.
+    """Return, for lifetimes (first, last), the first section and the one behind the last.
 
     Only steps at which a buffer is born, followed by a death before the next birth, count: any
     other step's buffers are among those of such a one.

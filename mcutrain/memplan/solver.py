@@ -63,7 +63,7 @@ def _searched(
     enough_bytes: int,
     report: Report,
 ) -> Packing:
-    """In units of the largest size that divides all: every buffer that sank lies at a multiple."""
+    """Search in units of the largest size that divides all: sunken buffers lie at multiples."""
     top, bound = problem.top(offsets), problem.lower_bound_bytes
     if top <= max(bound, enough_bytes) or most_nodes < 1:
         return Packing(tuple(offsets), top, bound)

@@ -441,7 +441,7 @@ class StreamableFront:
 
     @cached_property
     def _alive_before(self) -> list[dict[str, int]]:
-        """For each step: bytes of what was there before it, and it or a later one reads."""
+        """Return, for each step, bytes of what was there before it, and it or a later one reads."""
         found, made = [], {self.x}
         for step, node in enumerate(self.nodes[: self.end]):
             made = {name for name in made if self.last(name) >= step and name not in self.known}
@@ -452,7 +452,7 @@ class StreamableFront:
 
     @cached_property
     def _options(self) -> list[list[tuple[int, int, int, int]]]:
-        """For each step the parts that end before it: (begin, bytes, overhead, strip).
+        """Return, for each step, the parts that end before it: (begin, bytes, overhead, strip).
 
         A strip of 0 is a node by itself.
         """

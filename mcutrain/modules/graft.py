@@ -54,7 +54,7 @@ class Augmented(Shown):
     modules: tuple[Module, ...]
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         weights, macs = (sum(getattr(m, k) for m in self.modules) for k in ("weights", "macs"))
         return f"{self.graph.name}, {len(self.modules)} modules, {weights:,} weights, {macs:,} MACs"
 

@@ -53,7 +53,7 @@ class Merged:
 
     @property
     def text(self) -> str:
-        """In a sentence."""
+        """Return a sentence that describes it."""
         left = f"; {len(self.left)} layers of modules stay" if self.left else ""
         return (
             f"{len(self.folded)} modules merged into their layers, {self.changed:,} of "

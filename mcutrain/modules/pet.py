@@ -62,7 +62,7 @@ class Pet:
 
 
 def parse_pet(text: str) -> Pet:
-    """From what parse_modules reads, with bias, bias:K or linear (the classifier) among the kinds.
+    """Parse what parse_modules reads, with bias, bias:K or linear (the classifier) among the kinds.
 
     rate:F among them is what the learning rate of modules is multiplied with.
 
@@ -91,7 +91,7 @@ def parse_pet(text: str) -> Pet:
 
 
 def _parts(text: str) -> list[str]:
-    """None is empty, and no word is there twice. Raises SchemeError."""
+    """Split the words; none is empty, none is there twice. Raises SchemeError."""
     parts = text.split(",")
     if "" in parts:
         where = " beside a comma" if text else ""

@@ -138,7 +138,7 @@ def _is_linear(graph: Graph, node: Node) -> bool:
 
 
 def _named(graph: Graph, spec: ModuleSpec, possible: Sequence[Node]) -> tuple[Node, ...]:
-    """In execution order."""
+    """Return the named places in execution order."""
     by_name = {node.name: node for node in possible}
     numbers = {str(la.index): la.name for la in all_layers_of(graph, find_head(graph))}
     wanted = set()

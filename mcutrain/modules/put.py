@@ -131,7 +131,7 @@ def _check_channels(spec: ModuleSpec, node: Node, channels: int) -> None:
 
 
 def _adapter(graft: Graft, place: _Placed, seen: Array, seed: int) -> str:
-    """Behind the end of a block."""
+    """Put an adapter behind the end of a block."""
     spec, node = place.spec, place.node
     first, x = len(graft.nodes), graft.now.get(node.outputs[0], node.outputs[0])
     kind = graft.type(x)
@@ -179,7 +179,7 @@ def _lora(graft: Graft, place: _Placed, seen: Array, seed: int) -> Node:
 
 
 def _lite(graft: Graft, place: _Placed, seen: Array, seed: int) -> str:
-    """Beside a block, behind its end."""
+    """Put a lite residual beside a block, behind its end."""
     spec, node = place.spec, place.node
     first = len(graft.nodes)
     x, main = (graft.now.get(name, name) for name in (place.reads, node.outputs[0]))
@@ -260,7 +260,7 @@ def _separable(
 
 
 def _drawn(rows: Array, seed: int) -> Array:
-    """At most MOST_ROWS of them."""
+    """Draw at most MOST_ROWS of the rows."""
     if len(rows) <= MOST_ROWS:
         return rows
     found: Array = rows[np.random.default_rng(seed).choice(len(rows), MOST_ROWS, replace=False)]
@@ -268,7 +268,7 @@ def _drawn(rows: Array, seed: int) -> Array:
 
 
 def _gain(graft: Graft, place: _Placed, seen: Array, seed: int) -> str:
-    """Behind a convolution."""
+    """Put a gain behind a convolution."""
     spec, node = place.spec, place.node
     first, x = len(graft.nodes), graft.now.get(node.outputs[0], node.outputs[0])
     kind = graft.type(x)

@@ -80,7 +80,7 @@ def _gelu_tanh_derivative(x: float) -> float:
 
 
 def _single_gelu_tanh(x: Array) -> Array:
-    """In the order of TFLite's GeluTransformApproximate."""
+    """Compute it in the order of TFLite's GeluTransformApproximate."""
     with np.errstate(all="ignore"):
         inner = np.float32(ROOT_2_BY_PI) * (x + np.float32(CUBIC) * x * x * x)
         share = np.tanh(inner.astype(np.float64)).astype(np.float32)

@@ -61,7 +61,7 @@ def product_shape(
 
 
 def _steps(axes: str, shape: tuple[int, ...]) -> Mapping[str, int]:
-    """From one number to the next along each named axis of the stored matrices."""
+    """Return the step from one number to the next along each named axis of the stored matrices."""
     return {axes[0]: shape[-1], axes[1]: 1}
 
 

@@ -46,7 +46,7 @@ class ClampingOp(ChannelwiseOp):
     saves_mask: bool
 
     def with_mask(self) -> Op:
-        """Also saves where y did not clamp."""
+        """Return the operator that also saves where y did not clamp."""
         return self._with(saves_mask=True)
 
     def with_channel_limits(self, low: int, high: int) -> Op:

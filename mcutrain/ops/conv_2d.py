@@ -117,7 +117,7 @@ class Requantize:
         return replace(self, mult_q31=mult, shift=shift)
 
     def scaled(self, exponent: int) -> Requantize:
-        """For an output whose scale is times 2**exponent."""
+        """Return the requantization for an output whose scale is times 2**exponent."""
         shift = tuple(
             max(s - exponent, LEAST_SHIFT) if m else s
             for m, s in zip(self.mult_q31, self.shift, strict=True)
@@ -163,7 +163,7 @@ class Convolution(Op):
         return self.window.rows()
 
     def with_mask(self) -> Op:
-        """Also saves where y did not clamp."""
+        """Return the operator that also saves where y did not clamp."""
         return replace(self, saves_mask=True)
 
     def with_wide_sums(self) -> Op:

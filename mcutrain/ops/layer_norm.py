@@ -36,7 +36,7 @@ from mcutrain.ops.training import ACC_BYTES, GRADIENT_BITS, SUFFIX, GradientOp, 
 Array = npt.NDArray[Any]
 
 FRACTION_BITS = 16
-"""Behind the point of gamma, beta and epsilon."""
+"""Bits behind the point of gamma, beta and epsilon."""
 NORMALIZED_BITS = 22
 """Bits behind the point of a normalized number."""
 ROOT_BITS = 29
@@ -53,7 +53,7 @@ EPSILON_LIMIT = 2**62
 GAMMA_BITS, MEAN_BITS, BACK_ROOT_BITS = 15, 14, 15
 """Bits of the backward pass: in gamma; behind the point of a normalized number, and of the root."""
 ACC_BITS = {"int8": 31, "int16": 39}
-"""In a sum of the backward pass, without its sign; of int16 gradients 8 are dropped then."""
+"""Bits of a backward sum, without its sign; of int16 gradients 8 are dropped then."""
 
 
 class RowStatistics(NamedTuple):
@@ -252,12 +252,12 @@ class LayerNormGradInput(GradientOp):
 
     @property
     def _channel_bits(self) -> int:
-        """So many channels at most, as a power of two."""
+        """Return the bits of the number of channels."""
         return (len(self.gamma) - 1).bit_length()
 
     @property
     def _gamma_shift(self) -> int:
-        """To the right, so that GAMMA_BITS are left of gamma."""
+        """Return the shift to the right that leaves GAMMA_BITS of gamma."""
         return max(max(map(abs, self.gamma)).bit_length() - GAMMA_BITS, 0)
 
     @property
@@ -267,7 +267,7 @@ class LayerNormGradInput(GradientOp):
 
     @property
     def _shift(self) -> int:
-        """To the right where half is 0: no sum has more than ACC_BITS."""
+        """Return the shift to the right where half is 0: no sum has more than ACC_BITS."""
         dtype = self.stage.dtype
         terms = (2 ** GRADIENT_BITS[dtype] - 1) << GAMMA_BITS
         largest = (terms * (math.isqrt(len(self.gamma)) + 4)) << (BACK_ROOT_BITS + 1)

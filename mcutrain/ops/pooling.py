@@ -143,7 +143,7 @@ class AveragePool2D(ClampingOp):
 
 
 def _requantize_params(op: ScaledAveragePool2D | Mean) -> tuple[Param, ...]:
-    """From sums of x - x_zero_point to y, clamped."""
+    """Return the parameters that make y of sums of x - x_zero_point, clamped."""
     return (
         Param("x_zero_point", op.x_zero_point),
         Param("y_zero_point", op.y_zero_point),
@@ -393,7 +393,7 @@ class Mean(ClampingOp):
         return replace(self, mult_q31=mult, shift=shift)
 
     def with_output_exponent(self, exponent: int) -> Mean:
-        """For an output whose scale is times 2**exponent."""
+        """Return the operator for an output whose scale is times 2**exponent."""
         return replace(self, shift=self.requantize.scaled(exponent).shift[0])
 
     def as_sums(self) -> Op:
@@ -420,7 +420,7 @@ class ImageSum(Mean):
 
     @property
     def is_mean(self) -> bool:
-        """No."""
+        """False: it adds."""
         return False
 
     def as_sums(self) -> Op:

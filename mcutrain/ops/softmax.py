@@ -158,7 +158,7 @@ class Softmax(Op):
         return (np.clip(y - 128, -128, 127).astype(np.int8),)
 
     def probabilities(self, x: Array, bits: int) -> Array:
-        """In units of 2**-bits, int64."""
+        """Return probabilities in units of 2**-bits, int64."""
         x = x.astype(np.int64)
         diff = x - x.max(axis=-1, keepdims=True)
         kept = diff >= self.diff_min

@@ -68,7 +68,7 @@ class SoftmaxCrossEntropy(LossOp):
     outputs: OutputRange | None = None
 
     def followed_by(self, outputs: OutputRange) -> SoftmaxCrossEntropy:
-        """Also chooses the outputs' exponent."""
+        """Return the loss that also chooses the outputs' exponent."""
         return replace(self, outputs=outputs)
 
     @property

@@ -342,7 +342,7 @@ class SumRule:
 
     @staticmethod
     def of(largest: int, salt: int) -> SumRule:
-        """For sums of that size at most: no more bits lost than they ask for to fit int32."""
+        """Return the rule for sums of at most that size: it drops the bits that int32 lacks."""
         return SumRule(min(max(largest.bit_length() - 31, 0), ACC_DROPPED_BITS["int16"]), salt)
 
     @property

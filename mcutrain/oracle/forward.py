@@ -87,7 +87,7 @@ class Verdict(Shown):
         return not self.exact or all(c.differing == 0 for c in self.comparisons)
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         found = ", ".join(f"{c.of}: {c.differing:,} of {c.outputs:,}" for c in self.comparisons)
         return f"outputs other than those of {self.runtime}: {found}"
 

@@ -107,7 +107,7 @@ class _Run:
         self.total = self.steps + len(RATES) * self.tried
 
     def train(self, rate: float, steps: int) -> None:
-        """From the beginning."""
+        """Train from the beginning."""
         self.simulator.load(self.begin)
         order = self.order[:steps]
         schedule = Schedule(LearningRate.of(rate), "cosine", steps // WARMUP_SHARE, steps)

@@ -130,7 +130,7 @@ class MadeLadder(Shown):
         return (self.policy_instructions + fronts) / self.levels[0].instructions
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         cheapest = self.levels[-1]
         return (
             f"{len(self.levels)} fronts to {self.ladder.latent}, the least with "
@@ -143,7 +143,7 @@ class MadeLadder(Shown):
         return [asdict(level) for level in self.levels]
 
     def facts(self) -> dict[str, Any]:
-        """For a ladder's JSON file, and --json."""
+        """Return values for a cascade's JSON file, and --json."""
         return {
             "delta": self.delta,
             "threshold": self.threshold,

@@ -61,7 +61,7 @@ class Judge:
 
     @staticmethod
     def of(graph: FloatGraph, samples: Array) -> Judge:
-        """For a float graph."""
+        """Make a judge for a float graph."""
         judged = judged_graph(graph)
         parts = [judged.run(batch) for batch in judged.batches(samples)]
         wanted = tuple(Judge.centred(graph, np.concatenate(ys)) for ys in zip(*parts, strict=True))

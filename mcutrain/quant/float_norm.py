@@ -61,7 +61,7 @@ class FloatLayerNorm(FloatOp):
         return x[0]
 
     def run(self, *x: Array) -> Array:
-        """In float32, the mean first."""
+        """Compute it in float32, the mean first."""
         centred = x[0] - x[0].mean(axis=-1, keepdims=True)
         variance = np.square(centred).mean(axis=-1, keepdims=True)
         normalized = centred / np.sqrt(variance + np.float32(self.epsilon))

@@ -178,7 +178,7 @@ class FloatPad(FloatOp):
 
     @property
     def is_homogeneous(self) -> bool:
-        """If the border is 0, and no channel is added."""
+        """True if the border is 0, and no channel is added."""
         return self.value == 0 and not any(self.channels)
 
     def shape(self, *x: Shape) -> Shape:
@@ -343,7 +343,7 @@ class FloatSoftmax(FloatOp):
         return x[0]
 
     def run(self, *x: Array) -> Array:
-        """In float32, after the largest is subtracted."""
+        """Compute it in float32, after the largest is subtracted."""
         scaled = np.float32(self.beta) * x[0]
         powers = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
         y: Array = powers / powers.sum(axis=-1, keepdims=True)
@@ -378,11 +378,11 @@ class FloatTranspose(FloatMove):
 
     @property
     def keeps_channels(self) -> bool:
-        """If they stay last."""
+        """True if they stay last."""
         return self.perm[-1] == len(self.perm) - 1
 
     def shape(self, *x: Shape) -> Shape:
-        """In the new order."""
+        """Return the shape in the new order."""
         if sorted(self.perm) != list(range(len(x[0]))) or self.perm[0] != 0:
             raise ValueError(f"the axes of {x[0]} cannot be ordered {self.perm}")
         return tuple(x[0][i] for i in self.perm)

@@ -1,4 +1,4 @@
-"""From real scales to the integers that the operators compute with, by TFLite's rules.
+"""Make of real scales the integers that the operators compute with, by TFLite's rules.
 
 Sources: tensorflow/lite/kernels kernel_util.cc (convolutions, products of matrices, activation
 limits), add.cc, reference/reduce.h (mean), activations.cc and quantize.cc (rescaling). Scales are
@@ -45,7 +45,7 @@ ACTIVATION_RANGE = {
 
 
 def single(value: float) -> float:
-    """In single precision, as files hold scales."""
+    """Round to single precision, as files hold scales."""
     return float(np.float32(value))
 
 

@@ -1,4 +1,4 @@
-"""From ranges to the scale and zero point of every tensor, under TFLite's constraints.
+"""Make of ranges the scale and zero point of every tensor, under TFLite's constraints.
 
 Pools, Pad, Reshape, Concat and Transpose keep the integers, so their inputs and outputs share one
 quantization: that of the union of their ranges. Softmax, logistic and tanh have a fixed one. Where

@@ -109,7 +109,7 @@ class _Function:
     known: dict[str, Array | None] = field(repr=False)
 
     def value(self, name: str) -> Array | None:
-        """At POINTS; None if it does not follow from x alone, element by element."""
+        """Value at POINTS; None if it does not follow from x alone, element by element."""
         if name not in self.known:
             self.known[name] = None
             if len(self.known) <= MOST_NODES:

@@ -49,7 +49,7 @@ class HeadStart:
 
 
 def rounded_division(dividend: Array, divisor: Array | int) -> Array:
-    """To the nearest integer, halves up. divisor: above 0."""
+    """Divide to the nearest integer, halves up. divisor: above 0."""
     doubled = np.asarray(divisor, np.int64) * 2
     quotient: Array = (2 * np.asarray(dividend, np.int64) + divisor) // doubled
     return quotient

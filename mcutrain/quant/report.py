@@ -22,9 +22,9 @@ Array = npt.NDArray[Any]
 
 MOST_SAMPLES = 16
 PASSES = 12
-"""In float that take as long as quantizing takes for each sample, in MobileNetV2."""
+"""Float passes that take as long as quantizing takes for each sample, in MobileNetV2."""
 INT8_PASSES = 9
-"""And those that a pass of its int8 graph takes in numpy."""
+"""Float passes that take as long as one of its int8 graph takes in numpy."""
 ACTIVATION_BYTES = 1 << 28
 """Bytes of the float activations that are held at a time."""
 

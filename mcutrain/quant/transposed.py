@@ -71,7 +71,7 @@ class TransposedAxis:
 
     @property
     def places(self) -> Array:
-        """For each remainder and tap: the place in the kernel; `kernel` where there is none."""
+        """Place in the kernel of each remainder and tap; `kernel` where there is none."""
         first, last = self.reach
         far = np.arange(self.stride)[:, None] - np.arange(first, last + 1) * self.stride
         found = far + self.before - self.shift

@@ -63,7 +63,7 @@ def style() -> str:
 
 @dataclass(frozen=True)
 class Ruler:
-    """From low to high, with ticks (value, label)."""
+    """A ruler from low to high, with ticks (value, label)."""
 
     title: str
     low: float
@@ -147,7 +147,7 @@ class PlotScales:
         return _short(100 * self.x.share(value)) + "%"
 
     def down(self, value: float) -> str:
-        """From the upper edge."""
+        """Return the distance from the upper edge."""
         return _short(self.height * (1 - self.y.share(value)))
 
 

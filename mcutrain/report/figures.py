@@ -90,7 +90,7 @@ def alike(values: Sequence[Hashable]) -> list[tuple[int, int, int]]:
 
 
 def plain(text: str) -> str:
-    """On one line."""
+    """Return the text on one line."""
     return " ".join(text.split())
 
 

@@ -39,7 +39,7 @@ class LearningCurve:
 
 @dataclass(frozen=True)
 class ElasticChoice:
-    """From a sample on these tensors were trained. importance: of each there is, if it is known."""
+    """Tensors that were trained from a sample on. importance: of each, if it is known."""
 
     at: int
     tensors: tuple[str, ...]

@@ -124,7 +124,7 @@ def _timeline(name: str, says: str, memory: ArenaMap) -> Figure:
 
 
 def _bytes(title: str, top: float) -> Ruler:
-    """From 0 to top."""
+    """Return a ruler of bytes from 0 to top."""
     return numbers(title, (0, top), text=si, is_count=True)
 
 

@@ -114,7 +114,7 @@ def _half(count: int) -> int:
 
 
 def _better(entrants: list[_Entrant], count: int) -> list[_Entrant]:
-    """So many with the least losses, in their order; of equal ones the last."""
+    """Return so many entrants with the least losses, in their order; of equal ones the last."""
     order = sorted(range(len(entrants)), key=lambda i: (entrants[i].loss, -i))
     return [entrants[i] for i in sorted(order[:count])]
 

@@ -66,7 +66,7 @@ def is_comparable(step: TrainingStep, found: FoundRate) -> bool:
 def _accuracy_of_head(
     step: TrainingStep, split: data.Split, run: Run, found: FoundRate, report: Report
 ) -> float:
-    """From the cache, or from trials."""
+    """Return the head's accuracy, from the cache or from trials."""
     scheme = UpdateScheme(
         head_residual_bits=step.scheme.head_residual_bits, head_rate=step.scheme.head_rate
     )

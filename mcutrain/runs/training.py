@@ -129,7 +129,7 @@ class SimulationResult(Shown):
     scheme: str = ""
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         if self.loss is None or self.loss_before is None:
             scores = f"accuracy {100 * self.before:.1f} → {100 * self.accuracy:.1f} %"
             if self.iou is not None and self.iou_before is not None:

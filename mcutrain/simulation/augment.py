@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 OF_PIXELS = ("crop", "colour")
 OF_CODES = ("flip", "shift", "gain", "noise")
 KINDS = (*OF_PIXELS, *OF_CODES)
-"""In the order in which they happen."""
+"""Kinds in the order in which they happen."""
 LEAST_SIDE_Q8 = 154
 """Least side of a crop: 0.6 of a side, 0.36 of an area."""
 MOST_COLOUR_Q8 = 102

@@ -45,7 +45,7 @@ LOOKS = 20
 
 @dataclass(frozen=True)
 class Decision:
-    """From a step on these tensors are trained, for what they had done for the loss."""
+    """Tensors that are trained from a step on, for what they had done for the loss."""
 
     step: int
     tensors: tuple[int, ...]

@@ -444,7 +444,7 @@ class _TrialPart:
         return judged.test(0, len(chosen)), chosen.y
 
     def drawn(self, count: int, seed: int) -> Samples:
-        """So many of the trained samples, of each class alike."""
+        """Draw so many of the trained samples, of each class alike."""
         index = self.trained
         if count < len(index):
             index = index[data.drawn(self.samples.split.train.y[index], count, seed)]

@@ -34,7 +34,7 @@ def binding_constraint(
     steps: Sequence[str],
     value: Value = sum_of_gains,
 ) -> str:
-    """In words; steps: the nodes of the scheme, in order. value: by which `best` is the best.
+    """Say which limit binds. steps: the scheme's nodes, in order. value: by which `best` is best.
 
     Looked at are all schemes that differ in one choice (one unit's weights, the bias depth, the
     residual bits) and gain more: what each of them would break. The limit that most of them break
@@ -86,7 +86,7 @@ def _better(choices: Choices, best: Contender, value: Value) -> Iterator[Change]
 
 
 def _options(depth: Depth, taken: Mapping[int, tuple[float, int]]) -> list[Option | None]:
-    """For each unit the option with what is taken, as far as the depth has it.
+    """Return, for each unit, the option with what is taken, as far as the depth has it.
 
     taken: share and residual bits by layer.
     """

@@ -117,7 +117,7 @@ def common_order(wishes: Sequence[Wish]) -> Array:
 
 
 def _assigned(wishes: Sequence[Wish], scores: Sequence[Array], counts: Sequence[int]) -> Array:
-    """For each channel the part it belongs to: part p ends at place counts[p], the last at the end.
+    """Assign channels to parts: part p ends at place counts[p], the last at the end.
 
     A channel of part p is trained by all wishes that train counts[p] channels or more.
     """

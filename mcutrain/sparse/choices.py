@@ -228,7 +228,7 @@ class Choices:
         )
 
     def _overlap(self, place: int) -> Added:
-        """At most how much less a module and others take together than the sum.
+        """Bound how much less a module and others take together than the sum.
 
         Of a union of what lives at a step at least the sum is there, less what each two of them
         have in common (Bonferroni's inequality).

@@ -152,7 +152,7 @@ class Contributions(Shown):
         return replace(self, gains=gains)
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         return (
             f"{self.model}, {self.classes} classes, {len(self.layers)} layers, by {self.method}: "
             f"{', '.join(self.gains)}"

@@ -143,7 +143,7 @@ class CostBook:
         return frozenset(self.at(depth, shares).state.keys() - self.at(depth).state.keys())
 
     def flash_added(self, depth: int, shares: Shares, shared: frozenset[Hashable]) -> int:
-        """At least how many bytes of flash the weights add.
+        """Return the least bytes of flash that the weights add.
 
         shared: parts that other choices bring, too; they are not counted.
         """

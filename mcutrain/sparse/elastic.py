@@ -25,7 +25,7 @@ UNITS = 256
 SPARE_UNITS = 4
 """Units beyond the budget: what they allow may fit in truth, since times are rounded up."""
 EXCHANGES = 8
-"""At most, after the knapsack; there are seldom more than three that gain."""
+"""Most exchanges after the knapsack; there are seldom more than three that gain."""
 MOST_REACHES = 1024
 MOST_TABLE = 2**16 - 1
 """Entries that mct_elastic_reach can count."""
@@ -320,7 +320,7 @@ class _Search:
         return found
 
     def with_more(self, reach: int, chosen: set[int]) -> set[int]:
-        """And what there is still time for, the most important first, of equals the first."""
+        """Add what there is still time for, the most important first, of equals the first."""
         times, importance = self.problem.update_times, self.importance
         spare = self.left - self.time(reach, chosen)
         rest = [k for k in self.tensors(reach) if k not in chosen and importance[k] > 0]
@@ -357,7 +357,7 @@ class _Search:
         return self.problem.reaches[reach].time - self.problem.reaches[0].time
 
     def time(self, reach: int, chosen: Iterable[int]) -> int:
-        """In truth, beyond the least."""
+        """Return the true time beyond the least."""
         return self.beyond(reach) + sum(self.problem.update_times[k] for k in chosen)
 
 

@@ -111,7 +111,7 @@ class _Groups:
             self._file(_fixed(group))
 
     def tie(self, members: Sequence[tuple[Place, Repeats]], channels: int) -> None:
-        """From now on the members share an order."""
+        """Let the members share an order from now on."""
         group = ChannelGroup(channels, dict(members))
         if any(group.members[place] != repeats for place, repeats in members):
             group = _fixed(group)  # one axis, read in two ways

@@ -30,7 +30,7 @@ Key = tuple[int, float]
 """A layer or module, and its share."""
 
 TOLERANCE = 5e-4
-"""In parts of the number of samples: so much more than the chosen scheme may another one learn."""
+"""How much more than the chosen scheme another one may learn, in parts of the samples."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ HALVINGS = 7
 
 @dataclass(frozen=True)
 class Tangent:
-    """At one scheme: g(X) <= offset + <slope, X>. trace: t of the scheme, pace: its s."""
+    """Tangent at a scheme: g(X) <= offset + <slope, X>. trace: t of the scheme, pace: its s."""
 
     offset: float
     slope: Array
@@ -131,7 +131,7 @@ class Kernels:
     __hash__ = None  # type: ignore[assignment]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: of each matrix the part on and below its diagonal, base64 of float32."""
+        """Return values for JSON: each matrix on and below its diagonal, base64 of float32."""
         return {
             "samples": self.samples,
             "rate": self.rate,

@@ -35,7 +35,7 @@ ROUGHLY: tuple[Any, ...] = ({"mip_rel_gap": 0.05}, {"mip_rel_gap": 0.5})
 """Gaps where any choice will do that is not far from the best."""
 MOST_SPARE = 1.0
 TINY = 1e-30
-"""So that a row of zeros can be divided."""
+"""A number so small that it changes nothing; a row of zeros can be divided by it."""
 SCALE = 1000.0
 """The largest gain as the solver sees it, so that its tolerances of 1e-6 are small beside it."""
 TOLERANCE = 1e-7
@@ -125,8 +125,11 @@ class IntegerProgram:
         return replace(self, cuts=(*self.cuts, chosen))
 
     def rough_bound(self) -> float | None:
-        """At least what the best choice gains: the best of each unit, or the densest options that
-        fill one limit, fractions of them, too; None if nothing fits."""
+        """Return a bound on what the best choice gains; None if nothing fits.
+
+        It is the best of each unit, or the densest options that fill one limit, fractions of them,
+        too.
+        """
         if (self.depth.extreme(self.rows, np.min) > self.room).any():
             return None
         most = float(self.depth.extreme(self.gains[None], np.max)[0])

@@ -21,7 +21,7 @@ from mcutrain.sparse.selection import Selection
 MEAN = "mean"
 """The measures' mean, each in parts of its largest gain."""
 WEIGHT_FACTORS = (0.5, 2.0)
-"""On the gains of weights against those of biases: layers overlap more or less than they add up."""
+"""Factors on gains of weights: layers overlap more or less than they add up."""
 FACTOR = ", weights × "
 ALONE = ", layers alone"
 """Gains of modules overlap more than those of layers, so the best without any is tried, too."""
@@ -72,7 +72,7 @@ def propose(
     progress: Progress = lambda done, total: None,
     report: Callable[[int], None] = lambda found: None,
 ) -> list[Proposal]:
-    """At most `count` different schemes, fewer if the readings agree.
+    """Propose at most `count` different schemes, fewer if the readings agree.
 
     report: told how many are found. Raises PlanError if nothing fits.
     """

@@ -386,7 +386,7 @@ def _free(limits: Limits, measured: Needs) -> Mapping[str, int]:
 
 
 def _lowered(limits: Limits, excess: int) -> Limits:
-    """So much less SRAM, and a little less flash: what was planned in vain is left out."""
+    """Lower SRAM by the excess, and flash a little: what was planned in vain is left out."""
     sram, flash = limits.sram_bytes, limits.flash_bytes
     return replace(
         limits,

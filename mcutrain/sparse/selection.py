@@ -45,7 +45,7 @@ class Next:
 
     @property
     def text(self) -> str:
-        """In words."""
+        """Return a description in words."""
         return f"with {self.more_bytes:,} bytes more: {', '.join(self.changes)}"
 
 
@@ -91,7 +91,7 @@ class Selection(Shown):
         return self.head + self.gain
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         proof = "the largest possible" if self.optimal else f"at most {self.bound:.4g}"
         modules = f", {len(self.modules)} modules" if self.modules else ""
         return (
@@ -106,7 +106,7 @@ class Selection(Shown):
         return layers
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; `scheme` is TOML text."""
+        """Return values for JSON; `scheme` is TOML text."""
         found = self.measured
         return {
             "scheme": self.scheme.to_toml(),

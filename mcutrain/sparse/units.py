@@ -109,8 +109,10 @@ class Structure:
         )
 
     def signature(self, unit: Unit, depth: int) -> tuple[tuple[bool, bool], ...]:
-        """For each layer whether it may be trained at this bias depth, and whether its input's
-        gradient is wanted; the unit's cost depends on no more of the depth."""
+        """Return what a unit's cost depends on at a bias depth.
+
+        For each layer: whether it may be trained, and whether its input's gradient is wanted.
+        """
         first = self.count - depth
         return tuple((self.anchor[i] >= first, self.ancestor[i] >= first) for i in unit)
 

@@ -54,7 +54,7 @@ class Changes(Shown):
         return not self.tensors and not self.structure
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         if self.are_equal:
             return f"equal: {self.compared} weights and biases, and all operators"
         more = "".join(f"; {sentence}" for sentence in self.structure)
@@ -91,7 +91,7 @@ def compare_models(a: Graph, b: Graph) -> Changes:
 
 
 def _constants(graph: Graph) -> dict[str, Tensor]:
-    """In the order in which nodes read them."""
+    """Return the constants in the order in which nodes read them."""
     names = dict.fromkeys(n for node in graph.nodes for n in node.inputs)
     return {n: graph.tensors[n] for n in names if graph.tensors[n].is_constant}
 

@@ -34,7 +34,7 @@ class Export(Shown):
         return not self.reason
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         how = f"written anew: {self.reason}" if self.reason else "all else is the original's"
         return f"{self.path}, {self.size_bytes:,} bytes, {len(self.changed)} tensors new, {how}"
 

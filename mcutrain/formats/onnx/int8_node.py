@@ -37,11 +37,11 @@ class Int8Node(GraphNode[Value]):
         return self.builder.emit(value, f"{self.name}.input{index}", quantization), quantization
 
     def as_stored(self, index: int = 0) -> str:
-        """In the input's own quantization."""
+        """Return the input's tensor in its own quantization."""
         return self.tensor(index)[0]
 
     def arranged(self, index: int, shape: Shape, order: Sequence[int], part: str) -> str:
-        """In the input's own quantization."""
+        """Arrange the input in its own quantization."""
         name = f"{self.name}.{part}"
         layout = self.x(index).layout
         return self.builder.arrange(self.as_stored(index), layout, shape, order, name)

@@ -133,7 +133,7 @@ class Layout:
 
     @property
     def flat_places(self) -> Array:
-        """For each number of the ONNX array, row by row: its place in the stored one."""
+        """Place of each number of the ONNX array, row by row, in the stored one."""
         count = math.prod(self.stored)
         places: Array = np.arange(count).reshape(self.stored).transpose(self.perm).ravel()
         return places
@@ -152,7 +152,7 @@ class Layout:
         )
 
     def steps(self, shape: Shape, order: Sequence[int]) -> tuple[FloatMove, ...]:
-        """From the stored tensor to the ONNX array, seen as `shape`, its axes stored in `order`."""
+        """Return the moves from the stored tensor to the array as `shape`, in `order`."""
         split = replace(self, shape=shape).split()
         target = FloatReshape(Layout.of_order(shape, order).stored)
         if split is None:

@@ -1,4 +1,4 @@
-"""From the nodes of an .onnx file to values: what is the same for int8 and for float models."""
+"""Read the nodes of an .onnx file as values: what is the same for int8 and for float models."""
 
 from __future__ import annotations
 

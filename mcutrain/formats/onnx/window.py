@@ -26,7 +26,7 @@ class WindowAxis(NamedTuple):
 
     @property
     def span(self) -> int:
-        """From the first number of a window to its last, both counted."""
+        """Length from the first number of a window to its last, both counted."""
         return (self.kernel - 1) * self.dilation + 1
 
     def end(self, is_ceil: bool) -> int:

@@ -32,7 +32,7 @@ def _emit(o: Operands, places: Sequence[range]) -> None:
 
 
 def _slice(o: Operands) -> None:
-    """From `begin` on so many; -1 is all that are left."""
+    """Read a SLICE: so many from `begin` on; -1 is all that are left."""
     shape, begin, sizes = o.shape(), o.integers(1), o.integers(2)
     if not len(shape) == len(begin) == len(sizes):
         raise ModelError(f"{o.where} cuts {shape} from {begin} on by {sizes}")

@@ -54,7 +54,7 @@ def _int8_quantize(o: Int8Operator) -> None:
 
 
 def _int8_dequantize(o: Int8Operator) -> None:
-    """At the model's output: dropped."""
+    """Read a DEQUANTIZE at the model's output, which is dropped."""
     source, target = o.input_index(0), o.output_index()
     is_float = o.model.tensors[target].dtype == "float32"
     if not is_float or not _is_edge(o, target, o.model.outputs):
