@@ -205,7 +205,7 @@ def _run(
 
 
 def _flash_advice(missing: int, memory: BoardMemory) -> str:
-    """What gives the program so many bytes of the slots' flash; empty if nothing does."""
+    """Return what gives the program so many bytes of the slots' flash; empty if nothing does."""
     if missing <= memory.ring_flash_bytes:
         return RING_TOO_LARGE.format(memory.remember)
     is_enough = not memory.remember and missing <= memory.slots_flash_bytes
@@ -213,7 +213,7 @@ def _flash_advice(missing: int, memory: BoardMemory) -> str:
 
 
 def _message(text: str, memory: BoardMemory | None) -> str:
-    """What went wrong: missing memory in our words, anything else in the compiler's."""
+    """Return what went wrong: missing memory in our words, anything else in the compiler's."""
     for region, advice in TOO_SMALL.items():
         pattern = rf"region ['`]{region}'(?:: | )overflowed by (\d+) bytes"
         found = re.findall(pattern, text)

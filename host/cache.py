@@ -28,7 +28,7 @@ MOST_BYTES = 1 << 30
 
 
 def cache_folder() -> Path:
-    """Where results are kept: $MCUTRAIN_CACHE, or mcutrain in the user's cache folder.
+    """Return where results are kept: $MCUTRAIN_CACHE, or mcutrain in the user's cache folder.
 
     Raises CacheError for a user without a home.
     """
@@ -54,7 +54,7 @@ def check_cache() -> None:
 
 
 def is_sound(path: Path) -> bool:
-    """Whether the file is there and is what was written."""
+    """Return whether the file is there and is what was written."""
     try:
         with path.open("rb") as file:
             left = os.fstat(file.fileno()).st_size - SEAL_BYTES
@@ -70,7 +70,7 @@ def is_sound(path: Path) -> bool:
 
 
 def read(path: Path) -> bytes | None:
-    """What `write` was given; None if it is absent or damaged."""
+    """Return what `write` was given; None if it is absent or damaged."""
     try:
         content, seal = _split(read_file(path, MOST_BYTES))
     except OSError:

@@ -164,7 +164,7 @@ class Device:
         return step
 
     def select(self, selecting: Selecting) -> Saved:
-        """What is due at the board's position, for its choice of what to train."""
+        """Return what is due at the board's position, for its choice of what to train."""
         return self._ask(Command.SELECT, selecting.pack(), Saved.parse)
 
     def swap(self, every: int) -> Saved:
@@ -195,7 +195,7 @@ class Device:
         self._ask(Command.SET_RATE, rate.pack(), _nothing)
 
     def statistics(self) -> Statistics:
-        """What the board counted."""
+        """Return what the board counted."""
         kind = RingStatistics if self.identity.remember else Statistics
         return self._ask(Command.STATISTICS, b"", kind.parse)
 
@@ -364,7 +364,7 @@ class Device:
             yield frame or Frame(protocol.RESPONSE, 0, 0, Status.FRAME)
 
     def _concerns(self, frame: Frame, request: Frame) -> bool:
-        """Whether a frame answers the request, and not an earlier one."""
+        """Return whether a frame answers the request, and not an earlier one."""
         if frame.version != protocol.VERSION:
             raise WrongVersionError(self.link.name, protocol.VERSION, frame.version)
         if frame.command == protocol.RESPONSE:
@@ -420,7 +420,7 @@ class _Wait:
         return max(self.patience.answer_seconds, SLOWER * usual)
 
     def is_over(self, is_garbled: bool) -> bool:
-        """Whether to give up in the place of sending again."""
+        """Return whether to give up in the place of sending again."""
         if is_garbled:
             self._garbled += 1
             return self._garbled >= GARBLED_ATTEMPTS

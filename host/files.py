@@ -157,6 +157,6 @@ def restore_folder(folder: Path) -> None:
 
 
 def _old(folder: Path) -> Path:
-    """Where a folder is while its successor takes its place."""
+    """Return where a folder is while its successor takes its place."""
     path = folder.absolute()
     return path.with_name(f".{path.name}-old")

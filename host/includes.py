@@ -14,7 +14,7 @@ Units = Mapping[str, tuple[str, ...]]
 
 
 def needed(files: Mapping[str, str]) -> Units:
-    """What each C file needs; of equal names in two folders, both."""
+    """Return what each C file needs; of equal names in two folders, both."""
     by_name: dict[str, list[str]] = {}
     for other in files:
         by_name.setdefault(other.rpartition("/")[2], []).append(other)

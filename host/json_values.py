@@ -29,7 +29,7 @@ def to_json(value: Any) -> str:
 
 
 def from_json(kind: type[T], text: str, where: str) -> T:
-    """What to_json wrote. where: named in errors. Raises ValuesError."""
+    """Return what to_json wrote. where: named in errors. Raises ValuesError."""
     return from_values(kind, parse(text, where), where)
 
 

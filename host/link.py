@@ -39,7 +39,7 @@ class Link(Protocol):
         """Send all, or lose it. Raises UnpluggedError or PortError."""
 
     def read(self, seconds: float) -> bytes:
-        """What has come, waiting for its first byte at most `seconds`.
+        """Return what has come, waiting for its first byte at most `seconds`.
 
         Raises UnpluggedError or PortError.
         """
@@ -82,7 +82,7 @@ class SerialLink:
             raise self._gone() from error
 
     def read(self, seconds: float) -> bytes:
-        """What has come, waiting for its first byte at most `seconds`.
+        """Return what has come, waiting for its first byte at most `seconds`.
 
         Raises UnpluggedError; PortError if a connection was closed before anything came.
         """

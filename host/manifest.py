@@ -350,7 +350,7 @@ class Manifest:
         int(self.model_hash, 16)
 
     def recipe_text(self, class_names: Sequence[str] = ()) -> str:
-        """How the step was made, as saved states have it; "" if that is not known.
+        """Return how the step was made, as saved states have it; "" if that is not known.
 
         class_names: of the outputs, where the project does not name them itself.
         """

@@ -63,7 +63,7 @@ def kept_objects(folder: Path, command: Sequence[str], include_dirs: Sequence[st
 
 
 def take(place: Path | None, target: Path) -> bool:
-    """Whether the object was kept; then it is at `target`."""
+    """Return whether the object was kept; then it is at `target`."""
     content = None if place is None else read(place)
     if content is None:
         return False

@@ -98,5 +98,5 @@ def port_of_board(usb: Sequence[Sequence[int]]) -> str:
 
 
 def _foreign(text: str | None) -> str | None:
-    """What a USB adapter says of itself."""
+    """Return what a USB adapter says of itself."""
     return None if text in (None, "n/a") else printable(str(text))

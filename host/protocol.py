@@ -216,16 +216,16 @@ class Selecting:
             raise ValueError(f"a share of {self.share_q16} / {WHOLE_Q16}: give 0 to {WHOLE_Q16}")
 
     def is_due(self, position: int) -> bool:
-        """Whether there is something to do before the step of a position."""
+        """Return whether there is something to do before the step of a position."""
         middle = () if self.squares else (self.look,)
         return position % self.every in (0, *middle, 2 * self.look)
 
     def chooses(self, position: int) -> bool:
-        """Whether that is the choice itself."""
+        """Return whether that is the choice itself."""
         return position % self.every == 2 * self.look
 
     def is_looking(self, position: int) -> bool:
-        """Whether the board must keep the states that it saved for the next choice."""
+        """Return whether the board must keep the states that it saved for the next choice."""
         return position % self.every <= 2 * self.look
 
     def pack(self) -> bytes:

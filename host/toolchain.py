@@ -99,7 +99,7 @@ def compiler_version(command: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=1)
 def processor() -> str:
-    """What -march=native depends on, so that a shared cache serves different machines."""
+    """Return what -march=native depends on, so that a shared cache serves different machines."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

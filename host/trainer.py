@@ -97,11 +97,11 @@ class Lessons:
     swap_every: int = 0
 
     def is_replay(self, position: int) -> bool:
-        """Whether the step there takes a sample that the board remembers."""
+        """Return whether the step there takes a sample that the board remembers."""
         return (position - self.first) % (1 + self.replay) != 0
 
     def new_before(self, position: int) -> int:
-        """How many of the run's steps before a position took a new sample."""
+        """Return how many of the run's steps before a position took a new sample."""
         return -(-(position - self.first) // (1 + self.replay))
 
 
@@ -335,7 +335,7 @@ class Training:
             )
 
     def _forgetful(self) -> str:
-        """What a power cut takes from a board that cannot save."""
+        """Return what a power cut takes from a board that cannot save."""
         every = self.settings.save_every
         when = f"every {every:,} steps and at the end" if every else "at the end"
         return (
@@ -396,7 +396,7 @@ class Training:
         return saved
 
     def _state_in_file(self) -> SavedState | None:
-        """What an earlier run left. Raises StateFileError, ModelMismatchError."""
+        """Return what an earlier run left. Raises StateFileError, ModelMismatchError."""
         state = self.settings.state
         return self._read_file(state) if state.exists() else None
 
@@ -478,7 +478,7 @@ class Training:
         raise error
 
     def _after_restart(self) -> int:
-        """Where the board is after a restart, or what this run kept for it."""
+        """Return where the board is after a restart, or what this run kept for it."""
         position = self._valid_position()
         if position > 0:
             return position
@@ -489,7 +489,7 @@ class Training:
     # ---- testing ----
 
     def _test(self) -> Mapping[str, Any] | None:
-        """What the test samples say, by name; None if there are none, or at `stop`."""
+        """Return what the test samples say, by name; None if there are none, or at `stop`."""
         while self.lessons.tests > 0:
             try:
                 return self._test_once()
@@ -524,7 +524,7 @@ class Training:
         return found
 
     def _doubt(self) -> str:
-        """What is to be said of the first test."""
+        """Return what is to be said of the first test."""
         is_whole = self._answers and len(self._answers) == self.lessons.tests
         doubt = self.settings.doubt(self._answers) if is_whole else ""
         if doubt:
@@ -630,7 +630,7 @@ class Training:
         )
 
     def _learnt(self, step: Step, label: int | bytes) -> dict[str, Any]:
-        """What the log says of a step's label."""
+        """Return what the log says of a step's label."""
         if isinstance(label, bytes):
             return position_facts(step.prediction, label)
         if self.lessons.scores is not None:

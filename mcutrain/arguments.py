@@ -119,7 +119,7 @@ def _check(name: str, value: Any, hint: Any) -> None:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether the value is of the kind, not what it holds."""
+    """Return whether the value is of the kind, not what it holds."""
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if kind is Any:

@@ -119,7 +119,7 @@ class Target:
         return None if self.is_hosted else clock
 
     def step_seconds(self, instructions: int) -> float | None:
-        """How long so many instructions take, roughly; None where clock or rate is unknown.
+        """Return how long so many instructions take, roughly; None where clock or rate is unknown.
 
         mcutrain.cost.time says how roughly.
         """
@@ -133,7 +133,7 @@ class Target:
         return tuple(self.values["sources"])
 
     def path(self, name: str) -> Path:
-        """Where a file of the firmware is; a board's folder may lie elsewhere."""
+        """Return where a file of the firmware is; a board's folder may lie elsewhere."""
         own = f"boards/{self.name}/"
         return self.folder / name[len(own) :] if name.startswith(own) else FIRMWARE / name
 
@@ -229,7 +229,7 @@ class Target:
                 yield self._with_slots(bounds, first, second, flash)
 
     def _erase_bounds(self, whole: Region) -> list[int]:
-        """Where what is erased at once begins, and where the last of it ends.
+        """Return where what is erased at once begins, and where the last of it ends.
 
         None where slots and program make no whole, or the file does not say which sectors it has.
         """
@@ -299,13 +299,13 @@ class Target:
         return self.ram.size_bytes - self.sram_bytes(0, 0) - 2 * RAM_ALIGN_BYTES
 
     def can_save(self, saved_bytes: int) -> bool:
-        """Whether a saved state fits in a slot."""
+        """Return whether a saved state fits in a slot."""
         if self.is_hosted:
             return True
         return bool(self.slots) and PAGE_BYTES + saved_bytes <= self.slot_bytes
 
     def why_no_saves(self, saved_bytes: int) -> str:
-        """What keeps a trained state from outliving a power cut; empty if nothing does."""
+        """Return what keeps a trained state from outliving a power cut; empty if nothing does."""
         if self.can_save(saved_bytes):
             return ""
         if self.slots:
@@ -344,7 +344,7 @@ class Target:
         return 0 if given is None else given.size_bytes - self.flash.size_bytes
 
     def saves(self, saved_bytes: int) -> int | None:
-        """How many saves of a state the slots outlive; None where that is not known.
+        """Return how many saves of a state the slots outlive; None where that is not known.
 
         They go round through both slots (store/mct_store.h); a round erases all of them once.
         """
@@ -528,7 +528,7 @@ def _region(memory: Mapping[str, Any], name: str) -> Region | None:
 
 
 def _entry_bytes(payload_bytes: int) -> int:
-    """What a state or a latent takes of a slot that is a log."""
+    """Return what a state or a latent takes of a slot that is a log."""
     return _align(LOG_HEADER_BYTES + payload_bytes, PAGE_BYTES)
 
 

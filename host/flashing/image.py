@@ -27,7 +27,7 @@ class LoadSegment:
 
 
 def load_segments(elf: Path) -> list[LoadSegment]:
-    """What a loader writes, by address. Raises FlashError."""
+    """Return what a loader writes, by address. Raises FlashError."""
     try:
         with elf.open("rb") as file:
             found = [LoadSegment(*part) for part in loaded_segments(ELFFile(file))]

@@ -39,7 +39,7 @@ class Way(Protocol):
     talks: ClassVar[bool]
 
     def missing(self, job: Job) -> str:
-        """What is needed and not there, with how to get it; empty if nothing is."""
+        """Return what is needed and not there, with how to get it; empty if nothing is."""
 
     def run(self, job: Job) -> str:
         """Bring the firmware there. Returns what was done, in words. Raises HostError."""

@@ -46,7 +46,7 @@ class Peripheral(Protocol):
         """As after power-on."""
 
     def read(self, offset: int, size: int) -> int:
-        """What the core reads: 1, 2 or 4 bytes."""
+        """Return what the core reads: 1, 2 or 4 bytes."""
 
     def write(self, offset: int, size: int, value: int) -> None:
         """What the core writes."""
@@ -68,7 +68,7 @@ class Registers:
         self.values = dict(self.layout)
 
     def read(self, offset: int, size: int) -> int:
-        """What the core reads."""
+        """Return what the core reads."""
         word = offset & ~3
         if word not in self.values:
             raise BoardFault(f"{self.name} has no register at offset {word:#x} in this model")

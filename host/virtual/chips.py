@@ -131,7 +131,7 @@ class Chip:
         self.serial.reset()
 
     def start(self) -> Start | None:
-        """What a reset leads to; None if the ROM goes on by itself."""
+        """Return what a reset leads to; None if the ROM goes on by itself."""
         raise NotImplementedError
 
     def trap(self, pc: int, registers: tuple[int, int, int, int]) -> int | Start | None:
@@ -156,7 +156,7 @@ class Chip:
         raise VirtualBoardError(f"the chip has no {len(data)} bytes of memory at {address:#x}")
 
     def store(self, address: int, size: int, value: int) -> bytes:
-        """What a store of the core's to the flash leaves there. Raises BoardFault."""
+        """Return what a store of the core's to the flash leaves there. Raises BoardFault."""
         raise BoardFault(f"the firmware writes to {address:#010x}, which is read-only")
 
     def vector_table(self, address: int) -> Start:

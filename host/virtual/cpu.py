@@ -432,7 +432,7 @@ def _hook(engine: Any, kind: int, function: ctypes.c_void_p, user_data: ctypes.c
 
 
 def _sentence(kind: int, address: int, size: int, in_flash: bool) -> str:
-    """What an access that memory does not allow is called."""
+    """Return what an access that memory does not allow is called."""
     at = f"{address:#010x}"
     if kind in (UC_MEM_FETCH_UNMAPPED, UC_MEM_FETCH_PROT):
         return f"the firmware jumps to {at}, where no code is"

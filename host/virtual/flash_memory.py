@@ -29,7 +29,7 @@ class Operation:
     ends: int
 
     def broken_off(self, draw: random.Random) -> bytes:
-        """What a power cut leaves: any of the bits that should change have changed."""
+        """Return what a power cut leaves: any of the bits that should change have changed."""
         count = len(self.before)
         share = draw.randrange(5)
         mask = (0, (1 << 8 * count) - 1)[share == 4]

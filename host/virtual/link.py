@@ -394,7 +394,7 @@ class FaultyLink:
         return self.inner.url
 
     def receive(self) -> bytes:
-        """What came through for the board."""
+        """Return what came through for the board."""
         self._to_board.put(self.inner.receive())
         self._pass_on()
         return self._to_board.get()

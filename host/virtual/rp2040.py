@@ -33,7 +33,7 @@ class Rp2040Registers(Registers):
         return value & 0xFFFF | (value & 0xFFFF) << 16 if size == 2 else (value & 0xFF) * 0x01010101
 
     def read(self, offset: int, size: int) -> int:
-        """What the core reads."""
+        """Return what the core reads."""
         self._refuse_in_reset()
         return super().read(offset & 0xFFF, size)
 

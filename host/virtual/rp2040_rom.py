@@ -56,7 +56,7 @@ def rom_content() -> bytes:
 
 
 def function_addresses() -> Mapping[str, int]:
-    """Where each function's trap is."""
+    """Return where each function's trap is."""
     return {name: FIRST_FUNCTION + 4 * i for i, name in enumerate(FUNCTIONS)}
 
 

@@ -79,7 +79,7 @@ class Rcc(Registers):
         raise NotImplementedError
 
     def pll_hz(self) -> int:
-        """What the PLL gives. Raises BoardFault for what it cannot."""
+        """Return what the PLL gives. Raises BoardFault for what it cannot."""
         raise NotImplementedError
 
     @property
@@ -236,7 +236,7 @@ class Gated:
         self.device.reset()
 
     def read(self, offset: int, size: int) -> int:
-        """What the core reads."""
+        """Return what the core reads."""
         self._check()
         return self.device.read(offset, size)
 

@@ -109,7 +109,7 @@ def product_gains(
     measure: Measure,
     base: int = 0,
 ) -> Gains:
-    """What biases and weights add to a measure that is 0 where nothing is trained.
+    """Return what biases and weights add to a measure that is 0 where nothing is trained.
 
     products: as InnerProducts.of has them. names: layer → weight and bias. shares: layer → share →
     how many groups of channels it has. base: weights add to the biases of their layer and those

@@ -191,7 +191,7 @@ class Activations:
         return mapped
 
     def path(self, cut: Cut) -> Path:
-        """Where they are kept."""
+        """Return where they are kept."""
         key = f"{front_digest(self._graph, cut)}-{self.digest}"
         return self._folder / f"{key}.npy"
 

@@ -297,7 +297,7 @@ def chosen_samples(count: int, settings: GradientSettings) -> tuple[Array, Array
 
 
 def has_learnt(head_loss: float, classes: int) -> bool:
-    """Whether a classifier's loss, in nats, is below that of one that knows nothing."""
+    """Return whether a classifier's loss, in nats, is below that of one that knows nothing."""
     return head_loss < LEARNT * math.log(classes)
 
 
@@ -377,7 +377,7 @@ def _product_gains(
     rate: float,
     steps: int,
 ) -> dict[str, Gains]:
-    """What the samples' inner products tell; counts: of groups, by layer and share."""
+    """Return what the samples' inner products tell; counts: of groups, by layer and share."""
     least = least_biases(len(names))
     measures: dict[str, tuple[Measure, int]] = {
         "learnable": (lambda p: learnable(p, rate, steps), least),

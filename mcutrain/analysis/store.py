@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 
 def analysis_folder() -> Path:
-    """Where analyses keep activations and results: `analysis` in the cache folder."""
+    """Return where analyses keep activations and results: `analysis` in the cache folder."""
     return cache.cache_folder() / "analysis"
 
 

@@ -342,7 +342,7 @@ def _of(values: Values, measure: str) -> dict[Candidate, float]:
 
 
 def _references(values: Values, count: int, base: int) -> tuple[Weights, ...]:
-    """What residual bits are compared on: much of few layers, and a little of many.
+    """Return what residual bits are compared on: much of few layers, and a little of many.
 
     A weight without residual bits takes the noise of rounding in whole steps. One layer stands
     that, many together need not, so the gains of single layers do not tell.

@@ -148,7 +148,7 @@ class Workers:
 
 
 def _is_of_a_cluster(error: Exception) -> bool:
-    """Whether it was not a trial that failed, but what runs it."""
+    """Return whether it was not a trial that failed, but what runs it."""
     package = type(error).__module__.partition(".")[0]
     lost = (TimeoutError, ConnectionError, futures.CancelledError, futures.TimeoutError)
     return package in ("distributed", "dask", "ray", "tornado") or isinstance(error, lost)
@@ -250,7 +250,7 @@ def _check_listening(address: str | None) -> None:
 
 
 def _ray_count(execution: Execution) -> int:
-    """How many trials run at once there."""
+    """Return how many trials run at once there."""
     ray = importlib.import_module("ray")
     cpus = int(ray.cluster_resources().get("CPU", 0))
     return cpus if execution.jobs is None else min(cpus, execution.jobs)

@@ -263,7 +263,7 @@ class _Builder:
         return OutputRange.of(self.source.tensors[last.outputs[0]].type, stage, room)
 
     def _behind(self, last: Node) -> tuple[Node, ...]:
-        """What follows the logits."""
+        """Return what follows the logits."""
         return self.source.nodes[self.source.nodes.index(last) + 1 :]
 
     def _forward(self) -> Graph:
@@ -353,7 +353,7 @@ class _Builder:
         return fused
 
     def _classes(self) -> int:
-        """How many labels there are; 1 where a sample is no class."""
+        """Return how many labels there are; 1 where a sample is no class."""
         is_class = self.has_labels and self.tensors[self.label].type.dtype != "int8"
         return self.tensors[self.logits].type.shape[-1] if is_class else 1
 

@@ -60,7 +60,7 @@ class Drift:
 
 
 def is_probe(samples: Sequence[int]) -> bool:
-    """Whether the next sample is one. samples: of each front, so far, modulo 2^32."""
+    """Return whether the next sample is one. samples: of each front, so far, modulo 2^32."""
     return sum(samples) % EVERY == 0
 
 

@@ -43,7 +43,7 @@ class Gate:
         return round(self.alpha_q16 / 65536, 4)
 
     def learns(self, mean_q19: int, loss_q16: int) -> bool:
-        """Whether a sample of this loss passes, after samples with this mean loss."""
+        """Return whether a sample of this loss passes, after samples with this mean loss."""
         return held(loss_q16) << 16 > self.alpha_q16 * max(mean_q19, 0)
 
 

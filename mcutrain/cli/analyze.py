@@ -341,7 +341,7 @@ def _duration(seconds: float) -> str:
 
 
 def _printed(found: Contributions, output: Path | None) -> dict[str, Any]:
-    """What the file has, without the kernels, which are megabytes: where these are."""
+    """Return what the file has, without the kernels, which are megabytes: where these are."""
     values = found.to_dict()
     if found.kernels is not None:
         file = None if output is None else str(output)

@@ -100,7 +100,7 @@ class Choosing:
     def used(
         self, flags: options.StepOptions, step: TrainingStep, choice: AutoScheme | None
     ) -> Used:
-        """What a step takes of the memory, and what takes more. choice: if it was chosen."""
+        """Return what a step takes of the memory, and what takes more. choice: if it was chosen."""
         from mcutrain.cost.time import step_time
 
         return replace(

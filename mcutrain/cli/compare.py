@@ -250,7 +250,7 @@ class _Experiment:
             return pet_rows(self.graph, pets, self.split, self.source.normalization, tell)
 
     def planner(self, report: Callable[[int, int], None]) -> Planner:
-        """What plans rows."""
+        """Return what plans rows."""
         from mcutrain.report.compare import Planner
 
         samples = self.runs.samples(self.split)
@@ -272,7 +272,7 @@ class _Experiment:
         return found, usual_ones
 
     def lesson(self, candidates: list[PlannedRow]) -> Lesson:
-        """What every row learns."""
+        """Return what every row learns."""
         from mcutrain.report.compare import elastic_of, graphs_of, savings_of, swapping_of
         from mcutrain.runs.parallel import Lesson
 
@@ -316,7 +316,7 @@ def _train(
 
 
 def _orders(results: dict[Trial, SimulationResult]) -> list[str]:
-    """What the test before training says against the order of the classes, once."""
+    """Return what the test before training says against the order of the classes, once."""
     return [r.order_doubt for r in results.values() if r.order_doubt][:1]
 
 

@@ -128,7 +128,7 @@ def _begun(step: TrainingStep, sensor: Any, size: Size, seed: int, folder: Path)
 
 
 def _same_bits(trained: _Trained, size: Size, is_quiet: bool) -> bool:
-    """Whether numpy computes the same first steps."""
+    """Return whether numpy computes the same first steps."""
     from mcutrain import demo as content
 
     count = size.reference_steps

@@ -94,12 +94,12 @@ def _row(finding: Finding) -> tuple[str, str, str]:
 
 
 def _advice(finding: Finding) -> str:
-    """How to get what is missing."""
+    """Return how to get what is missing."""
     return "" if finding.is_fine else finding.advice
 
 
 def required_packages() -> tuple[str, ...]:
-    """What every installation has, in the order of pyproject.toml."""
+    """Return what every installation has, in the order of pyproject.toml."""
     lines = [line for line in requires("mcutrain") or () if ";" not in line]  # no extra, no marker
     return tuple(re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in lines)
 

@@ -228,13 +228,13 @@ class TimeFlags(options.AdaptiveFlags):
         return replace(super().of(step), elastic=self.elastic or self.timed)
 
     def times(self, step: TrainingStep, target: Target | None) -> ElasticTimes | None:
-        """What the tensors take among which the program chooses; None if it does not."""
+        """Return what the tensors take among which the program chooses; None if it does not."""
         from mcutrain.functions.planning import elastic_times
 
         return elastic_times(step, target, self.profile) if self.elastic else None
 
     def timing(self, step: TrainingStep, target: Target | None) -> Timing | None:
-        """How the program times its nodes; None without --timed."""
+        """Return how the program times its nodes; None without --timed."""
         from mcutrain.cost.profile import timing_of
 
         return None if target is None or not self.timed else timing_of(step.plan, target.isa)

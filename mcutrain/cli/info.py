@@ -60,7 +60,7 @@ def info(
 
 
 def _is_float(path: Path) -> bool:
-    """Whether it is a float model; nothing is known of a file that is none."""
+    """Return whether it is a float model; nothing is known of a file that is none."""
     from mcutrain.errors import ModelError
     from mcutrain.formats.contents import contents_of
 

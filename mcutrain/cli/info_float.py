@@ -43,7 +43,7 @@ def show_float(path: Path, contents: Contents, json: bool) -> None:
 
 
 def _of_file(contents: Contents) -> dict[str, Any]:
-    """What the file itself says."""
+    """Return what the file itself says."""
 
     def edge(one: FileEdge) -> dict[str, Any]:
         return {"name": one.name, "shape": list(one.shape), "dtype": one.dtype}

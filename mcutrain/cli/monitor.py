@@ -57,7 +57,7 @@ def monitor(
 
 
 def facts(device: Device) -> dict[str, Any]:
-    """What the board is, and what it counted. Raises HostError."""
+    """Return what the board is, and what it counted. Raises HostError."""
     from mcutrain_host.errors import DeviceRestartedError
 
     try:

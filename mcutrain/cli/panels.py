@@ -86,7 +86,7 @@ def in_panels(parameters: Sequence[Parameter]) -> list[Parameter]:
 
 
 def option_of(parameter: Parameter) -> OptionInfo | None:
-    """What a parameter declares as a flag; None for an argument."""
+    """Return what a parameter declares as a flag; None for an argument."""
     found = getattr(parameter.annotation, "__metadata__", (None,))[0]
     return found if isinstance(found, OptionInfo) else None
 

@@ -236,7 +236,7 @@ def _print_levels(levels: dict[str, Any] | None) -> None:
 
 
 def _input(step: TrainingStep) -> str:
-    """What the samples of a tail are."""
+    """Return what the samples of a tail are."""
     x = step.input_type
     shape = " × ".join(map(str, x.shape[1:]))
     return f"int8 {shape}, scale {x.scale:.9g}, zero point {x.zero_point}"
@@ -256,7 +256,7 @@ def _print_least(step: TrainingStep) -> None:
 
 
 def _streamed(step: TrainingStep) -> str:
-    """Which nodes compute row by row, in words."""
+    """Return which nodes compute row by row, in words."""
     nodes, segments = step.plan.nodes, step.plan.segments
     parts = [f"{nodes[s.first].name} to {nodes[s.last].name}" for s in segments]
     if any(s.is_fed for s in segments):

@@ -220,7 +220,7 @@ def _note(text: str) -> None:
 
 
 def _poor(result: Quantized, x: Any, layers: tuple[LayerError, ...]) -> str:
-    """What is wrong with the outputs, if anything; the layers are shown before a refusal."""
+    """Return what is wrong with the outputs, if anything; the layers are shown before a refusal."""
     from mcutrain.errors import DataError
     from mcutrain.quant import useful
 
@@ -235,7 +235,7 @@ def _poor(result: Quantized, x: Any, layers: tuple[LayerError, ...]) -> str:
 def _facts(
     model: FloatModel, result: Quantized, path: Path, samples: int, compared: str
 ) -> dict[str, Any]:
-    """What was done, for --json."""
+    """Return what was done, for --json."""
     graph = result.graph
     x, y = (graph.tensors[name].type for name in (graph.inputs[0], graph.outputs[0]))
     return {

@@ -451,7 +451,7 @@ class ElasticFlags(ShareFlags):
         return replace(settings, importance=self.importance, swap=self.swap or "")
 
     def times(self, step: TrainingStep, target: Target | None) -> ElasticTimes | None:
-        """What the tensors of an elastic step take on a board, or on a Cortex-M4 or M7."""
+        """Return what the tensors of an elastic step take on a board, or on a Cortex-M4 or M7."""
         from mcutrain.functions.planning import elastic_times
 
         return elastic_times(step, target, self.profile)

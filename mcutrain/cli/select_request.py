@@ -67,7 +67,7 @@ class LimitFlags:
     ] = None
 
     def limits(self, target: Target | None, is_sweep: bool) -> Limits:
-        """What all flags and the board together allow."""
+        """Return what all flags and the board together allow."""
         from mcutrain.sparse.cost import Limits
 
         if is_sweep and self.sram is not None:

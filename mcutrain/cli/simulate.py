@@ -314,7 +314,7 @@ class _Simulation:
 
 
 def _doubt(step: TrainingStep, split: Split, run: Run, found: FoundRate) -> str:
-    """Whether to train the head alone instead."""
+    """Return whether to train the head alone instead."""
     from mcutrain.runs.head_alone import head_alone_warning
 
     with searching("comparing with the head alone") as report:
@@ -322,7 +322,7 @@ def _doubt(step: TrainingStep, split: Split, run: Run, found: FoundRate) -> str:
 
 
 def _warnings(step: TrainingStep, run: Run, result: SimulationResult, doubt: str) -> str:
-    """What is doubtful about a run; empty if nothing is. doubt: of its scheme."""
+    """Return what is doubtful about a run; empty if nothing is. doubt: of its scheme."""
     from mcutrain.runs.training import (
         coarseness_warning,
         rate_warning,
@@ -404,7 +404,7 @@ def _train(
 
 
 def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, Any]:
-    """What a run did, for --json."""
+    """Return what a run did, for --json."""
     import hashlib
 
     return {
@@ -434,7 +434,7 @@ def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, A
 
 
 def _selections(step: TrainingStep, result: SimulationResult) -> list[dict[str, Any]] | None:
-    """What was trained from which step on, by name; None if everything was, always."""
+    """Return what was trained from which step on, by name; None if everything was, always."""
     tensors = step.plan.training.elastic
     if not tensors:
         return None

@@ -103,7 +103,7 @@ class TestedSourceFlags(inputs.SourceFlags):
         return self.source(path, self.samples, self.test_samples or None, seed)
 
     def tests(self, course: Course) -> int:
-        """How many test samples there are to test."""
+        """Return how many test samples there are to test."""
         return 0 if self.test_samples == 0 else len(course.samples.split.test)
 
 
@@ -284,7 +284,7 @@ class _Where:
 
 
 def _may_be_virtual(project: BoardProject, port: str) -> bool:
-    """Whether it may be a `mcutrain board`, whose firmware is the same: it has no cable."""
+    """Return whether it may be a `mcutrain board`, whose firmware is the same: it has no cable."""
     emulate = project.board.emulate
     has_twin = bool(emulate.unicorn or emulate.qemu)
     return has_twin and ("://" in port or Path(port).resolve().is_relative_to("/dev/pts"))
@@ -348,7 +348,7 @@ def _samples(
 
 
 def input_of(project: BoardProject, front: LatentSimulator | None = None) -> ModelInput:
-    """What data sets need to know of a board's input, or of that of the front before it."""
+    """Return what data sets need to know of a board's input, or of that of the front before it."""
     from mcutrain.data import InputOrder, ModelInput
 
     manifest = project.manifest
@@ -399,7 +399,7 @@ def _read_latents(project: BoardProject, source: inputs.DataSource, x: ModelInpu
 def _lessons(
     project: BoardProject, course: Course, tests: int, sends_latents: bool, after: int
 ) -> Lessons:
-    """What the board is sent. tests: so many test samples. after: steps of other data."""
+    """Return what the board is sent. tests: so many test samples. after: steps of other data."""
     from mcutrain.runs.training import board_lessons
 
     selecting = _selecting(project, course)
@@ -414,7 +414,7 @@ def _lessons(
 def _settings(
     project: BoardProject, course: Course, state: Path, saving: StateFlags, reconnect: float
 ) -> Settings:
-    """How the host trains the board. reconnect: seconds."""
+    """Return how the host trains the board. reconnect: seconds."""
     from mcutrain_host.trainer import Settings
 
     return Settings(
@@ -556,7 +556,7 @@ def _of_latents(project: BoardProject, course: Course) -> tuple[Course, bool]:
 def _warning(
     project: BoardProject, course: Course, outcome: Outcome, loss: float, state: Path
 ) -> str:
-    """What is doubtful about the run; empty if nothing is. loss: of the last steps."""
+    """Return what is doubtful about the run; empty if nothing is. loss: of the last steps."""
     from mcutrain.runs.training import saturation_warning
 
     saturated = 0 if outcome.interrupted else _saturated(project, state)
@@ -565,7 +565,7 @@ def _warning(
 
 
 def _rate_warning(project: BoardProject, course: Course, outcome: Outcome, loss: float) -> str:
-    """What `mcutrain simulate` says of a rate that is too large. loss: of the last steps."""
+    """Return what `mcutrain simulate` says of a rate that is too large. loss: of the last steps."""
     from mcutrain.simulation import FEWEST_STEPS, bad_sign, warning
 
     manifest = project.manifest
@@ -601,7 +601,7 @@ def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> S
 
 
 def _reconstruction(project: BoardProject) -> Reconstruction | None:
-    """How to rebuild the input of a network that reproduces it; None for a classifier."""
+    """Return how to rebuild the input of a network that reproduces it; None for a classifier."""
     from mcutrain.simulation import Reconstruction
 
     manifest = project.manifest
@@ -615,7 +615,7 @@ def _reconstruction(project: BoardProject) -> Reconstruction | None:
 
 
 def _run(where: _Where, lessons: Lessons, how: Settings, quiet: bool) -> tuple[Outcome, float]:
-    """What the run did, and the mean loss of its last steps."""
+    """Return what the run did, and the mean loss of its last steps."""
     from mcutrain_host.client import Device, Patience
     from mcutrain_host.errors import HostError, LinkError, LogError
     from mcutrain_host.link import SerialLink
@@ -642,7 +642,7 @@ def _run(where: _Where, lessons: Lessons, how: Settings, quiet: bool) -> tuple[O
 
 
 def _last_course(log: Path) -> str | None:
-    """What the last run that is in the log learnt from."""
+    """Return what the last run that is in the log learnt from."""
     from mcutrain_host.reading import opened as opened_file
 
     last = None
@@ -844,7 +844,7 @@ def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:
 
 
 def _scores(outcome: Outcome) -> dict[str, Any]:
-    """What the test said before and after, by name."""
+    """Return what the test said before and after, by name."""
     if outcome.scores_before is None and outcome.scores is None:
         return {"accuracy_before": outcome.before, "accuracy": outcome.accuracy}
     before, after = outcome.scores_before or {}, outcome.scores or {}
@@ -900,7 +900,7 @@ def _skipped(how: Settings) -> int | None:
 
 
 def _state_in(path: Path) -> bytes:
-    """What the run has left in its file."""
+    """Return what the run has left in its file."""
     from mcutrain_host.saved import StateFile
 
     file = StateFile.of(path)

@@ -111,7 +111,7 @@ def counting(title: str, is_quiet: bool) -> Iterator[Callable[[str, int, int], N
 
 
 def rate_hint(warning: Callable[[Callable[[int, int], None]], str]) -> str:
-    """What `warning` says after trials of other learning rates; "" if Ctrl-C ends them.
+    """Return what `warning` says after trials of other learning rates; "" if Ctrl-C ends them.
 
     Ctrl-C must not take the result of the run with it, which is over.
     """
@@ -144,7 +144,7 @@ def level_lines(levels: Sequence[int], drift: float | None) -> Iterator[str]:
 
 
 def batch_line(mixed: int, updates: int) -> str:
-    """How many updates had samples of several levels."""
+    """Return how many updates had samples of several levels."""
     return (
         f"batches         {updates - mixed:,} updates from samples of one level, {mixed:,} from "
         "those that were left over"
@@ -163,7 +163,7 @@ def _counts(levels: Sequence[int]) -> str:
 
 
 def skipped_line(skipped: int, steps: int) -> str:
-    """How many steps the gate cut short."""
+    """Return how many steps the gate cut short."""
     return (
         f"skipped         {skipped:,} of {steps:,} steps, {percent(skipped / max(steps, 1))}: "
         "their loss did not pass the gate"

@@ -104,7 +104,7 @@ def _guard(name: str) -> tuple[str, str]:
 
 
 def _remark(name: str) -> str:
-    """Where the other bodies are, as a comment."""
+    """Return where the other bodies are, as a comment."""
     plain = _plain_of(name)
     if not plain:
         said = f"What bodies for {_set_of(name)} share. mct_isa.h says whether it is compiled."
@@ -153,7 +153,7 @@ def _faster() -> tuple[isa.InstructionSet, ...]:
 
 
 def _other_names() -> frozenset[str]:
-    """What a library holds of other sets than portable, by name in the project."""
+    """Return what a library holds of other sets than portable, by name in the project."""
     sets = (places_in((f"kernels/*/{r.name}", f"isa/{r.name}")) for r in _faster())
     return frozenset(place_of(place) for places in sets for place in places.values())
 

@@ -96,7 +96,7 @@ def _lines(values: bytes, dtype: str) -> tuple[str, ...]:
 
 
 def is_long(values: Array) -> bool:
-    """Whether `characters` can write a table, and saves time."""
+    """Return whether `characters` can write a table, and saves time."""
     return values.itemsize == 1 and values.size > LONG_TABLE
 
 

@@ -53,7 +53,7 @@ def isa_bodies(names: Iterable[str], isa: str) -> dict[str, str]:
 
 
 def isa_includes(names: Iterable[str], isa: str) -> dict[str, str]:
-    """What these bodies include that is not among the names, by its place.
+    """Return what these bodies include that is not among the names, by its place.
 
     A plain body's headers may be missing where a portable body took its place, which has others.
     """
@@ -81,7 +81,7 @@ def body_places(names: Iterable[str], isa: str) -> dict[str, str]:
 
 
 def place_of(name: str) -> str:
-    """Where a file of the firmware folder lies in a project.
+    """Return where a file of the firmware folder lies in a project.
 
     What models share is one folder with the model's own files, so that a program needs one -I and
     a build system one list of sources; a board's files stay in folders of their own. A faster body
@@ -189,7 +189,7 @@ def board_files(target: Target) -> dict[str, str]:
 
 
 def compile_facts(target: Target, files: Iterable[str]) -> Compilation:
-    """How the project is compiled, for the Makefile and for `mcutrain build`."""
+    """Return how the project is compiled, for the Makefile and for `mcutrain build`."""
     names = sorted(files)
     sources = [n for n in names if n.endswith(".c") and not n.startswith("tools/")]
     folders = {str(Path(n).parent) for n in names if n.endswith(".h")}
@@ -257,7 +257,7 @@ def with_latents(
 def board_values(
     target: Target, plan: TrainingPlan, scheme: str, latent: Latent | None = None
 ) -> dict[str, Any]:
-    """What the board's templates print."""
+    """Return what the board's templates print."""
     saved_bytes = plan.kept_bytes + SAVED_HEADER_BYTES
     defines = {
         "MODEL_NAME": string(plan.training.graph.name, NAME_BYTES),

@@ -215,7 +215,7 @@ class Program:
         return f"ARENA({ctype}, {(where or self.plan).offset_of(name)})"
 
     def shelf_place(self, name: str) -> int:
-        """Where a weight begins on the shelf."""
+        """Return where a weight begins on the shelf."""
         return self.plan.shelf_offsets[name] - self.plan.state_bytes
 
     def _state_of(self, name: str) -> str | None:
@@ -390,7 +390,7 @@ class Program:
         return Call(text, code, node.name, self._condition(node))
 
     def _condition(self, node: Node) -> str:
-        """Whether one of the elastic tensors that need a node is selected, in C."""
+        """Return whether one of the elastic tensors that need a node is selected, in C."""
         if not self.training.elastic:
             return ""
         tensors = self.training.served.get(node.name)

@@ -227,7 +227,7 @@ def _written_before(folder: Path, project: Project) -> frozenset[str]:
 
 
 def _built_of(own: frozenset[str]) -> frozenset[str]:
-    """What `mcutrain build` and the project's Makefile make of its files."""
+    """Return what `mcutrain build` and the project's Makefile make of its files."""
     objects = {f"{name[:-2]}.o" for name in own if name.endswith(".c")}
     models = (re.fullmatch(rf"{firmware.SOURCE_FOLDER}/(.+)_model\.c", name) for name in own)
     libraries = {f"lib{model[1]}.a" for model in models if model}
@@ -239,7 +239,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _graphs(plan: TrainingPlan) -> str:
-    """What is computed: the step, and each front of a ladder under its name."""
+    """Return what is computed: the step, and each front of a ladder under its name."""
     fronts = {} if plan.ladder is None else plan.ladder.named
     named = (replace(front.graph, name=name) for name, front in fronts.items())
     return "\n".join(map(dump, (plan.training.graph, *named)))
@@ -275,7 +275,7 @@ def _board_files(
     files: Mapping[str, str],
     latent: Latent | None,
 ) -> tuple[dict[str, str], BoardDescription]:
-    """What is written for one board, and what the manifest says of it."""
+    """Return what is written for one board, and what the manifest says of it."""
     values |= firmware.board_values(target, plan, scheme, latent)
     values["firmware_bytes"] = target.firmware_bytes()
     made = {"mct_board_config.h": render("mct_board_config.h.j2", values)}
@@ -318,7 +318,7 @@ def template_values(
 
 
 def _name_values(plan: TrainingPlan, scheme: str, interface: Interface) -> dict[str, Any]:
-    """What things are called, and what made them."""
+    """Return what things are called, and what made them."""
     return {
         "prefix": interface.prefix,
         "PREFIX": interface.prefix.upper(),
@@ -331,7 +331,7 @@ def _name_values(plan: TrainingPlan, scheme: str, interface: Interface) -> dict[
 
 
 def _step_values(plan: TrainingPlan) -> dict[str, Any]:
-    """How large a step is, and what it gives."""
+    """Return how large a step is, and what it gives."""
     training = plan.training
     y = training.forward.tensors[training.forward.outputs[0]].type
     return {
@@ -350,7 +350,7 @@ def _step_values(plan: TrainingPlan) -> dict[str, Any]:
 
 
 def _input_values(plan: TrainingPlan, interface: Interface) -> dict[str, Any]:
-    """What a step takes: a sample, or a tail's latent."""
+    """Return what a step takes: a sample, or a tail's latent."""
     training = plan.training
     x = training.input_type
     return {
@@ -366,7 +366,7 @@ def _input_values(plan: TrainingPlan, interface: Interface) -> dict[str, Any]:
 
 
 def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
-    """What the functions compute, and the tables that they read."""
+    """Return what the functions compute, and the tables that they read."""
     training, forward = program.training, program.training.forward
     return {
         "model_hash": program.model_hash,
@@ -407,7 +407,7 @@ def version_number(text: str) -> int:
 
 
 def _pixels(x: TensorType, norm: data.Normalization | None) -> str:
-    """How a pixel becomes the input's code: by `table`, by `offset`, or nobody knows."""
+    """Return how a pixel becomes the input's code: by `table`, by `offset`, or nobody knows."""
     if norm is not None:
         return "table"
     return "offset" if data.takes_pixels(x.scale, x.zero_point) else ""
@@ -436,7 +436,7 @@ def _output_exponent(program: Program) -> str | None:
 
 
 def _labels(program: Program) -> dict[str, Any] | None:
-    """Where labels of positions, or a target, lie; None for a number that is an argument."""
+    """Return where labels of positions, or a target, lie; None for a number that is an argument."""
     training = program.training
     if not training.positions:
         return None
@@ -494,7 +494,7 @@ def _selection_facts(plan: TrainingPlan, times: ElasticTimes | None) -> ElasticS
 
 
 def _latent(program: Program) -> dict[str, Any] | None:
-    """What steps may begin with: its place, bytes and meaning."""
+    """Return what steps may begin with: its place, bytes and meaning."""
     latent = program.latent
     if latent is None:
         return None
@@ -531,7 +531,7 @@ def _imprint(program: Program, centre: tuple[int, ...]) -> dict[str, Any] | None
 
 
 def _gate(program: Program) -> dict[str, Any] | None:
-    """Which samples are skipped, and where what that needs lies in the state."""
+    """Return which samples are skipped, and where what that needs lies in the state."""
     plan, gate = program.plan, program.training.gate
     if gate is None:
         return None
@@ -597,7 +597,7 @@ def _swapped(program: Program) -> dict[str, Any] | None:
 
 
 def _selecting(plan: TrainingPlan, times: ElasticTimes) -> dict[str, Any]:
-    """What the project decides by which tensors are trained.
+    """Return what the project decides by which tensors are trained.
 
     Raises McutrainError for an arena that is too small to do it in.
     """
@@ -661,7 +661,7 @@ def _sample_order(plan: TrainingPlan) -> SampleOrder | None:
 
 
 def state_tensors(plan: TrainingPlan) -> tuple[StateTensor, ...]:
-    """What lies where in the state, and behind it on the shelf."""
+    """Return what lies where in the state, and behind it on the shelf."""
     training = plan.training
     kept, tensors = {**training.state, **training.shelf}, training.graph.tensors
     return tuple(
@@ -682,7 +682,7 @@ def manifest(
     interface: Interface,
     recipe: Mapping[str, Any] | None,
 ) -> Manifest:
-    """What host tools need to know of the project, but for its board."""
+    """Return what host tools need to know of the project, but for its board."""
     training = plan.training
     x = training.input_type
     y = training.forward.tensors[training.forward.outputs[0]].type

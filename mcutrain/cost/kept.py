@@ -37,7 +37,7 @@ class KeptCosts:
         self._facts = f"{code_digest(sources())} {facts!r}"
 
     def get(self, scheme: UpdateScheme) -> SchemeCost | None:
-        """What was kept; None if it is absent or damaged."""
+        """Return what was kept; None if it is absent or damaged."""
         with suppress(CacheError, ValueError, KeyError, TypeError, RecursionError, zlib.error):
             content = cache.read(self._place(scheme))
             return None if content is None else _read(content)

@@ -195,7 +195,7 @@ def _time_of(node: Mapping[str, Any]) -> int:
 
 
 def _place(timing: Timing, node: TimedNode) -> tuple[Pass, str | None]:
-    """Which pass a node belongs to, and the tensor that alone needs it."""
+    """Return which pass a node belongs to, and the tensor that alone needs it."""
     if not node.needed_by:
         return "forward", None
     if len(node.needed_by) != 1:

@@ -111,7 +111,7 @@ def parsed(name: str, content: bytearray, what: Any = None) -> Any:
 
 
 def claimed(content: bytearray) -> int:
-    """How many bytes of data the header of an .npy file says there are."""
+    """Return how many bytes of data the header of an .npy file says there are."""
     shape, _, dtype, _ = _header(content)
     if dtype.hasobject:
         raise DataError("holds Python objects: save numbers or text (dtype=object is never read)")
@@ -121,7 +121,7 @@ def claimed(content: bytearray) -> int:
 
 
 def why(error: Exception) -> str:
-    """What is wrong with a damaged file, in ASCII."""
+    """Return what is wrong with a damaged file, in ASCII."""
     return reason(error).encode("ascii", "replace").decode()
 
 

@@ -18,7 +18,7 @@ by the names that an .npz file has."""
 
 
 def is_path(data: Data) -> bool:
-    """Whether it is to be read from a file or folder."""
+    """Return whether it is to be read from a file or folder."""
     return isinstance(data, str | PathLike)
 
 

@@ -348,7 +348,7 @@ def class_numbers(
 
 
 def _has_positions(y: npt.NDArray[Any]) -> bool:
-    """Whether these are labels of positions, and no one-hot rows."""
+    """Return whether these are labels of positions, and no one-hot rows."""
     if y.ndim < 2 or y[:1].size <= 1:
         return False
     if y.ndim > 2:

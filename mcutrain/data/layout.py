@@ -76,7 +76,7 @@ class InputOrder:
         )
 
     def is_of_file(self, given: tuple[int, ...]) -> bool:
-        """Whether samples of this shape, without the batch, have the file's order.
+        """Return whether samples of this shape, without the batch, have the file's order.
 
         A shape that only the int8 model has means that one. Raises DataError for a shape that may
         mean either.
@@ -124,7 +124,7 @@ class InputOrder:
 
 
 def is_same_shape(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether only axes of length 1 differ: the values lie in the same order then.
+    """Return whether only axes of length 1 differ: the values lie in the same order then.
 
     So a window (time, channels) is the image (1, time, channels) that a model over time takes.
     """
@@ -194,7 +194,7 @@ def arranged(x: Samples, shape: tuple[int, ...]) -> Samples:
 
 
 def _is_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether it is that shape; data sets put a channel axis behind (n, height, width)."""
+    """Return whether it is that shape; data sets put a channel axis behind (n, height, width)."""
     return given in (shape, (*shape, 1))
 
 

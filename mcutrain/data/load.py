@@ -106,7 +106,7 @@ def read_files(
 
 
 def windows_of(input_shape: tuple[int, ...] | None, stride: int | None) -> Windows:
-    """How CSV files are cut. Raises DataError where no model says it."""
+    """Return how CSV files are cut. Raises DataError where no model says it."""
     if input_shape is None:
         raise DataError("a CSV is cut into windows as a model takes them: give its input_shape")
     return Windows(input_shape, stride)

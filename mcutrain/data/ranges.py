@@ -84,7 +84,7 @@ class Clipping:
 def input_notes(
     split: Split, model: ModelInput, normalization: Normalization | Literal["auto"] = "auto"
 ) -> tuple[str, ...]:
-    """What to say about values that the model's input clips, or hardly tells apart.
+    """Return what to say about values that the model's input clips, or hardly tells apart.
 
     Raises DataError where they cannot be what the model was trained on.
     """

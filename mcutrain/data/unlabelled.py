@@ -118,7 +118,7 @@ def _mixed(y: Labels, count: int, seed: int) -> Indices:
 
 
 def _class_numbers(y: npt.NDArray[Any] | None, n: int) -> Labels:
-    """What tells classes apart, whatever it is; one class where there are no labels."""
+    """Return what tells classes apart, whatever it is; one class where there are no labels."""
     if y is None or len(np.atleast_1d(y)) != n:
         return np.zeros(n, np.int64)
     return np.unique(y.reshape(n, -1), axis=0, return_inverse=True)[1].reshape(n).astype(np.int64)

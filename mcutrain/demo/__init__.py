@@ -109,7 +109,7 @@ def training_run(step: TrainingStep, split: data.Split, size: Size, seed: int) -
 def same_bits(
     step: TrainingStep, run: Run, steps: int, report: Callable[[int], None] = lambda _: None
 ) -> bool:
-    """Whether numpy and the C hold the same trained state after each of the first steps."""
+    """Return whether numpy and the C hold the same trained state after each of the first steps."""
     reference = step.reference(run.settings.seed + 1)
     compiled = step.simulator(run.settings.seed + 1)
     labels = run.samples.split.train.y

@@ -73,7 +73,7 @@ def load(path: str | Path) -> Graph:
 
 
 def rounding_of(path: Path) -> str:
-    """What `load` had to change of a file's weights, as a clause; nothing for most files."""
+    """Return what `load` had to change of a file's weights, as a clause; nothing for most files."""
     return rounding_of_uint8(path) if is_tflite(path) else ""
 
 

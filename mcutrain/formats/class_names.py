@@ -62,7 +62,7 @@ def with_class_names(graph: Graph, names: Sequence[str]) -> Graph:
 
 
 def outputs_of(graph: Graph) -> int:
-    """How many classes its first output tells apart."""
+    """Return how many classes its first output tells apart."""
     shape = graph.tensors[graph.outputs[0]].type.shape
     return shape[-1] if shape else 1
 
@@ -85,7 +85,7 @@ def read_class_names(path: Path, outputs: int) -> tuple[str, ...]:
 
 
 def entry_of(graph: Graph) -> dict[str, bytes]:
-    """What a file of the graph says of its classes; nothing where they have no names."""
+    """Return what a file of the graph says of its classes; nothing where they have no names."""
     names = names_of_outputs(graph)
     return encoded(names) if names else {}
 

@@ -31,7 +31,7 @@ FOREIGN = {
 
 
 def is_saved_model(path: Path) -> bool:
-    """Whether it is a folder that TensorFlow wrote."""
+    """Return whether it is a folder that TensorFlow wrote."""
     return (path / "saved_model.pb").is_file()
 
 

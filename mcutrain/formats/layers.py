@@ -96,7 +96,7 @@ def activation_of(kind: TensorType, low: int, high: int) -> str | None:
 
 
 def minuend_first(op: Add, operands: Sequence[str]) -> tuple[bool, tuple[str, ...]]:
-    """Whether an Add is a subtraction, and its operands in the order of one.
+    """Return whether an Add is a subtraction, and its operands in the order of one.
 
     The operand with the negative factor is subtracted; it may be either of them.
     """

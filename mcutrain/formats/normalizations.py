@@ -96,14 +96,14 @@ class _NormalizationParts:
         return float(value.ravel()[0]) if value is not None and value.size == 1 else None
 
     def _mean(self, name: str) -> tuple[str, tuple[int, ...]] | None:
-        """What a mean is of, and its axes."""
+        """Return what a mean is of, and its axes."""
         node = self.producers.get(name)
         if node is None or node.kind != "ReduceMean":
             return None
         return (node.inputs[0], node.axes) if node.axes else None
 
     def _squared(self, name: str) -> str:
-        """What the tensor is the square of; nothing if it is none."""
+        """Return what the tensor is the square of; nothing if it is none."""
         node = self.producers.get(name)
         if node is None:
             return ""
@@ -112,7 +112,7 @@ class _NormalizationParts:
         return node.inputs[0] if is_square or is_power else ""
 
     def _deviation(self, root: NormalizationPart) -> Deviation | None:
-        """What a Sqrt is the deviation of."""
+        """Return what a Sqrt is the deviation of."""
         added = self.producers.get(root.inputs[0])
         if added is None or added.kind != "Add":
             return None
@@ -137,7 +137,7 @@ class _NormalizationParts:
         return None
 
     def _variance(self, name: str) -> tuple[str, tuple[int, ...]] | None:
-        """What mean((x - mean(x))**2) is of, and its axes."""
+        """Return what mean((x - mean(x))**2) is of, and its axes."""
         mean = self._mean(name)
         difference = self.producers.get(self._squared(mean[0])) if mean else None
         if mean is None or difference is None or difference.kind != "Sub":
@@ -146,7 +146,7 @@ class _NormalizationParts:
         return (x, mean[1]) if self._mean(its_mean) == (x, mean[1]) else None
 
     def _difference_of_means(self, name: str) -> tuple[str, tuple[int, ...]] | None:
-        """What mean(x * x) - mean(x) * mean(x) is of, and its axes."""
+        """Return what mean(x * x) - mean(x) * mean(x) is of, and its axes."""
         difference = self.producers.get(name)
         if difference is None or difference.kind != "Sub":
             return None
@@ -157,7 +157,7 @@ class _NormalizationParts:
         return of_x if self._squared(of_squares[0]) == of_x[0] else None
 
     def _not_negative(self, name: str) -> str:
-        """What the tensor is where that is not negative, and 0 elsewhere; or the tensor."""
+        """Return what the tensor is where that is not negative, and 0 elsewhere; or the tensor."""
         node = self.producers.get(name)
         if node is None or node.kind not in ("Max", "Relu"):
             return name
@@ -207,7 +207,7 @@ class _NormalizationParts:
                 yield Normalized(node.outputs[0], of, gamma, beta)
 
     def _fits(self, of: Deviation, name: str) -> bool:
-        """Whether it is a constant with at most a number for each that is normalized."""
+        """Return whether it is a constant with at most a number for each that is normalized."""
         value = self.constant(name)
         if value is None:
             return False

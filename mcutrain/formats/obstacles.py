@@ -75,7 +75,7 @@ class Reason:
     without: str = ""
 
     def holds(self, obstacles: Iterable[str], operators: Collection[str]) -> bool:
-        """Whether this reason fits a file with these operators and obstacles."""
+        """Return whether this reason fits a file with these operators and obstacles."""
 
         def has(pattern: str) -> bool:
             return any(re.fullmatch(pattern, name) for name in operators)
@@ -211,7 +211,7 @@ class Obstacles:
 
 
 def _sentence(group: list[Obstacle]) -> str:
-    """What the first says; of how many more nodes it is true."""
+    """Return what the first says; of how many more nodes it is true."""
     first, *more = group
     text, where = str(first.error), first.place.where if first.place else ""
     if not more or not where.endswith(")"):

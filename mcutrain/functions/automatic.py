@@ -153,7 +153,7 @@ class MemoryLimit:
         return self.target.sram_bytes(plan.arena_bytes, plan.resident_bytes)
 
     def fits(self, step: TrainingStep) -> bool:
-        """Whether there is enough SRAM, and enough flash as far as that is known."""
+        """Return whether there is enough SRAM, and enough flash as far as that is known."""
         if self.sram_bytes is not None and self.needs(step) > self.sram_bytes:
             return False
         flash = self.limits.flash_bytes
@@ -215,7 +215,7 @@ def wanted_scheme(
     runs: Iterable[Path | None] = (),
     fixed: Mapping[str, object] = MappingProxyType({}),
 ) -> Scheme:
-    """What is to be trained: what is given, that of a run that goes on, auto, or the head.
+    """Return what is to be trained: what is given, that of a run that goes on, auto, or the head.
 
     runs: files of runs to go on from, where they exist. fixed: by name, what a scheme cannot be
     chosen beside: the head is trained then. Raises ArgumentError for auto beside one of these.
@@ -493,7 +493,7 @@ class Chooser:
         return f"bias:{k}" if k else "head"
 
     def _may_fit(self, text: str) -> bool:
-        """Whether sums that are at most the truth are within the limit."""
+        """Return whether sums that are at most the truth are within the limit."""
         if self.memory.sram_bytes is None:
             return True
         try:
@@ -514,7 +514,7 @@ class Chooser:
         return step if step is not None and self.memory.fits(step) else None
 
     def _most(self, name: Callable[[int], str]) -> int:
-        """How many layers, or biases, from the end fit; needs grow with them."""
+        """Return how many layers, or biases, from the end fit; needs grow with them."""
         low, high = 0, self.layers
         while low < high:
             k = (low + high + 1) // 2
@@ -569,7 +569,7 @@ class Chooser:
         return known
 
     def _selected(self, analysis: Contributions) -> AutoScheme:
-        """What gains most in the memory, from the cache or found now."""
+        """Return what gains most in the memory, from the cache or found now."""
         needs = (self.memory, self.options, self.bits, self.costs.fixed_sram_bytes)
         sums = replace(analysis, kernels=None).to_json()
         path = _kept("choice", (graph_digest(self.headed), sums, repr(needs)))
@@ -627,7 +627,7 @@ class Chooser:
         return f"by gradients it helps most of all that fits in {self.memory.name}"
 
     def _next(self, found: Selection) -> Alternative | None:
-        """What the next bytes would buy."""
+        """Return what the next bytes would buy."""
         if found.next is None or found.limits.sram_bytes is None:
             return None
         more = found.limits.sram_bytes + found.next.more_bytes
@@ -645,7 +645,7 @@ def text_of(scheme: UpdateScheme, layers: int) -> str:
 
 
 def _reachable(analysis: Contributions, text: str) -> float:
-    """What a scheme of layers and biases can learn as a whole. text: as text_of gives it."""
+    """Return what a scheme of layers and biases can learn as a whole. text: as text_of gives it."""
     kernels = analysis.kernels
     assert kernels is not None, "it is kept with them"
     scheme, layers = parse_scheme(text), len(kernels.biases)
@@ -662,7 +662,7 @@ def _least_sram(cost: SchemeCost) -> int:
 
 
 def _at_usual_rate(found: Contributions) -> Contributions:
-    """What each part can learn, and all together, at the rate that suits the network.
+    """Return what each part can learn, and all together, at the rate that suits the network.
 
     Modules are left out: they have no text.
     """
@@ -688,13 +688,13 @@ def _at_usual_rate(found: Contributions) -> Contributions:
 
 
 def _kept(what: str, facts: Any) -> Path:
-    """Where an answer is kept: by all that it depends on, this package's code included."""
+    """Return where an answer is kept: by all that it depends on, this package's code included."""
     key = hashlib.sha256(f"{code_digest(sources())} {facts!r}".encode()).hexdigest()[:32]
     return cache.cache_folder() / "automatic" / f"{what}-{key}.json"
 
 
 def _read_analysis(path: Path) -> Contributions | None:
-    """What was kept; None if it is absent or damaged."""
+    """Return what was kept; None if it is absent or damaged."""
     content = cache.read(path)
     if content is None:
         return None

@@ -272,7 +272,7 @@ def limits_of(
     instructions: int | None,
     step_seconds: float | None,
 ) -> Limits:
-    """What all limits and the board together allow. Raises ArgumentError."""
+    """Return what all limits and the board together allow. Raises ArgumentError."""
     if target is None:
         others = {"flash": flash, "instructions": instructions, "step_seconds": step_seconds}
         for name, value in others.items():
@@ -295,7 +295,7 @@ def limits_of(
 
 
 def _instructions(target: Target, step_seconds: float | None) -> int | None:
-    """How many a board executes in that time."""
+    """Return how many a board executes in that time."""
     if step_seconds is None:
         return None
     if target.clock_hz is None or target.cycles_per_instruction is None:

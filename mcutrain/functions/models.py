@@ -303,7 +303,7 @@ def diff(first: Graph | PathLike, second: Graph | PathLike) -> Changes:
 
 
 def _beside_trained(model: Graph | PathLike, state: Graph | PathLike) -> tuple[Graph, Graph]:
-    """What was trained, and what became of it."""
+    """Return what was trained, and what became of it."""
     assert not isinstance(state, Graph), "a state is a file"
     own = model if isinstance(model, Graph) else load(model)
     return _trained(own, state, None)
@@ -387,7 +387,7 @@ def merged_model(graph: Graph, seed: int = 0) -> tuple[Graph, str]:
 def _trained(
     own: Graph, state: SimulationResult | PathLike | bytes | None, step: TrainingStep | None
 ) -> tuple[Graph, Graph]:
-    """What was trained, the model's graph or that with modules, and the trained one."""
+    """Return what was trained, the model's graph or that with modules, and the trained one."""
     if state is None:
         return own, own
     if not isinstance(state, SimulationResult | bytes):
@@ -413,7 +413,7 @@ def _trained(
 
 
 def _recipe_of(step: TrainingStep) -> Recipe:
-    """How `prepare` made it. Raises ModelError."""
+    """Return how `prepare` made it. Raises ModelError."""
     if step.recipe is None:
         raise ModelError("the step was not made by `prepare`, so there is no way back to the file")
     return step.recipe

@@ -399,7 +399,7 @@ class _Samples:
     def start(
         self, start: Start, classes: int | None, class_names: Sequence[str]
     ) -> HeadStart | None:
-        """What a new head starts from."""
+        """Return what a new head starts from."""
         facts = (start, self.graph, self.split, classes, self.normalization, self.seed)
         return start_of_samples(*facts, class_names=tuple(class_names))
 
@@ -436,7 +436,7 @@ def _made(
 def planned_interface(
     step: TrainingStep, target: Target | None, latent: str, remember: int
 ) -> Interface:
-    """What `plan` knows of a program: as far as its memory depends on it."""
+    """Return what `plan` knows of a program: as far as its memory depends on it."""
     is_named = latent != "auto" and not step.plan.training.is_tail
     return Interface(
         remember=remember,
@@ -564,7 +564,7 @@ def elastic_times(
 
 
 def facts(step: TrainingStep) -> dict[str, Any]:
-    """What a plan says, for JSON."""
+    """Return what a plan says, for JSON."""
     found, arena = step.plan, step.plan.arena
     live = arena.live_at(arena.peak_step)
     return {
@@ -618,7 +618,7 @@ def facts(step: TrainingStep) -> dict[str, Any]:
 
 
 def _elastic_facts(step: TrainingStep) -> dict[str, Any] | None:
-    """What can be left out, and what takes which part of a step on a Cortex-M4 or M7."""
+    """Return what can be left out, and what takes which part of a step on a Cortex-M4 or M7."""
     times = elastic_times(step, None)
     if times is None:
         return None
@@ -648,7 +648,7 @@ def level_facts(step: TrainingStep, isa: str = USUAL_ISA) -> dict[str, Any] | No
 
 
 def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
-    """What a plan needs of a board's SRAM in all; a program under Linux has no such limit.
+    """Return what a plan needs of a board's SRAM in all; a program under Linux has no such limit.
 
     saves: how many the flash outlives, if nothing restarts between them; a restart may cost one.
     """
@@ -671,7 +671,7 @@ def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
 
 
 def _ladder(folder: PathLike | None) -> MakesLadder | None:
-    """What reads the ladder of a folder, if there is one."""
+    """Return what reads the ladder of a folder, if there is one."""
     return None if folder is None else kept_ladder(Path(folder))
 
 

@@ -129,7 +129,7 @@ def _shape(kind: TensorType) -> tuple[int, ...]:
 
 
 def _outputs_differ(a: Graph, b: Graph) -> str:
-    """How many, and by how much; empty if none does."""
+    """Return how many, and by how much; empty if none does."""
     steps: list[Array] = []
     rng = np.random.default_rng(0)
     for _ in range(DRAWN_SAMPLES):

@@ -56,7 +56,7 @@ class TensorType:
         return self.scales[0]
 
     def layout(self) -> tuple[tuple[int, ...], str]:
-        """What memory and kernels see: shape and element type, without the quantization."""
+        """Return what memory and kernels see: shape and element type, without the quantization."""
         return self.shape, self.dtype
 
 

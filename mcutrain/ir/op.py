@@ -216,10 +216,10 @@ class Emit(Protocol):
         """int8 or int16, for all gradient tensors."""
 
     def wants(self, tensor: Tensor) -> bool:
-        """Whether anything that is trained lies before `tensor`."""
+        """Return whether anything that is trained lies before `tensor`."""
 
     def update(self, parameter: Tensor) -> ParameterUpdate | None:
-        """How the parameter is trained; None if it is frozen."""
+        """Return how the parameter is trained; None if it is frozen."""
 
     def mask(self, y: Tensor) -> str:
         """The bits of where y did not clamp; the node that computes y will save them."""
@@ -264,7 +264,7 @@ class Op(ABC):
         raise ValueError(f"{type(self).__name__} has no gradient")
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
-        """How large the int32 values can become that its kernel computes with.
+        """Return how large the int32 values can become that its kernel computes with.
 
         From sizes, own numbers and constants alone: an input without data may hold anything that
         its type can, a trained bias anything in ±BIAS_LIMIT. None if nothing can become large.
@@ -297,7 +297,7 @@ class Op(ABC):
         return False
 
     def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
-        """How it computes row by row; None if it must have its whole input first.
+        """Return how it computes row by row; None if it must have its whole input first.
 
         Asked only while the operator saves no mask.
         """

@@ -44,7 +44,7 @@ class ArenaRange:
         return self.begin + self.size_bytes
 
     def overlaps(self, other: ArenaRange) -> bool:
-        """Whether a byte belongs to both."""
+        """Return whether a byte belongs to both."""
         return self.begin < other.end and other.begin < self.end
 
 
@@ -359,7 +359,7 @@ class _Replay:
     def _rows(
         self, tensor: RowTensor, begin: int, end: int, first: Mapping[str, int]
     ) -> ArenaRange:
-        """Where rows of a tensor lie now."""
+        """Return where rows of a tensor lie now."""
         at = self.where.offset_of(tensor.name) + (begin - first[tensor.name]) * tensor.row_bytes
         return ArenaRange(tensor.name, at, (end - begin) * tensor.row_bytes)
 

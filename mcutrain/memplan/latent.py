@@ -92,7 +92,7 @@ def find_latent(plan: TrainingPlan | ScheduledStep, name: str = DEEPEST) -> Late
 
 
 def front(training: TrainGraph, latent: Latent) -> Graph:
-    """What makes the latent of a sample: an int8 network of its own. training: a plan's."""
+    """Return what makes the latent of a sample: an int8 network of its own. training: a plan's."""
     whole = training.forward
     graph = replace(whole, inputs=(training.x,), outputs=(latent.tensor,), class_names=())
     return graph.with_nodes(whole.nodes[: latent.position])
@@ -116,7 +116,7 @@ def tail(training: TrainGraph, latent: Latent) -> TrainGraph:
 
 
 def saves_much(plan: TrainingPlan, latent: Latent) -> bool:
-    """Whether what comes before it is a share of an inference that counts."""
+    """Return whether what comes before it is a share of an inference that counts."""
     return latent.macs >= LEAST_SAVED * plan.training.forward.macs()
 
 
@@ -132,7 +132,7 @@ def front_macs(plan: TrainingPlan) -> int:
 
 
 def _why_not(plan: TrainingPlan | ScheduledStep, name: str) -> str:
-    """What is special about a tensor that is none."""
+    """Return what is special about a tensor that is none."""
     if any(tensor.name == name for segment in plan.segments for tensor in segment.tensors):
         return "; it is computed row by row, which --stream off does not"
     return ""

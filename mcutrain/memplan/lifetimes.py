@@ -106,7 +106,7 @@ def _add_segment(
 
 
 def _is_state(node: Node, position: int) -> bool:
-    """Whether this output takes over the storage of an input that persists."""
+    """Return whether this output takes over the storage of an input that persists."""
     return position in node.op.updates
 
 

@@ -60,7 +60,7 @@ class _Grid:
 
 
 def _overlap(begin: int, end: int, cell: int, cell_length: int) -> int:
-    """How much of [begin, end) lies in the given cell of a ruler of equal cells."""
+    """Return how much of [begin, end) lies in the given cell of a ruler of equal cells."""
     return max(0, min(end, (cell + 1) * cell_length) - max(begin, cell * cell_length))
 
 

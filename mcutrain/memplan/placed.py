@@ -15,7 +15,7 @@ POLICY = "policy"
 
 
 def level_name(level: int) -> str:
-    """What files and pictures call a front."""
+    """Return what files and pictures call a front."""
     return f"level {level}"
 
 
@@ -33,12 +33,12 @@ class Placed:
         return self.arena.offsets.get(self.scratch_buffer(node))
 
     def scratch_buffer(self, node: str) -> str:
-        """What a node's scratch is called, if it has any."""
+        """Return what a node's scratch is called, if it has any."""
         segment = next((s for s in self.segments if node in s.nodes), None)
         return SCRATCH_PREFIX + (segment.name if segment else node)
 
     def overwrites(self, node: Node) -> bool:
-        """Whether an output of a node lies upon one of its inputs."""
+        """Return whether an output of a node lies upon one of its inputs."""
         inputs = {self.buffer_of[name] for name in node.inputs if name in self.buffer_of}
         return any(self.buffer_of.get(name) in inputs for name in node.outputs)
 

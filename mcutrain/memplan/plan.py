@@ -17,7 +17,7 @@ class Buffer:
     last: int
 
     def is_live(self, step: int) -> bool:
-        """Whether this buffer holds a value at `step`."""
+        """Return whether this buffer holds a value at `step`."""
         return self.first <= step <= self.last
 
 

@@ -308,7 +308,7 @@ class StreamableFront:
 
     @staticmethod
     def _whole(stage: Stage) -> set[str]:
-        """What it reads at once."""
+        """Return what it reads at once."""
         rows = stage.rows.inputs
         return {name for i, name in enumerate(stage.node.inputs) if i not in rows}
 
@@ -366,7 +366,7 @@ class StreamableFront:
             yield from self._sizes_from(first, begin, parts, known, overlays)
 
     def _is_fed(self, first: int, end: int, sources: Iterable[str]) -> bool:
-        """Whether the steps [first, end) run first, and nobody else reads the input."""
+        """Return whether the steps [first, end) run first, and nobody else reads the input."""
         is_first = self.cut is None and first == 0
         return is_first and set(sources) == {self.x} and self.last(self.x) < end
 

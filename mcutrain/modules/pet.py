@@ -31,7 +31,7 @@ class Pet:
     rate: float | None = None
 
     def scheme(self, given: UpdateScheme) -> UpdateScheme:
-        """What is trained besides what the scheme says."""
+        """Return what is trained besides what the scheme says."""
         depths = (given.bias_depth, self.biases)
         depth = None if None in depths else max(d for d in depths if d is not None)
         name = self.text if given.name == "head" else f"{self.text},{given.name}"

@@ -103,7 +103,7 @@ class _Placed:
 
 
 def _placed(graph: Graph, spec: ModuleSpec) -> list[_Placed]:
-    """Where modules of this kind stand.
+    """Return where modules of this kind stand.
 
     Raises SchemeError where there is no place, or more directions or groups than channels.
     """

@@ -27,7 +27,7 @@ def halved(shape: Shape, kernel: int, stride: int | None = None) -> Window:
 
 
 def larger(shape: Shape, wanted: Shape, up: str) -> Resize:
-    """What makes an image as large as wanted. up: nearest or bilinear."""
+    """Return what makes an image as large as wanted. up: nearest or bilinear."""
     axes = zip(shape[1:3], wanted[1:3], strict=True)
     rows, columns = (_positions(size, new, up) for size, new in axes)
     return Resize(rows, columns)

@@ -133,7 +133,7 @@ def _lite(text: str, number: str, options: dict[str, str], spec: ModuleSpec) -> 
 
 
 def _one_of(text: str, options: dict[str, str], option: str, values: tuple[str, ...]) -> str:
-    """What an option says, or the first of the values."""
+    """Return what an option says, or the first of the values."""
     found = options.get(option, values[0])
     if found not in values:
         raise _wrong(text, f"{option} is {found!r}; it is {' or '.join(values)}")

@@ -193,7 +193,7 @@ class BatchMatMul(ClampingOp):
         return results[0].elements * self._depth(types[0])
 
     def _depth(self, a: TensorType) -> int:
-        """How many products each number of y is the sum of."""
+        """Return how many products each number of y is the sum of."""
         return a.shape[-2 if self.transposed_a else -1]
 
 
@@ -229,7 +229,7 @@ class BatchMatMulGradInput(GradientOp):
         return _as_meant(sums, self.axes == "nk")
 
     def _depth(self, dy: TensorType) -> int:
-        """How many products each number of dx is the sum of."""
+        """Return how many products each number of dx is the sum of."""
         return dy.shape[-1 if "m" in self.axes else -2]
 
     def call(self, types: Sequence[TensorType]) -> KernelCall:

@@ -140,12 +140,12 @@ def check_groups(channels: int, weight: tuple[int, ...]) -> None:
 
 
 def groups_of(x: tuple[int, ...], weight: tuple[int, ...]) -> int:
-    """How many there are."""
+    """Return how many there are."""
     return x[-1] // weight[-1]
 
 
 def _by_group(patches: Array, w: Array) -> list[tuple[Array, Array]]:
-    """What each group reads, [..., in / groups], and its rows of the weight."""
+    """Return what each group reads, [..., in / groups], and its rows of the weight."""
     groups = patches.shape[-1] // w.shape[-1]
     return list(zip(np.split(patches, groups, axis=-1), np.split(w, groups), strict=True))
 

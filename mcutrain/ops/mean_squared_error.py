@@ -51,7 +51,7 @@ class MeanSquaredError(LossOp):
 
     @staticmethod
     def of(x: TensorType) -> Callable[[tuple[float, ...], str, bool, int], MeanSquaredError]:
-        """What makes the loss of a network with the input x, as autodiff asks for it."""
+        """Return what makes the loss of a network with the input x, as autodiff asks for it."""
         return partial(_made, x, ())
 
     @staticmethod

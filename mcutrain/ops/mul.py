@@ -33,7 +33,7 @@ Array = npt.NDArray[Any]
 
 
 def is_per_channel(x: TensorType, wide: TensorType) -> bool:
-    """Whether x, such as [1, 1, 1, c], has one number for each channel of `wide`.
+    """Return whether x, such as [1, 1, 1, c], has one number for each channel of `wide`.
 
     A tensor of the very same shape is no such case.
     """
@@ -155,7 +155,7 @@ class MulGradInput(GradientOp):
         return gradient_sums(dy, terms, DIFFERENCE, what, "use a smaller input")
 
     def with_wide_sums(self) -> Op | None:
-        """Where it sums; a single product fits always."""
+        """Return the operator with int64 sums, if it sums; a single product always fits."""
         return replace(self, wide=True) if self.shape[-1] == math.prod(self.shape) else None
 
     def sums(self, dy: Array, *rest: Array) -> Array:

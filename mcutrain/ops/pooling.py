@@ -96,7 +96,7 @@ class AveragePool2D(ClampingOp):
         return clamped_types(_pool_type(self.window, inputs[0]), self.saves_mask)
 
     def counts(self, shape: tuple[int, ...]) -> Array:
-        """How many elements of x each window holds: [rows, columns]."""
+        """Return how many elements of x each window holds: [rows, columns]."""
         ones = np.ones((1, *shape[1:3], 1), np.int64)
         counts: Array = self.window.patches(ones, 0).sum(axis=(2, 3, 4))
         return counts

@@ -40,7 +40,7 @@ class PositionCrossEntropy(SoftmaxCrossEntropy):
     def of(
         positions: tuple[int, ...],
     ) -> Callable[[tuple[float, ...], str, bool, int], PositionCrossEntropy]:
-        """What makes the loss of a network with these positions, as autodiff asks for it."""
+        """Return what makes the loss of a network with these positions, as autodiff asks for it."""
         return partial(_made, positions)
 
     @property

@@ -67,7 +67,7 @@ class SelectChannels(Op):
 def select_channels(
     emit: Emit, x: Tensor, channels: tuple[int, ...] | None, columns: Tensor | None = None
 ) -> tuple[str, int]:
-    """What to save of x for these trained channels (None: all), and how many there are.
+    """Return what to save of x for these trained channels (None: all), and how many there are.
 
     columns: what says at run time which of them these are.
     """

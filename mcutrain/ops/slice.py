@@ -80,7 +80,7 @@ class Part:
             raise ValueError(f"{self} reaches beyond {shape}")
 
     def keeps_axis(self, axis: int, shape: Shape) -> bool:
-        """Whether all places of an axis of such a tensor are there."""
+        """Return whether all places of an axis of such a tensor are there."""
         return self.sizes[axis] == shape[axis]
 
     def params(self, shape: Shape) -> tuple[Param, ...]:

@@ -91,7 +91,7 @@ def _reciprocal(total: Array) -> tuple[Array, Array]:
 
 
 def _diff_min(left_shift: int) -> int:
-    """What is further below the largest than 31 in real numbers is left out."""
+    """Return the least difference to the largest that counts: 31 in real numbers below it."""
     radius = ((1 << INTEGER_BITS) - 1) * 2.0 ** (31 - INTEGER_BITS) / 2.0**left_shift
     return -math.floor(radius)
 
@@ -200,7 +200,7 @@ class Softmax(Op):
         return KernelCall("softmax", "mct_softmax_s8", params, operands)
 
     def scaling(self) -> tuple[Param, ...]:
-        """What the differences of the inputs are multiplied by, and which are left out."""
+        """Return what the differences of the inputs are multiplied by, and which are left out."""
         return (
             Param("mult_q31", self.mult_q31),
             Param("left_shift", self.left_shift),

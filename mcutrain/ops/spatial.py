@@ -86,7 +86,7 @@ class Window:
         return padded[y0 : y1 : self.stride[0], x0 : x1 : self.stride[1]]
 
     def rows(self) -> Rows:
-        """How an operator whose first input it slides over computes row by row."""
+        """Return how an operator whose first input it slides over computes row by row."""
         span = (self.kernel[0] - 1) * self.dilation[0] + 1
         stride, pad = self.stride[0], self.padding[0]
         return Rows((0,), span, stride, pad, "x.h", "y.h", "window.pad_top")

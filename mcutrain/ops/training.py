@@ -368,7 +368,7 @@ def residual_type(weights: int, residual_bits: int) -> TensorType:
 
 
 def initial_parameter(value: Array) -> Array:
-    """What training starts from: biases within the limits that every update keeps."""
+    """Return what training starts from: biases within the limits that every update keeps."""
     return np.clip(value, -BIAS_LIMIT, BIAS_LIMIT) if value.dtype == np.int32 else value
 
 

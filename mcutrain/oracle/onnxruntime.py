@@ -89,6 +89,6 @@ def _decode(found: Array, kind: TensorType) -> Array:
 
 
 def _stored(found: Array, axes: Sequence[int], kind: TensorType) -> Array:
-    """What the model gives in our layout. axes: see `Graph.output_axes`."""
+    """Return what the model gives in our layout. axes: see `Graph.output_axes`."""
     there = [kind.shape[axis] for axis in axes]
     return found.reshape(there).transpose(np.argsort(axes)).reshape(kind.shape)

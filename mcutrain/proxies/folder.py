@@ -116,7 +116,7 @@ def read_ladder(folder: Path, front: Graph) -> Ladder:
 
 
 def kept_ladder(folder: Path) -> Callable[[Callable[[str], Graph]], Ladder]:
-    """What reads the ladder of a folder for a step, as mcutrain.prepare takes it.
+    """Return what reads the ladder of a folder for a step, as mcutrain.prepare takes it.
 
     It raises as read_ladder does, and PlanError if the step cannot begin with the latent. Other
     processes can have it.
@@ -134,7 +134,7 @@ def _ladder_for(folder: Path, front_of: Callable[[str], Graph]) -> Ladder:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """What a folder says of its ladder. Raises McutrainError if it is none."""
+    """Return what a folder says of its ladder. Raises McutrainError if it is none."""
     restore_folder(folder)
     path = folder / LADDER_FILE
     try:
@@ -156,7 +156,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
 
 
 def _is_own(name: str) -> bool:
-    """Whether a file of this name is one of a ladder's."""
+    """Return whether a file of this name is one of a ladder's."""
     levels = (_file_of(level) for level in range(1, MOST_PROXIES + 1))
     return name in {LADDER_FILE, POLICY_FILE, *levels}
 

@@ -86,7 +86,7 @@ def _inner(graph: Graph, group: ChannelGroup) -> Inner | None:
 
 
 def _is_channels(graph: Graph, name: str, axis: int) -> bool:
-    """Whether an axis is the channels of something that is computed."""
+    """Return whether an axis is the channels of something that is computed."""
     tensor = graph.tensors[name]
     return tensor.data is None and axis == len(tensor.type.shape) - 1
 

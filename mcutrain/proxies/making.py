@@ -253,7 +253,7 @@ def _distances(
 
 
 def _policy(stem: Graph, x: Array, wanted: Array, levels: int) -> Graph:
-    """What tells the wanted level of each sample."""
+    """Return what tells the wanted level of each sample."""
     features = features_of(stem, x)
     return policy_graph(stem, *fit_policy(features, wanted, levels), features)
 

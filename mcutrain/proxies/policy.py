@@ -45,7 +45,7 @@ def stem_of(front: Graph) -> Graph:
 
 
 def _follows(front: Graph, before: Node, node: Node) -> bool:
-    """Whether it alone reads what comes before, and keeps its shape."""
+    """Return whether it alone reads what comes before, and keeps its shape."""
     (y,), (made,) = before.outputs, node.outputs
     alone = front.consumers(y) == (node,)
     channels = front.tensors[y].type.shape[-1]
@@ -139,7 +139,7 @@ def policy_graph(stem: Graph, w: Array, b: Array, features: Array) -> Graph:
 
 
 def levels_of(policy: Graph, x: Array) -> Array:
-    """What the policy chooses for samples: the first of the largest scores."""
+    """Return what the policy chooses for samples: the first of the largest scores."""
     (name,), (scores,) = policy.inputs, policy.outputs
     shape = policy.tensors[name].type.shape
     given = (interpret(policy, {name: sample.reshape(shape)})[scores] for sample in x)

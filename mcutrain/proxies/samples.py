@@ -65,7 +65,7 @@ class Positions:
         return Positions(np.array(drawn))
 
     def patches(self, op: Conv2D, x: Array) -> Array:
-        """What the layer sums over, [positions, inputs], less the zero point, float64."""
+        """Return what the layer sums over, [positions, inputs], less the zero point, float64."""
         found = []
         for sample, places in zip(x, self.places, strict=True):
             patches = op.window.patches(sample[None], op.x_zero_point)

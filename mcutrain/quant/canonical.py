@@ -138,7 +138,7 @@ def drop_dead_nodes(graph: Graph) -> Graph:
 
 
 def _is_identity(graph: Graph, node: Node) -> bool:
-    """Whether the output always equals the input, bit for bit and in meaning."""
+    """Return whether the output always equals the input, bit for bit and in meaning."""
     if node.op.is_view:
         x, y = (graph.tensors[name].type.shape for name in (node.inputs[0], node.outputs[0]))
         return x == y
@@ -161,7 +161,7 @@ def _with_clamp(node: Node | None, clamp: Node) -> Node | None:
 
 
 def _readers(graph: Graph) -> dict[str, int]:
-    """How many times each tensor is read, by nodes and as an output."""
+    """Return how many times each tensor is read, by nodes and as an output."""
     count = dict.fromkeys(graph.tensors, 0)
     names: Iterable[str] = (*graph.outputs, *(x for n in graph.nodes for x in n.inputs))
     for name in names:
@@ -170,12 +170,12 @@ def _readers(graph: Graph) -> dict[str, int]:
 
 
 def _has_one_reader(graph: Graph, readers: Mapping[str, int], tensor: str) -> bool:
-    """Whether one node reads the tensor and it is not an output."""
+    """Return whether one node reads the tensor and it is not an output."""
     return readers[tensor] == 1 and tensor not in graph.outputs
 
 
 def _is_replaceable(graph: Graph, tensor: str) -> bool:
-    """Whether another name may stand for a tensor: it is computed inside."""
+    """Return whether another name may stand for a tensor: it is computed inside."""
     outside = (*graph.inputs, *graph.outputs)
     return tensor not in outside and not graph.tensors[tensor].is_constant
 

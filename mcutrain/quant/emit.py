@@ -52,7 +52,7 @@ class Emitter:
         self._add(graph.input, self._type(graph.input))
 
     def result(self) -> Graph:
-        """What was emitted."""
+        """Return what was emitted."""
         return Graph(
             self.graph.name,
             self.tensors,

@@ -92,7 +92,7 @@ class Judge:
 
 
 def _varying_db(wanted: Array, found: Array) -> float:
-    """Where the wanted numbers are the same for all samples, there is nothing to lose."""
+    """Return the signal to noise of what varies; LARGEST_DB where nothing does."""
     with np.errstate(all="ignore"):
         parts = [y.astype(np.float64) - y.mean(axis=0, dtype=np.float64) for y in (wanted, found)]
     varies = np.abs(parts[0]).max() > SAME * np.abs(wanted).max()

@@ -74,7 +74,7 @@ class Affine(FloatOp):
 
 
 def is_map(c: Array, shape: Shape) -> bool:
-    """Whether a constant fits a shape and varies along more than one of its axes."""
+    """Return whether a constant fits a shape and varies along more than one of its axes."""
     pairs = zip(reversed(c.shape), reversed(shape), strict=False)
     fits = c.ndim <= len(shape) and all(mine in (1, theirs) for mine, theirs in pairs)
     return fits and sum(length > 1 for length in c.shape) > 1

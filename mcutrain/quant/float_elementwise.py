@@ -236,7 +236,7 @@ class FloatLeakyRelu(FloatOp):
 
 
 def is_leaky(slopes: Array) -> bool:
-    """Whether slopes of negative numbers are one that a FloatLeakyRelu may have."""
+    """Return whether slopes of negative numbers are one that a FloatLeakyRelu may have."""
     return slopes.size > 0 and not np.ptp(slopes) and 0 <= slopes.flat[0] <= 1
 
 

@@ -83,5 +83,5 @@ class FloatLayerNorm(FloatOp):
         return 2 * math.prod(y)
 
     def scratch(self, *x: Shape) -> int:
-        """What is centred, and normalized."""
+        """Return what is centred, and normalized."""
         return 2 * math.prod(x[0])

@@ -37,7 +37,7 @@ class Places:
         return Places(tuple(inside.tolist()), tuple(np.rint(inside * ONE).astype(int).tolist()))
 
     def is_identity(self, size: int) -> bool:
-        """Whether each of `size` pixels stays where it is."""
+        """Return whether each of `size` pixels stays where it is."""
         return self.stored == tuple(range(0, size * ONE, ONE))
 
 

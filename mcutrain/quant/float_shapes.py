@@ -263,7 +263,7 @@ class FloatSlice(FloatMove):
         return self.is_homogeneous
 
     def shape(self, *x: Shape) -> Shape:
-        """How many places there are."""
+        """Return how many places there are."""
         self.part.check(x[0])
         return self.part.sizes
 
@@ -355,7 +355,7 @@ class FloatSoftmax(FloatOp):
 
 
 def image_to_average(shape: Shape, axes: Collection[int]) -> tuple[FloatMove, ...]:
-    """What makes an image of a tensor, such that FloatMean averages it over the axes.
+    """Return what makes an image of a tensor, such that FloatMean averages it over the axes.
 
     The other axes become the channels, in their order. axes: counted from the batch, which is 0 and
     not one of them. Data moves only where an axis that stays is before one that goes.

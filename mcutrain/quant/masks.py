@@ -111,7 +111,7 @@ def _softmax_of(graph: FloatGraph, node: FloatNode) -> FloatSoftmax | None:
 
 
 def _is_output(graph: FloatGraph, node: FloatNode) -> bool:
-    """Whether it gives the model's classes, whose logits are not to change."""
+    """Return whether it gives the model's classes, whose logits are not to change."""
     reader: FloatNode | None = node
     while reader is not None and (reader is node or reader.op.is_view):
         if reader.output in graph.outputs:

@@ -43,7 +43,7 @@ def groups(graph: FloatGraph, fixed: Mapping[str, Quantization]) -> dict[str, st
 
 
 def _may_widen(graph: FloatGraph, name: str) -> bool:
-    """Whether a wider range of codes leaves the tensor's activation one that TFLite has."""
+    """Return whether a wider range of codes leaves the tensor's activation one that TFLite has."""
     node = graph.producers.get(name)
     return node is None or node.op.limits in (
         (-float("inf"), float("inf")),
@@ -55,7 +55,7 @@ def _may_widen(graph: FloatGraph, name: str) -> bool:
 def fixed_quantizations(
     graph: FloatGraph, input_quantization: Quantization | None
 ) -> dict[str, Quantization]:
-    """What is not chosen by ranges: outputs of some operators, and perhaps the input."""
+    """Return what is not chosen by ranges: outputs of some operators, and perhaps the input."""
     fixed = {
         node.output: node.op.output_quantization
         for node in graph.nodes

@@ -64,7 +64,7 @@ def _as_function(graph: FloatGraph, node: FloatNode, x: str, name: str, factor: 
 
 
 def _factor_of(values: Array | None) -> tuple[str, float] | None:
-    """Which of PRODUCTS, times what, has these values at POINTS; the nearest one."""
+    """Return which of PRODUCTS, times what, has these values at POINTS; the nearest one."""
     if values is None or not (np.abs(values) < LARGEST).all():
         return None
     errors = {}
@@ -93,7 +93,7 @@ def _ancestors(graph: FloatGraph, node: FloatNode) -> list[str]:
 
 
 def _is_elementwise(node: FloatNode) -> bool:
-    """Whether it treats all elements alike."""
+    """Return whether it treats all elements alike."""
     op = node.op
     if isinstance(op, Affine):
         return op.is_uniform

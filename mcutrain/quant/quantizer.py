@@ -128,7 +128,7 @@ def quantize_network(
 
 
 def useful(result: Quantized, samples: Array) -> str:
-    """What to say of an int8 network whose outputs are poor; nothing of a good one.
+    """Return what to say of an int8 network whose outputs are poor; nothing of a good one.
 
     Raises DataError where they are noise, so that no one takes it for the model.
     """

@@ -169,7 +169,7 @@ def _before_move(graph: FloatGraph, node: FloatNode, affine: Affine) -> Affine |
 
 
 def _is_absorbed(graph: FloatGraph, node: FloatNode, affine: Affine, place: int = 0) -> bool:
-    """Whether weights or an Affine before an input of the node can take the Affine in."""
+    """Return whether weights or an Affine before an input of the node can take the Affine in."""
     first = _before(graph, node, place)
     if first is None:
         return False
@@ -277,7 +277,7 @@ def _factor_to_softmax(graph: FloatGraph, node: FloatNode) -> Edit | None:
 
 
 def _leads_to_softmax(graph: FloatGraph, node: FloatNode) -> bool:
-    """Whether a factor of the node's input can be one of what a Softmax reads."""
+    """Return whether a factor of the node's input can be one of what a Softmax reads."""
     if isinstance(node.op, FloatSoftmax):
         return True
     is_move = isinstance(node.op, FloatMove) and len(node.inputs) == 1
@@ -349,7 +349,7 @@ def _pool_to_mean(graph: FloatGraph, node: FloatNode) -> Edit | None:
 
 
 def _affine_to_convolution(graph: FloatGraph, node: FloatNode) -> Edit | None:
-    """What could not be folded is computed."""
+    """Turn an Affine that could not be folded into a convolution."""
     if not isinstance(node.op, Affine):
         return None
     shape = graph.shapes[node.output]

@@ -113,7 +113,7 @@ class Transposed:
         return np.ascontiguousarray(ordered)
 
     def moves(self, out: int) -> tuple[FloatMove, ...]:
-        """What makes the output [1, rows, columns, out] of the convolution's, in order."""
+        """Return what makes the output [1, rows, columns, out] of the convolution's, in order."""
         image = (self.rows.length, self.columns.length)
         rows, columns = self.window.output_size(*image)
         high, wide = self.rows.stride, self.columns.stride

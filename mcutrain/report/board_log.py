@@ -30,7 +30,7 @@ def read_log(path: Path) -> LearningCurve | None:
 
 
 def read_choices(path: Path) -> tuple[ElasticChoice, ...]:
-    """What the last run of the same file chose to train, in order. Raises ReportError."""
+    """Return what the last run of the same file chose to train, in order. Raises ReportError."""
     return tuple(choice for _, choice in sorted(_read(path).choices.items()))
 
 

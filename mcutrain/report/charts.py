@@ -72,7 +72,7 @@ class Ruler:
     has_grid: bool = True
 
     def share(self, value: float) -> float:
-        """Where a value is: 0 at low, 1 at high."""
+        """Return where a value is: 0 at low, 1 at high."""
         return (bounded(value) - self.low) / (self.high - self.low)
 
 

@@ -17,7 +17,7 @@ def one_of(name: str, value: str, known: tuple[str, ...]) -> None:
 
 
 def is_index(text: str, count: int) -> bool:
-    """Whether a text is a number from 0 to count - 1."""
+    """Return whether a text is a number from 0 to count - 1."""
     return text.isascii() and text.isdecimal() and len(text) < 7 and int(text) < count
 
 

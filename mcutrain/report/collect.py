@@ -89,7 +89,7 @@ def curve_of(name: str, result: SimulationResult, seed: int = 0) -> LearningCurv
 
 
 def command_line() -> str:
-    """What was typed to run this process, fit to be typed again."""
+    """Return what was typed to run this process, fit to be typed again."""
     return shlex.join(["mcutrain", *sys.argv[1:]])
 
 
@@ -178,7 +178,7 @@ def _kinds(plan: TrainingPlan) -> dict[str, str]:
 
 
 def _is_constant(plan: TrainingPlan, node: Node) -> bool:
-    """Whether the node reads nothing but constants and state: it puts weights together."""
+    """Return whether the node reads nothing but constants and state: it puts weights together."""
     training = plan.training
     kept, tensors = {*training.state, *training.shelf}, training.graph.tensors
     return all(n in kept or tensors[n].is_constant for n in node.inputs)
@@ -256,7 +256,7 @@ def planned_flash(plan: TrainingPlan, isa: str = "") -> tuple[UsagePart, ...]:
 
 
 def linked_usage(linked: Memory, state: tuple[UsagePart, ...] = (), **limits: Any) -> Usage:
-    """What the ELF file occupies. state: the trainable state by kind, if that is known."""
+    """Return what the ELF file occupies. state: the trainable state by kind, if that is known."""
     sizes = {part.name: part.linked for part in linked.sram}
     kinds = state or (UsagePart("trainable state", sizes["trainable state"]),)
     sram: list[UsagePart] = []

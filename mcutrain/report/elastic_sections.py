@@ -89,7 +89,7 @@ def _word(is_trained: bool) -> str:
 
 
 def profile(found: Profile) -> Section:
-    """What tensors take, and where the instruction model is wrong."""
+    """Return what tensors take, and where the instruction model is wrong."""
     whole = found.forward + found.backward + found.update
     how = "as counted" if found.is_counted else "by the instruction model"
     counted = [("counted" if found.unit == "instructions" else found.unit)] * found.is_counted

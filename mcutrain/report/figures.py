@@ -101,7 +101,7 @@ def short(text: str, longest: int = LONGEST_LABEL) -> str:
 
 
 def lines(texts: Iterable[str]) -> str:
-    """What a mark says: the lines that have something to say."""
+    """Return what a mark says: the lines that have something to say."""
     return "\n".join(text for text in texts if text)
 
 

@@ -45,7 +45,7 @@ def read_folder(folder: Path) -> Report:
 
 
 def read_analysis(path: Path) -> Analysis:
-    """What a report shows of an analysis.json. Raises ReportError."""
+    """Return what a report shows of an analysis.json. Raises ReportError."""
     values = parse(read_text(path), str(path))
     if not isinstance(values, dict) or "gains" not in values:
         raise ReportError(f"{path} is no analysis of `mcutrain analyze`: it has no gains")
@@ -53,7 +53,7 @@ def read_analysis(path: Path) -> Analysis:
 
 
 def read_profile(path: Path) -> Profile:
-    """What a report shows of what `mcutrain profile -o` wrote. Raises ReportError."""
+    """Return what a report shows of what `mcutrain profile -o` wrote. Raises ReportError."""
     values = parse(read_text(path), str(path))
     if not isinstance(values, dict) or "nodes" not in values:
         raise ReportError(f"{path} is no profile of `mcutrain profile -o`: it has no nodes")

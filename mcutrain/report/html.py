@@ -48,7 +48,7 @@ def render(report: Report) -> str:
 
 
 def templates() -> jinja2.Environment:
-    """What reads the templates of reports."""
+    """Return what reads the templates of reports."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(mcutrain_templates.__file__).parent),
         undefined=jinja2.StrictUndefined,

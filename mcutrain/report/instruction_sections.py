@@ -41,7 +41,7 @@ def instructions(found: Instructions) -> Section:
 
 
 def kind_of(operator: str) -> str:
-    """What an operator of a training step is for, by its class's name."""
+    """Return what an operator of a training step is for, by its class's name."""
     if operator.endswith("GradInput") or operator == "GradientSum":
         return "gradients going back"
     if operator.endswith("GradWeight") or operator in ("BiasGradient", "ApplyUpdate"):

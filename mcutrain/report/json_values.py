@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def from_json(kind: type[T], text: str, where: str) -> T:
-    """What to_json wrote. where: named in errors. Raises ReportError."""
+    """Return what to_json wrote. where: named in errors. Raises ReportError."""
     return from_values(kind, parse(text, where), where)
 
 

@@ -60,7 +60,7 @@ def _buffers(title: str, memory: ArenaMap, buffers: Sequence[ArenaBuffer]) -> Nu
 
 
 def fronts(found: Sequence[FrontMap]) -> Section:
-    """What each takes, and each one's buffers."""
+    """Return what each takes, and each one's buffers."""
     drawn = [(f.name, f.memory) for f in found if f.memory is not None and f.memory.buffers]
     levels = len(found) - 1
     return Section(
@@ -129,7 +129,7 @@ def _bytes(title: str, top: float) -> Ruler:
 
 
 def _facts(memory: ArenaMap, b: ArenaBuffer) -> str:
-    """What pointing at a buffer shows: name, size, offset, life in numbers and in nodes."""
+    """Return what pointing at a buffer shows: name, size, offset, life in numbers and in nodes."""
     first, last = (short(memory.steps[i], 40) for i in (b.first, b.last))
     if b.first == b.last:
         life, nodes = f"alive in step {b.first}", f"in {first}"

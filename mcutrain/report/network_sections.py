@@ -34,7 +34,7 @@ SHARE_OF_ACCURACY = ("accuracy", "probability")
 
 
 def network(nodes: tuple[NetworkNode, ...]) -> Section:
-    """What is trained, layer by layer."""
+    """Return what is trained, layer by layer."""
     layers = [n for n in nodes if n.layer is not None]
     weights, biases = sum(n.share > 0 for n in layers), sum(n.trains_bias for n in layers)
     macs = sum(n.macs for n in nodes)

@@ -203,7 +203,7 @@ def comparison(rows: Sequence[Compared]) -> Section:
 
 
 def _runs(rows: Sequence[Compared]) -> str:
-    """How many seeds, or episodes, there are."""
+    """Return how many seeds, or episodes, there are."""
     runs = max((len(r.accuracies) for r in rows), default=0)
     ways, shots = next(((r.ways, r.shots) for r in rows if r.ways), (0, 0))
     if not ways:
@@ -215,7 +215,7 @@ def _runs(rows: Sequence[Compared]) -> str:
 
 
 def comparison_table(rows: Sequence[Compared]) -> NumberTable:
-    """What `mcutrain compare` prints, too."""
+    """Return what `mcutrain compare` prints, too."""
     limited = any(r.sram_limit is not None for r in rows)
     columns = ["trained", "scheme", "lr", "accuracy", "SRAM", "flash", "instructions per step"]
     if limited:

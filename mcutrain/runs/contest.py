@@ -109,7 +109,7 @@ def contest(
 
 
 def _half(count: int) -> int:
-    """How many go on; two as long as there are."""
+    """Return how many go on; two as long as there are."""
     return max(math.ceil(count / 2), min(count, 2))
 
 

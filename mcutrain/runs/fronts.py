@@ -22,7 +22,7 @@ CHUNK = 64
 
 
 def front_of_tail(manifest: Manifest, model: Path, where: Path) -> LatentSimulator:
-    """What computes the latents of samples that the project at `where` takes.
+    """Return what computes the latents of samples that the project at `where` takes.
 
     model: the file that it was generated from. Raises McutrainError where the project is no tail,
     or of another model.

@@ -38,7 +38,7 @@ def head_start_of(
     normalization: Normalization | None = None,
     seed: int = 0,
 ) -> HeadStart | None:
-    """What `prepare` takes as head_start; None for zeros.
+    """Return what `prepare` takes as head_start; None for zeros.
 
     split: its labels are numbers of outputs; prototypes need it. classes: of the new classifier.
     seed: draws random weights, and which samples are looked at, where there are more than

@@ -333,7 +333,7 @@ def load_data(
 
 
 def outputs_of(step: TrainingStep) -> datasets.Outputs:
-    """What is known of the outputs of a step that learns classes."""
+    """Return what is known of the outputs of a step that learns classes."""
     recipe = step.recipe
     added, is_new = ((), False) if recipe is None else (recipe.added, recipe.classes is not None)
     names = step.graph.class_names
@@ -446,7 +446,7 @@ def check_after(settings: RunSettings) -> None:
 def selector_of(
     step: TrainingStep, settings: RunSettings, samples: int, times: ElasticTimes | None = None
 ) -> TensorSelector | None:
-    """What an elastic run trains; None for other runs. samples: in an epoch.
+    """Return what an elastic run trains; None for other runs. samples: in an epoch.
 
     Raises ArgumentError if the step cannot leave anything out, and as TensorSelector does.
     """
@@ -710,7 +710,7 @@ def board_lessons(
     selecting: Selecting | None = None,
     after: int = 0,
 ) -> Lessons:
-    """What `mcutrain.simulate` would learn, for a board. tests: test samples to evaluate.
+    """Return what `mcutrain.simulate` would learn, for a board. tests: test samples to evaluate.
 
     reconstruction: of a network that reproduces its input; None for a classifier. latents: the
     course's samples are latents that the firmware takes besides samples. selecting: when the board
@@ -753,7 +753,7 @@ def _position_scores(test: datasets.Dataset) -> Scores:
 
 
 def _scores(reconstruction: Reconstruction, test: datasets.Dataset) -> Scores:
-    """How a board's outputs are judged, as a simulation's are."""
+    """Return how a board's outputs are judged, as a simulation's are."""
 
     def loss_of(x: bytes, y: bytes, index: int) -> float:
         pair = (np.frombuffer(part, np.int8)[np.newaxis] for part in (x, y))

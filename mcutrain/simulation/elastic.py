@@ -200,7 +200,7 @@ class TensorSelector:
         return (0,) if self.measure == SQUARES else (0, self.periods.look)
 
     def choose(self, step: int, states: Sequence[bytes]) -> Decision:
-        """What to train from a step on. states: as `importance` takes them."""
+        """Return what to train from a step on. states: as `importance` takes them."""
         found = importance(self.plan, states)
         time = self.periods.budget(self.times.forward, self.times.problem.backward_time)
         return Decision(step, choose(self.times.problem, found, time), found)

@@ -76,7 +76,7 @@ class LadderReference(PlannedReference):
 
 
 def reference_of(plan: TrainingPlan, seed: int = 1) -> PlannedReference:
-    """What a plan's step means, with a ladder or without."""
+    """Return what a plan's step means, with a ladder or without."""
     return PlannedReference(plan, seed) if plan.ladder is None else LadderReference(plan, seed)
 
 

@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 def counts_of(y: Array, labels: Array) -> Array:
-    """How often a class (row) is taken for another (column), int64 [classes, classes].
+    """Return how often a class (row) is taken for another (column), int64 [classes, classes].
 
     y: int8 outputs [n, positions * classes]; labels: uint8 [n, …], of which IGNORED ones do not
     count. The first of equal outputs is the answer.
@@ -30,7 +30,7 @@ def counts_of(y: Array, labels: Array) -> Array:
 
 
 def scores_of(counts: Array) -> Tested:
-    """What the counts of all test samples say: accuracy, and intersections over unions.
+    """Return what the counts of all test samples say: accuracy, and intersections over unions.
 
     Of a class the positions that are it and are taken for it, over those that are either. A class
     that is neither anywhere has none; the mean is over the others.

@@ -206,7 +206,7 @@ def step_macs(macs: int, front_macs: int, settings: RunSettings) -> int:
 
 
 def _read(path: Path) -> FoundRate | None:
-    """What was found before; anything else than one of RATES counts as absent."""
+    """Return what was found before; anything else than one of RATES counts as absent."""
     try:
         known = FoundRate(**json.loads(cache.read(path) or b""))
     except (ValueError, TypeError):
@@ -246,7 +246,7 @@ def bad_sign(loss: float, classes: int, before: float | None, after: float | Non
 
 
 def loss_sign(loss: float, usual: float, of: str) -> str:
-    """What is bad about a loss. of: what has the usual one."""
+    """Return what is bad about a loss. of: what has the usual one."""
     if loss <= usual:
         return ""
     return f"the loss ended at {loss:.3g}, above the {usual:.3g} of {of}"
@@ -471,7 +471,7 @@ class SomeSamples(Samples):
 
 
 def _parts(samples: Samples, seed: int) -> list[_TrialPart]:
-    """What trials train on, and what tells the loss that they end with."""
+    """Return what trials train on, and what tells the loss that they end with."""
     split = samples.split
     every = np.arange(len(split.train))
     if split.validation is not None:

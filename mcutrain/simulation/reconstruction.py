@@ -65,7 +65,7 @@ class Reconstruction:
         return losses
 
     def tested(self, losses: Array, is_anomaly: Array | None) -> Tested:
-        """What the losses of all test samples say. is_anomaly: 0 and 1, if that is known."""
+        """Return what the losses of all test samples say. is_anomaly: 0 and 1, if that is known."""
         auc = None if is_anomaly is None else area_under_roc(losses, is_anomaly[: len(losses)])
         return Tested(math.nan, float(losses.mean()), auc)
 

@@ -180,7 +180,7 @@ class RunSettings:
         return every
 
     def tests_after(self, epoch: int) -> bool:
-        """Whether there is a test after an epoch, counted from 1; after the last always."""
+        """Return whether there is a test after an epoch, counted from 1; after the last always."""
         return epoch == self.epochs or (self.test_every > 0 and epoch % self.test_every == 0)
 
 
@@ -411,7 +411,7 @@ class Course:
         return self._new(epoch)[done : done + count], epoch
 
     def is_replay(self, step: int) -> bool:
-        """Whether a step takes a remembered sample."""
+        """Return whether a step takes a remembered sample."""
         return step % (1 + self.settings.replay) != 0
 
     def _new(self, epoch: int) -> Array:
@@ -433,7 +433,7 @@ class Course:
         return {}
 
     def _begun(self, epoch: int) -> int:
-        """How many samples the epoch before has left in its last batch."""
+        """Return how many samples the epoch before has left in its last batch."""
         assert self.batches is not None
         return (self.earlier.steps + epoch * self.epoch_steps) % self.batches.size
 
@@ -463,7 +463,7 @@ class Course:
         return with_replays(self._all_new, settings.replay, settings.remember, self.earlier)
 
     def after(self, steps: int) -> Earlier:
-        """What that many steps of the run leave to the next; a ring only if it replays."""
+        """Return what that many steps of the run leave to the next; a ring only if it replays."""
         if not self.settings.replay:
             return Earlier(self.earlier.steps + steps)
         new = self._all_new[: -(-steps // (1 + self.settings.replay))]
@@ -521,7 +521,7 @@ def rate_of_checkpoint(path: Path) -> float | None:
 
 
 def counts_in(file: ArrayFile) -> dict[str, Any]:
-    """What a checkpoint has besides arrays. Raises DataError, ValueError."""
+    """Return what a checkpoint has besides arrays. Raises DataError, ValueError."""
     found = json.loads(file.text("counts", MOST_TEXT_BYTES))
     if not isinstance(found, dict):
         raise ValueError("its counts are no table")
@@ -704,7 +704,7 @@ class Run:
         return self.test(report).accuracy
 
     def test(self, report: Callable[[int], None] = lambda _: None) -> Tested:
-        """What the network does with the test samples. report: samples done."""
+        """Return what the network does with the test samples. report: samples done."""
         test, chunk = self.samples.split.test, EVALUATE_CHUNKS * self.chunk
         answers, losses, counts = [], [], None
         for first in range(0, len(test), chunk):
@@ -867,13 +867,13 @@ class Run:
         return Progress(self.state.trained, self.total, loss, accuracy, speed, steps)
 
     def _right(self, predictions: Array, index: Array) -> int:
-        """How many predictions of training samples (positions) are their labels."""
+        """Return how many predictions of training samples (positions) are their labels."""
         if self.samples.split.positions:
             return int(predictions.sum())
         return int((predictions == self.samples.split.train.y[index]).sum())
 
     def _judged(self, index: Array) -> int:
-        """How many labels of training samples a prediction may be."""
+        """Return how many labels of training samples a prediction may be."""
         if not self.samples.split.positions:
             return len(index)
         return int((self.samples.split.train.y[index] != data.IGNORED).sum())

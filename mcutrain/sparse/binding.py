@@ -22,7 +22,7 @@ Value = Callable[[Depth, int, Sequence[Option]], float]
 
 
 def sum_of_gains(depth: Depth, bits: int, options: Sequence[Option]) -> float:
-    """What each gains alone, added up."""
+    """Return what each gains alone, added up."""
     return depth.gain + sum(option.gain[bits] for option in options)
 
 

@@ -59,7 +59,7 @@ class ChannelOrder:
         object.__setattr__(self, "channels", MappingProxyType(dict(self.channels)))
 
     def restored(self, tensor: str, value: Array) -> Array:
-        """What this graph's tensor holds, in the model's own order; all channels of it."""
+        """Return what this graph's tensor holds, in the model's own order; all channels of it."""
         for axis in range(value.ndim):
             if (tensor, axis) in self.orders:
                 value = np.take(value, np.argsort(self.orders[tensor, axis]), axis)

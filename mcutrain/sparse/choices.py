@@ -80,11 +80,11 @@ class Choices:
         return tuple(self.book.timeline.steps)
 
     def state_bytes(self, shares: Shares, bits: int) -> int:
-        """What the weights keep between steps."""
+        """Return what the weights keep between steps."""
         return sum(self._state_sizes(shares, bits).values())
 
     def gain(self, shares: Shares, bits: int) -> float:
-        """What weights gain at these residual bits, and modules, whose bits are not chosen.
+        """Return what weights gain at these residual bits, and modules, whose bits are not chosen.
 
         A low-rank update moves its layer's weights along a few directions, the layer's own columns
         along others: what both can learn is largely the same, and only the larger gain counts.
@@ -202,7 +202,7 @@ class Choices:
         return tuple((i, s) for i, s in everything if i not in hosts) if has_modules else ()
 
     def _is_below_joint(self, share: float) -> bool:
-        """Whether sums with all modules are at most the truth."""
+        """Return whether sums with all modules are at most the truth."""
         shares = self._with_modules(share)
         if not shares:
             return True
@@ -260,7 +260,7 @@ class Choices:
         )
 
     def _least(self, depth: int, shares: Shares) -> Added:
-        """What they add at least, whatever else is trained."""
+        """Return what they add at least, whatever else is trained."""
         modules = [place for place, _ in shares if self.structure.module(place) is not None]
         if not modules:
             return self.book.added(depth, shares)
@@ -277,7 +277,7 @@ class Choices:
         return next((g[-1] for g in self._depths_alike(unit) if depth in g), depth)
 
     def _may(self, place: int, depth: int) -> bool:
-        """Whether a layer or module can be trained at this bias depth."""
+        """Return whether a layer or module can be trained at this bias depth."""
         return self.structure.least_depth(place) <= depth
 
     def _is_low_rank(self, place: int) -> bool:

@@ -90,7 +90,7 @@ class Gains:
 
 
 def is_joint(reading: str) -> bool:
-    """Whether a measure, or a reading of it, is of schemes as a whole."""
+    """Return whether a measure, or a reading of it, is of schemes as a whole."""
     return reading.split(",")[0] == JOINT
 
 
@@ -173,7 +173,7 @@ class Contributions(Shown):
         ]
 
     def to_dict(self) -> Record:
-        """What read_contributions reads, as values."""
+        """Return what read_contributions reads, as values."""
         return {"format": FORMAT, **asdict_mappings(self)}
 
     def to_json(self) -> str:
@@ -330,7 +330,7 @@ def _module_rate(table: Mapping[str, Any]) -> float | None:
 
 
 def _has_all(kernels: Kernels, gains: Gains) -> bool:
-    """Whether all that has a gain has inner products."""
+    """Return whether all that has a gain has inner products."""
     weights = all(by.keys() <= kernels.weights.get(i, {}).keys() for i, by in gains.weights.items())
     modules = all(by.keys() <= kernels.modules.get(n, {}).keys() for n, by in gains.modules.items())
     return weights and modules
@@ -461,7 +461,7 @@ def _index(key: str, count: int) -> int:
 
 
 def _channels(key: str) -> int:
-    """How many hidden channels, as JSON has keys."""
+    """Return how many hidden channels, as JSON has keys."""
     if not (key.isascii() and key.isdecimal() and len(key) <= 6):
         raise _WrongError(f"{key!r:.40} is no number of channels")
     return int(key)

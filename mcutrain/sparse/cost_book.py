@@ -52,7 +52,7 @@ class Added:
         return Added(self.memory * factor, self.state_bytes * factor, self.instructions * factor)
 
     def equals(self, other: Added) -> bool:
-        """Whether every number is the same."""
+        """Return whether every number is the same."""
         return (self.state_bytes, self.instructions) == (
             other.state_bytes,
             other.instructions,
@@ -107,7 +107,7 @@ class CostBook:
         return self.timeline.memory(cost)
 
     def added(self, depth: int, shares: Shares) -> Added:
-        """What the weights add."""
+        """Return what the weights add."""
         base, cost = self.at(depth), self.at(depth, shares)
         return Added(
             self.memory(depth, shares) - self.memory(depth),
@@ -129,12 +129,12 @@ class CostBook:
         return Added(np.zeros(len(self.timeline.steps), np.int64), state, work)
 
     def adds_up(self, depth: int, shares: Shares) -> bool:
-        """Whether all together add what each of them adds alone."""
+        """Return whether all together add what each of them adds alone."""
         together = self.added(depth, shares)  # first: it may change the timeline
         return together.equals(Added.total(self.added(depth, (one,)) for one in shares))
 
     def same(self, depth: int, other: int, shares: Shares) -> bool:
-        """Whether the weights add the same at two depths."""
+        """Return whether the weights add the same at two depths."""
         there = self.added(other, shares)
         return self.added(depth, shares).equals(there)
 
@@ -168,5 +168,5 @@ class CostBook:
 
 
 def initial_bytes(sizes: Mapping[str, int]) -> int:
-    """What the initial values of state tensors take in flash."""
+    """Return what the initial values of state tensors take in flash."""
     return sum(-(-size // ALIGN_BYTES) * ALIGN_BYTES for size in sizes.values())

@@ -194,7 +194,7 @@ def words(selection: Iterable[int], count: int) -> tuple[int, ...]:
 
 
 def selection_of(values: Iterable[int]) -> tuple[int, ...]:
-    """What words say, sorted."""
+    """Return what words say, sorted."""
     return tuple(
         WORD_BITS * place + bit
         for place, word in enumerate(values)

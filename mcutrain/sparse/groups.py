@@ -82,7 +82,7 @@ def place_of(node: Node, axis: Axis) -> Place:
 
 
 def channels_of(graph: Graph, node: Node, tie: ChannelTie) -> int:
-    """How many channels an order of this tie has."""
+    """Return how many channels an order of this tie has."""
     name, axis = place_of(node, tie[0])
     return graph.tensors[name].type.shape[axis] // (tie[0].outer * tie[0].inner)
 

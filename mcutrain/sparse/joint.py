@@ -75,7 +75,7 @@ class Joint:
         return place, share if module is None else float(kept_channels(module, share))
 
     def gain(self, depth: int, shares: Shares) -> float:
-        """What biases and weights learn together."""
+        """Return what biases and weights learn together."""
         if (depth, shares) not in self._values:
             self._values[depth, shares] = self.kernels.learnable(self._of(depth, shares))
         return self._values[depth, shares]

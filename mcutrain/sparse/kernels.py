@@ -74,7 +74,7 @@ class Kernels:
         return 1 - self.disturbing_rate / 2 * trace
 
     def learnable(self, products: Array) -> float:
-        """What a scheme of these inner products reaches."""
+        """Return what a scheme of these inner products reaches."""
         pace = self.pace(self.trace(products))
         if pace < LEAST_PACE:
             return 0.0
@@ -89,7 +89,7 @@ class Kernels:
         return total
 
     def reachable(self, products: Array) -> float:
-        """What a scheme reaches at the best of this rate and its halves.
+        """Return what a scheme reaches at the best of this rate and its halves.
 
         The more is trained, the smaller the steps have to be: at one rate for all, a scheme that
         trains everything would seem to learn nothing.
@@ -105,7 +105,7 @@ class Kernels:
         return max(kernels.learnable(products) for kernels in slower)
 
     def tangent(self, products: Array) -> Tangent | None:
-        """Where a scheme of these inner products is; None if it does not learn."""
+        """Return where a scheme of these inner products is; None if it does not learn."""
         trace = self.trace(products)
         pace = self.pace(trace)
         if pace < LEAST_PACE:

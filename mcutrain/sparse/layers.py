@@ -34,7 +34,7 @@ class Layer:
 
 
 def _way_out(graph: Graph, last: Node | None) -> str:
-    """What to do about an output that no layer gives. last: the node that does."""
+    """Return what to do about an output that no layer gives. last: the node that does."""
     producers = {name: node for node in graph.nodes for name in node.outputs}
     node = last
     while node is not None and not _has_weights(graph, node):
@@ -93,7 +93,7 @@ def all_layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:
 
 
 def _has_weights(graph: Graph, node: Node) -> bool:
-    """Whether the node reads an activation, a constant weight and a constant bias."""
+    """Return whether the node reads an activation, a constant weight and a constant bias."""
     if len(node.inputs) != 3:
         return False
     _, weight, bias = node.inputs
@@ -113,5 +113,5 @@ def channel_norms(graph: Graph, layer: Layer) -> Array:
 
 
 def channel_count(share: float, channels: int) -> int:
-    """How many input channels a share above 0 is: at least one."""
+    """Return how many input channels a share above 0 is: at least one."""
     return min(max(1, round(share * channels)), channels)

@@ -91,7 +91,7 @@ def without_dead(graph: Graph) -> Graph:
 
 
 def _wants_all(graph: Graph, scheme: UpdateScheme) -> bool:
-    """Whether all modules stay, or numbers of their layers count all of them."""
+    """Return whether all modules stay, or numbers of their layers count all of them."""
     if scheme.modules and not scheme.module_channels:
         return True
     own = {key for m in modules_of(graph) for key in (m.layer.name, str(m.layer.index))}
@@ -210,7 +210,7 @@ class _LeavingOut:
             self._places.append(ModulePlace(module, reads, x))
 
     def _values(self, gain: Node) -> Array:
-        """What a gain makes of every integer in every channel: [256, channels]."""
+        """Return what a gain makes of every integer in every channel: [256, channels]."""
         x = np.repeat(EVERY_INT8[:, None], self._size(gain.inputs[1]), axis=1)[None, None]
         values: Array = gain.op.reference(x, *map(self._data, gain.inputs[1:]))[0][0, 0]
         return values

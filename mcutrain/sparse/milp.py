@@ -117,7 +117,7 @@ class IntegerProgram:
         return int(np.max(self.peak_base + self.peak_rows[:, list(chosen)].sum(axis=1)))
 
     def fits(self, chosen: Chosen) -> bool:
-        """Whether the limits hold, in exact arithmetic."""
+        """Return whether the limits hold, in exact arithmetic."""
         return bool(np.all(self.rows[:, self.columns(chosen)].sum(axis=1) <= self.room))
 
     def without(self, chosen: Chosen) -> IntegerProgram:

@@ -47,7 +47,7 @@ class ModulePart:
 
 
 def module_part(weight: str) -> ModulePart | None:
-    """What a weight of this name is; None if it belongs to no module."""
+    """Return what a weight of this name is; None if it belongs to no module."""
     found = _WEIGHT.fullmatch(weight)
     return None if found is None else ModulePart(found["place"], found["kind"], found["part"])
 

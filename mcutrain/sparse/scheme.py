@@ -308,7 +308,7 @@ def _taken_apart(path: Path, weights: dict[str, Any]) -> dict[str, int]:
 
 
 def _modules(path: Path, given: Any) -> dict[str, Any]:
-    """What `modules` says: all or none, or a table of some."""
+    """Return what `modules` says: all or none, or a table of some."""
     if not isinstance(given, dict):
         return {"modules": given}
     for name, count in given.items():
@@ -349,7 +349,7 @@ def _check_types(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a TOML value is a number: no boolean, and not larger than any float."""
+    """Return whether a TOML value is a number: no boolean, and not larger than any float."""
     return type(value) is float or (type(value) is int and abs(value) < 2**1023)
 
 

@@ -205,7 +205,7 @@ class Selector:
         return BestFirst(self.by_bias_bits, limits, self._fixed)
 
     def _of_kernels(self) -> Joint | None:
-        """What schemes learn as a whole, if that is asked for."""
+        """Return what schemes learn as a whole, if that is asked for."""
         kernels = self.contributions.kernels
         if not is_joint(self.measure) or kernels is None:
             return None
@@ -274,7 +274,7 @@ class Selector:
         return self.choices.gains.bias[depth] if self.joint is None else self.joint.gain(depth, ())
 
     def _binding(self, limits: Limits, best: Contender) -> str:
-        """What stands in the way of gaining more."""
+        """Return what stands in the way of gaining more."""
         if best.gain + self._least_gain >= self._largest_gain():
             return "nothing: all that has a gain is trained"
         steps = self.costs.cost(self._scheme(best)).steps
@@ -366,18 +366,18 @@ def _part(progress: Progress, part: int, count: int) -> Progress:
 
 
 def fits(limits: Limits, measured: Needs) -> bool:
-    """Whether a planned scheme keeps all limits."""
+    """Return whether a planned scheme keeps all limits."""
     return all(free >= 0 for free in _free(limits, measured).values())
 
 
 def _builds(limits: Limits, scheme: UpdateScheme, build: BuildFunction | None) -> bool:
-    """Whether it also fits as a compiler makes it."""
+    """Return whether it also fits as a compiler makes it."""
     built = None if build is None else build(scheme)
     return build is None or (built is not None and fits(limits, built))
 
 
 def _free(limits: Limits, measured: Needs) -> Mapping[str, int]:
-    """What is left of each limit."""
+    """Return what is left of each limit."""
     return {
         name: getattr(limits, name) - getattr(measured, name)
         for name in LIMIT_NAMES

@@ -164,7 +164,7 @@ class Selection(Shown):
 
 
 def changes(old: UpdateScheme, new: UpdateScheme) -> tuple[str, ...]:
-    """How the second scheme differs, in words."""
+    """Return how the second scheme differs, in words."""
     found = []
     has_own = bool(old.layer_residual_bits or new.layer_residual_bits)
     if old.bias_depth != new.bias_depth:

@@ -46,7 +46,7 @@ class Timeline:
         return memory
 
     def holds(self, schedule: tuple[str, ...]) -> bool:
-        """Whether the schedule is part of this order."""
+        """Return whether the schedule is part of this order."""
         return schedule in self._places or len(_matches(self.steps, schedule)) == len(schedule)
 
     def _place_of(self, schedule: tuple[str, ...]) -> Array:

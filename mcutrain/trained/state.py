@@ -43,7 +43,7 @@ class SavedRun:
 
 
 def read_state(path: Path) -> SavedRun:
-    """What a checkpoint, a state file, or a project says of its state.
+    """Return what a checkpoint, a state file, or a project says of its state.
 
     Raises StateError, McutrainError.
     """
@@ -67,7 +67,7 @@ def read_state(path: Path) -> SavedRun:
 
 
 def is_state(path: Path) -> bool:
-    """Whether it is a project, or begins as a saved state or a checkpoint does."""
+    """Return whether it is a project, or begins as a saved state or a checkpoint does."""
     if path.is_dir():
         return (path / FILE).is_file()
     try:
@@ -78,7 +78,7 @@ def is_state(path: Path) -> bool:
 
 
 def _is_archive(path: Path) -> bool:
-    """Whether it is a checkpoint. Raises OSError."""
+    """Return whether it is a checkpoint. Raises OSError."""
     with opened(path) as file:
         return file.read(2) == b"PK"
 

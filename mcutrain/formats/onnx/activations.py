@@ -57,7 +57,7 @@ def _slope(node: OnnxNode[Any]) -> float:
 
 
 def _limits(node: OnnxNode[Any]) -> tuple[int, float, float]:
-    """Which input a Relu, Clip, Max or Min limits, from where and to where."""
+    """Return which input a Relu, Clip, Max or Min limits, from where and to where."""
     index, low, high = 0, 0.0, math.inf
     if node.op_type == "Clip":
         low, high = node.number(1, -math.inf), node.number(2, math.inf)

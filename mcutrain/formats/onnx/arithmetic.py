@@ -49,7 +49,7 @@ def int8_binary(node: Int8Node) -> Value:
 
 
 def _constants(node: OnnxNode[Any]) -> list[int]:
-    """Which of two inputs are known."""
+    """Return which of two inputs are known."""
     return [i for i in (0, 1) if node.is_constant(i)]
 
 

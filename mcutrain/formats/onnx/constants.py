@@ -242,7 +242,7 @@ def number_range(node: Node) -> Constant:
 
 
 def _by_reference(count: Callable[..., int]) -> Rule:
-    """What the package onnx computes. count: of the result's numbers, from the operands."""
+    """Return what the package onnx computes. count: of the result's numbers, from the operands."""
 
     def apply(node: Node) -> Constant:
         from onnx.reference import ReferenceEvaluator  # few models need it

@@ -110,6 +110,6 @@ def unscaled(value: Value) -> tuple[Value, float]:
 
 
 def _reals(quantization: Quantization) -> Array:
-    """What each of the 256 integers means, in single precision."""
+    """Return what each of the 256 integers means, in single precision."""
     reals: Array = (STORED - quantization.zero_point).astype(F32) * F32(quantization.scale)
     return reals

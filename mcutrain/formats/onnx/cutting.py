@@ -98,7 +98,7 @@ def split_up(node: OnnxNode[Any]) -> Sequence[OnnxNode[Any]]:
 
 
 def _sizes(node: OnnxNode[Any], length: int) -> tuple[int, ...]:
-    """How long each part is; without a word, all alike but for the last one."""
+    """Return how long each part is; without a word, all alike but for the last one."""
     count = len(node.outputs)
     each = -(-length // count)
     sizes = tuple(min(each, length - i * each) for i in range(count))

@@ -44,13 +44,13 @@ def load_data_beside(model: ModelProto, path: Path) -> None:
 
 
 def has_data_beside(content: bytes) -> bool:
-    """Whether an .onnx file, given whole, needs others."""
+    """Return whether an .onnx file, given whole, needs others."""
     initializers = ModelProto.FromString(content).graph.initializer
     return any(tensor.data_location == TensorProto.EXTERNAL for tensor in initializers)
 
 
 def _file(path: Path, location: str, tensor: str) -> Path:
-    """Where the data lies."""
+    """Return where the data lies."""
     place = PurePosixPath(location)
     is_name = location.isprintable() and 0 < len(location) <= LONGEST_NAME and place.parts
     if not is_name or place.is_absolute() or ".." in place.parts:
@@ -73,7 +73,7 @@ def _file(path: Path, location: str, tensor: str) -> Path:
 
 
 def _length(length: str | None, file: Path, tensor: str) -> int:
-    """How many bytes are to be read; no more than the file has."""
+    """Return how many bytes are to be read; no more than the file has."""
     size = file.stat().st_size
     if length is None:
         return size

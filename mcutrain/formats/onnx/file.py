@@ -123,7 +123,7 @@ def _check_opset(model: ModelProto) -> None:
 
 
 def _advice(element_type: int) -> str:
-    """What to do about numbers that are not read."""
+    """Return what to do about numbers that are not read."""
     if element_type not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):
         return ""
     return ": export the model in float32 (in PyTorch, after model.float())"

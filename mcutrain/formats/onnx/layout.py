@@ -144,7 +144,7 @@ class Layout:
         return seen.transpose(np.argsort(self.perm))
 
     def is_stored_like(self, other: Layout) -> bool:
-        """Whether both have the same shape and the same places for its numbers."""
+        """Return whether both have the same shape and the same places for its numbers."""
         if self.shape != other.shape:
             return False
         return (self.is_row_major and other.is_row_major) or (

@@ -124,7 +124,7 @@ class OnnxNode(Generic[V]):
         return ModelError(f"{self.op_type} (node {self.name!r}): {what}")
 
     def has(self, index: int) -> bool:
-        """Whether the optional input is there."""
+        """Return whether the optional input is there."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def input(self, index: int) -> V | Constant:
@@ -162,7 +162,7 @@ class OnnxNode(Generic[V]):
         return data
 
     def is_constant(self, index: int) -> bool:
-        """Whether the input is there and known beforehand."""
+        """Return whether the input is there and known beforehand."""
         return self.has(index) and isinstance(self.inputs[index], Constant)
 
     def integers(self, index: int) -> tuple[int, ...]:
@@ -228,7 +228,7 @@ class GraphNode(OnnxNode[V], ABC):
 
     @abstractmethod
     def stored(self, tensor: str, like: V) -> V:
-        """What lies in a stored tensor in ONNX' order. like: what it was."""
+        """Return what lies in a stored tensor in ONNX' order. like: what it was."""
 
     @abstractmethod
     def seen(self, value: V, layout: Layout) -> V:

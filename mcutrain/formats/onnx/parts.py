@@ -88,7 +88,7 @@ class _Parts:
         return tensor_to_array(value) if node.op_type == "Constant" and value.data_type else None
 
     def is_known(self, name: str) -> bool:
-        """Whether it is computed of constants alone, as standardized weights are."""
+        """Return whether it is computed of constants alone, as standardized weights are."""
         waiting, seen = [name], set()
         while waiting:
             name = waiting.pop()

@@ -285,7 +285,7 @@ class Reading(ABC, Generic[V]):
 
 
 def _place(proto: NodeProto, index: int) -> Place:
-    """Where a node is; nameless ones are called after their output."""
+    """Return where a node is; nameless ones are called after their output."""
     name = proto.name or next(iter(proto.output), "") or f"node {index}"
     return Place(index, proto.op_type, name, f"{proto.op_type} (node {name!r})")
 
@@ -293,7 +293,7 @@ def _place(proto: NodeProto, index: int) -> Place:
 def read_in_best_order(
     graph: GraphProto, read: Callable[[bool], R], moved: Callable[[R], int]
 ) -> R:
-    """What is read with the input as the file has it, or turned to channels last.
+    """Return what is read with the input as the file has it, or turned to channels last.
 
     Whichever moves fewer numbers; where both move as many, as the file has it. Images become
     channels last in any case, as all that varies images wants them, unless their last axis or a

@@ -190,7 +190,7 @@ def _mode(node: OnnxNode[Any]) -> Mode:
 
 
 def _along(node: OnnxNode[Any], shape: Shape, axis: int) -> ResizedAxis:
-    """What becomes of an axis."""
+    """Return what becomes of an axis."""
     size, rank = shape[axis], len(shape)
     place = 1 if node.op_type == "Upsample" or node.opset < MODES_SINCE else 2
     axes = node.attributes.integers("axes", tuple(range(rank))) or ()

@@ -91,7 +91,7 @@ def write_reshape(w: OnnxWriter, node: Node) -> None:
 
 
 def keeps_order(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether a Reshape between two shapes [1, …, c] is one between [1, c, …], too."""
+    """Return whether a Reshape between two shapes [1, …, c] is one between [1, c, …], too."""
 
     def is_linear(shape: Sequence[int]) -> bool:
         return len(shape) < 3 or shape[-1] == 1 or math.prod(shape[:-1]) == 1

@@ -33,7 +33,7 @@ def reduced(node: OnnxNode[Any], shape: Shape) -> tuple[list[int], Shape] | None
 
 
 def slices(node: OnnxNode[Any], shape: Shape) -> tuple[slice, ...]:
-    """What a Slice takes of each axis."""
+    """Return what a Slice takes of each axis."""
     starts, ends = node.integers(1), node.integers(2)
     axes = node.integers(3) if node.has(3) else tuple(range(len(starts)))
     steps = node.integers(4) if node.has(4) else (1,) * len(starts)
@@ -48,7 +48,7 @@ def slices(node: OnnxNode[Any], shape: Shape) -> tuple[slice, ...]:
 
 
 def new_shape(node: OnnxNode[Any], shape: Shape) -> Shape:
-    """What Reshape, Flatten, Squeeze or Unsqueeze make of a shape."""
+    """Return what Reshape, Flatten, Squeeze or Unsqueeze make of a shape."""
     result = _new_shape(node, shape)
     if len(result) > MAX_RANK:
         raise node.wrong(f"the output has {len(result)} dimensions; the limit is {MAX_RANK}")

@@ -85,7 +85,7 @@ def onnx_content(
 
 
 def _is_channels_first(graph: Graph) -> bool:
-    """Whether the file has the input's channels, which are last in the graph, first."""
+    """Return whether the file has the input's channels, which are last in the graph, first."""
     there = input_axes(graph, graph.inputs[0])
     return there == axis_order(len(there))
 

@@ -112,7 +112,7 @@ def is_one_row(graph: Graph, node: Node) -> bool:
 
 
 def source_of_row(graph: Graph, node: Node) -> str:
-    """What a fully connected layer of one row reads, before it is flattened for it."""
+    """Return what a fully connected layer of one row reads, before it is flattened for it."""
     before = graph.producer(node.inputs[0])
     if before is None or not isinstance(before.op, Reshape):
         return node.inputs[0]

@@ -122,7 +122,7 @@ def _int8_prelu(o: Int8Operator) -> None:
 
 
 def _leaky(x: Quantization, slope: Tensor, y: Quantization) -> LeakyRelu | None:
-    """What PRELU with one slope is, if there is such a one: equal for all 256 integers."""
+    """Return what PRELU with one slope is, if there is such a one: equal for all 256 integers."""
     assert slope.data is not None
     stored, kind = int(slope.data.ravel()[0]), slope.type
     alpha = (stored - kind.zero_point) * kind.scale

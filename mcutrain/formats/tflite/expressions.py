@@ -141,7 +141,7 @@ class _Values:
 
 
 def _is_plain(op: FileOperator) -> bool:
-    """Whether an operator has no activation."""
+    """Return whether an operator has no activation."""
     if op.name not in OPTIONS:
         return True
     try:

@@ -101,7 +101,7 @@ class FileModel:
 
 
 def is_tflite(path: Path) -> bool:
-    """Whether a file begins as .tflite files do. Raises ModelError if it cannot be read."""
+    """Return whether a file begins as .tflite files do. Raises ModelError if it cannot be read."""
     try:
         with opened(path) as file:
             return file.read(8)[4:] == IDENTIFIER

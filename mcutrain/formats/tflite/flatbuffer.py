@@ -137,7 +137,7 @@ def _module(kind: str) -> ModuleType:
 
 
 def _packed(value: Any, builder: flatbuffers.Builder, align: int) -> Any:
-    """What a field holds for a value: an offset, or the number itself."""
+    """Return what a field holds for a value: an offset, or the number itself."""
     if isinstance(value, (str, bytes)):
         return builder.CreateString(value)
     if isinstance(value, Table):

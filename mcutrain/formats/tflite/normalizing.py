@@ -65,7 +65,7 @@ def _is_last(model: FileModel, op: FileOperator, found: dict[str, Normalized]) -
 
 
 def _is_known(op: FileOperator, inputs: int) -> bool:
-    """Whether an operator has one output and so many inputs."""
+    """Return whether an operator has one output and so many inputs."""
     return len(op.inputs) == inputs and len(op.outputs) == 1 and MISSING not in op.outputs
 
 
@@ -168,7 +168,7 @@ class _FileParts:
 
 
 def _is_plain(op: FileOperator) -> bool:
-    """Whether an operator of KINDS has no activation."""
+    """Return whether an operator of KINDS has no activation."""
     return not op.table(KINDS[op.name][1], op.name).FusedActivationFunction()
 
 

@@ -45,7 +45,7 @@ class Operands(ABC):
         self.where = f"operator {op.name} (node {self.name!r})"
 
     def has(self, position: int) -> bool:
-        """Whether an input is there."""
+        """Return whether an input is there."""
         return position < len(self.op.inputs) and self.op.inputs[position] != MISSING
 
     def input_index(self, position: int) -> int:
@@ -93,7 +93,7 @@ class Operands(ABC):
         return shape
 
     def place(self, index: int) -> Place:
-        """Where it is, as the operator of that index."""
+        """Return where it is, as the operator of that index."""
         return Place(index, self.op.name, self.name, self.where)
 
     def alone(self: AnyOperands, position: int, output: int) -> AnyOperands:

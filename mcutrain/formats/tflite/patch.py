@@ -143,7 +143,7 @@ def _with_scales(content: bytes, scales: Mapping[int, float]) -> bytes | None:
 
 
 def _scale_place(table: Any) -> int:
-    """Where the scales begin; 0 if there are none."""
+    """Return where the scales begin; 0 if there are none."""
     if table is None or not table.ScaleLength():
         return 0
     return int(table._tab.Vector(table._tab.Offset(SCALE_SLOT)))
@@ -199,7 +199,7 @@ def _index(model: FileModel, change: Change) -> int:
 
 
 def _owns_name(model: FileModel, change: Change) -> bool:
-    """Whether this reader of a tensor, of several, has its name: the last one has."""
+    """Return whether this reader of a tensor, of several, has its name: the last one has."""
     index = _index(model, change)
     return index != MISSING and model.tensors[index].name == change.tensor.name
 

@@ -75,7 +75,7 @@ def read_tflite(path: Path) -> FloatGraph:
 
 
 def is_hybrid(path: Path) -> bool:
-    """Whether weights are int8: the interpreter then rounds activations too, as it goes."""
+    """Return whether weights are int8: the interpreter then rounds activations too, as it goes."""
     return any(t.data is not None and t.dtype == "int8" for t in read_file(path).tensors)
 
 

@@ -37,7 +37,7 @@ def _relu(kind: str) -> Entry:
 
 
 def _is_edge(o: Int8Operator, index: int, edges: tuple[int, ...]) -> bool:
-    """Whether a float tensor is the model's own input or output."""
+    """Return whether a float tensor is the model's own input or output."""
     return index in edges and index not in o.converter.int8_of
 
 
