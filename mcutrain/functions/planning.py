@@ -302,8 +302,8 @@ def generate(
     prefix: what the library's names begin with.
     isa: the one instruction set that it has kernels for: portable, dsp, helium, armv6m or host. all
         takes those for chips along, and the compiler chooses by the processor that it compiles for.
-    package: the build system that the library is a package for: arduino, cmake, cmsis-pack, esp-idf,
-        pico-sdk, platformio or zephyr. Empty: files that several of them take.
+    package: the build system that the library is a package for: arduino, cmake, cmsis-pack,
+        esp-idf, pico-sdk, platformio or zephyr. Empty: files that several of them take.
     class_names: for the program, and for data that it learns; by default those of the model's file,
         if the classifier stays.
     normalization: of its pixels.
