@@ -51,7 +51,6 @@ from mcutrain.ops.training import unpack_residual
 from mcutrain.pipeline import load
 from mcutrain.quant import replace_head
 from mcutrain.simulation import CompiledSimulator, PlannedReference, RunSettings, Samples
-from mcutrain.simulation.compiled import unpack_state
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, arrange, find_head, parse_scheme
 
@@ -274,7 +273,7 @@ class Kept:
 
 def mean_state(plan: TrainingPlan, saved: Sequence[bytes]) -> bytes:
     """The last state with the mean of all states' parameters, in integers."""
-    states = [unpack_state(plan, one[SAVED_HEADER_BYTES:]) for one in saved]
+    states = [plan.state.unpack(one[SAVED_HEADER_BYTES:]) for one in saved]
     reference = PlannedReference(plan)
     reference.load(saved[-1])
     for name in plan.training.parameters:

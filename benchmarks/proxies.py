@@ -37,7 +37,7 @@ from pathlib import Path
 import numpy as np
 from accuracy import DATA
 from gate import _with_error as with_error
-from mcutrain_host.saved import skipped_samples
+from mcutrain_host.saved import level_samples, skipped_samples
 from rich.console import Console
 from rich.table import Table
 
@@ -397,9 +397,8 @@ def step_times(case: Case, methods: Sequence[Method], samples: int) -> dict[Meth
     found = {}
     for method, run in runs.items():
         saved, plan = run.simulator.save(), case.step(method, 0).plan
-        words, gate = plan.level_words, plan.gate_offset
-        levels = () if words is None else tuple(n / count for n in words.samples(saved))
-        skipped = 0 if gate is None else skipped_samples(saved, gate)
+        levels = tuple(n / count for n in level_samples(saved, plan.state.table) or ())
+        skipped = skipped_samples(saved, plan.state.table) or 0
         found[method] = Timed(1e3 * seconds[method] / count, levels, 1 - skipped / count)
     return found
 

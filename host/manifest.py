@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,16 @@ from mcutrain_host.files import restore_folder
 from mcutrain_host.json_values import ValuesError, from_values, known, parse, table
 from mcutrain_host.protocol import Firmware
 from mcutrain_host.reading import read_text
-from mcutrain_host.saved import LevelWords, recipe_text
+from mcutrain_host.saved import recipe_text
+from mcutrain_host.state import (
+    COUNTERS,
+    GATE_SKIPPED,
+    LEVEL_DRIFT,
+    LEVEL_SAMPLES,
+    SELECTED_TENSORS,
+    StateSection,
+    StateTable,
+)
 from mcutrain_host.text import reason
 
 FORMAT = 1
@@ -66,7 +75,8 @@ class SampleOrder:
 class GateWords:
     """That a step learns only from samples with a loss above alpha times the mean of late ones.
 
-    offset: in the state, of that mean (int32, times 2^19) and of the count of skipped samples.
+    offset: in the state, of that mean (int32, times 2^19) and of the count of skipped samples, for
+    readers that do not know the table of the state.
     """
 
     alpha: float
@@ -86,8 +96,8 @@ class FrontCost:
 class LadderFronts:
     """That a policy chooses one of several fronts for each sample; fronts: the whole one first.
 
-    offset: in the state, of the samples of each (uint32). drifts: what samples taught corrects the
-    policy, by two words behind these, see mcutrain_host.saved.LevelWords.
+    offset: in the state, of the samples of each (uint32), as GateWords has it. drifts: what samples
+    taught corrects the policy, by two words behind these.
     """
 
     offset: int
@@ -95,26 +105,12 @@ class LadderFronts:
     fronts: tuple[FrontCost, ...]
     drifts: bool = False
 
-    @property
-    def words(self) -> LevelWords:
-        """Where the state says how often each was taken."""
-        return LevelWords(self.offset, len(self.fronts), self.drifts)
-
-
-@dataclass(frozen=True, kw_only=True)
-class StateTensor:
-    """A tensor of the trained state. offset: of its first byte."""
-
-    name: str
-    offset: int
-    dtype: str
-    shape: tuple[int, ...]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ElasticSelection:
     """What an elastic step selects. tensors: by the bits of the words at `offset` of the state.
 
+    offset: as GateWords has it.
     forward_time, backward_time: of a step in which all are trained, if the program chooses by
     itself which ones are; 0 if not. least_time: of the backward pass for the last layer alone.
     """
@@ -304,12 +300,12 @@ class Manifest:
     too. positions: the shape of a sample's labels where it has a byte for each of many; else empty.
     sample_order: None where samples have the input's own order of axes.
     begins_with: the tensor of the model that is the input of a tail, whose front somebody else
-    computes; empty where samples are. shelf_bytes: of weights whose trained columns change, behind
-    the state_bytes of a saved state. recipe: how the step was made from the model file
-    (mcutrain.pipeline.recipe). start: hexadecimal digits of what a state begins with. macs:
-    multiply-accumulates of an inference, front_macs: those of the frozen front, which a simulation
-    computes once a sample; 0 if nobody said. files: of the project, this one among them, by
-    relative path.
+    computes; empty where samples are. state: all sections of a saved state, see `table`.
+    shelf_bytes: of weights whose trained columns change, behind the state_bytes of a saved state.
+    recipe: how the step was made from the model file (mcutrain.pipeline.recipe). start: hexadecimal
+    digits of what a state begins with. macs: multiply-accumulates of an inference, front_macs:
+    those of the frozen front, which a simulation computes once a sample; 0 if nobody said. files:
+    of the project, this one among them, by relative path.
     """
 
     format: int = 0
@@ -325,7 +321,7 @@ class Manifest:
     arena_lower_bound_bytes: int
     state_bytes: int
     constant_bytes: int
-    state: tuple[StateTensor, ...]
+    state: tuple[StateSection, ...]
     parameters: tuple[str, ...]
     loss: str = CROSS_ENTROPY
     positions: tuple[int, ...] = ()
@@ -348,6 +344,9 @@ class Manifest:
 
     def __post_init__(self) -> None:
         int(self.model_hash, 16)
+        end = max((section.end for section in self.state), default=0)
+        if end > self.state_bytes + self.shelf_bytes:
+            raise ValueError(f"a section of the state ends at byte {end}, behind the state")
 
     def recipe_text(self, class_names: Sequence[str] = ()) -> str:
         """Return how the step was made, as saved states have it; "" if that is not known.
@@ -358,6 +357,26 @@ class Manifest:
             return ""
         names = list(self.class_names or class_names)
         return recipe_text({**self.recipe, **({"class_names": names} if names else {})})
+
+    @property
+    def table(self) -> StateTable:
+        """Where everything lies in the state."""
+        says_kinds = any(section.kind for section in self.state)
+        return StateTable(self.state if says_kinds else (*self.state, *self._earlier_words()))
+
+    def _earlier_words(self) -> Iterator[StateSection]:
+        """What the table of an earlier version leaves out, by what its manifest says elsewhere."""
+        yield _words(COUNTERS, "uint32", 3, 0)
+        if self.levels is not None:
+            offset, count = self.levels.offset, len(self.levels.fronts)
+            yield _words(LEVEL_SAMPLES, "uint32", count, offset)
+            if self.levels.drifts:
+                yield _words(LEVEL_DRIFT, "int32", 2, offset + 4 * count)
+        if self.elastic is not None:
+            count = -(-len(self.elastic.tensors) // 32)
+            yield _words(SELECTED_TENSORS, "uint32", count, self.elastic.offset)
+        if self.gate is not None:
+            yield _words(GATE_SKIPPED, "uint32", 1, self.gate.offset + 4)
 
     @property
     def has_labels(self) -> bool:
@@ -398,6 +417,10 @@ class Manifest:
         except (ValuesError, UnicodeDecodeError) as error:
             why = reason(error)
             raise ProjectError(f"{path} is damaged: {why}; generate the project anew") from error
+
+
+def _words(kind: str, dtype: str, count: int, offset: int) -> StateSection:
+    return StateSection(name=kind, kind=kind, dtype=dtype, shape=(count,), offset=offset)
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,24 @@ takes the bytes before. Files of earlier versions end there.
 from __future__ import annotations
 
 import json
-import math
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcutrain_host.errors import ModelMismatchError, StateFileError, StateTooLongError
 from mcutrain_host.files import unwritable, write_whole
 from mcutrain_host.reading import MOST_TEXT_BYTES, opened, size_of
+from mcutrain_host.state import (
+    GATE_SKIPPED,
+    LEVEL_DRIFT,
+    LEVEL_SAMPLES,
+    SELECTED_TENSORS,
+    StateTable,
+)
 from mcutrain_host.text import reason
-
-if TYPE_CHECKING:
-    from mcutrain_host.manifest import ElasticSelection, StateTensor
 
 MAGIC = b"MCTS"
 VERSION = 1
@@ -168,60 +171,53 @@ def _recipe_of(behind: bytes, where: str) -> str:
     raise StateFileError(_damaged(where))
 
 
-def saturated_biases(raw: bytes, tensors: Iterable[StateTensor]) -> int:
+def numbers(raw: bytes, table: StateTable, kind: str) -> tuple[int, ...]:
+    """What a sound saved state holds of a kind of section; none where it does not have it."""
+    return table.numbers(raw[HEADER_BYTES:], kind)
+
+
+def saturated_biases(raw: bytes, table: StateTable) -> int:
     """How many differences of biases, all that a state has in int16, stand at an end.
 
-    raw: a sound saved state. tensors: what lies where in it.
+    raw: a sound saved state.
     """
-    found = 0
-    for tensor in tensors:
-        if tensor.dtype == "int16":
-            numbers = struct.unpack_from(
-                f"<{math.prod(tensor.shape)}h", raw, HEADER_BYTES + tensor.offset
-            )
-            found += sum(abs(number) >= INT16_END for number in numbers)
+    state, found = raw[HEADER_BYTES:], 0
+    for section in table.sections:
+        if section.dtype == "int16":
+            found += sum(abs(number) >= INT16_END for number in section.read(state))
     return found
 
 
-def skipped_samples(raw: bytes, gate_offset: int) -> int:
-    """How many samples a gate has kept from being learnt. gate_offset: GateWords.offset."""
-    (found,) = struct.unpack_from("<I", raw, HEADER_BYTES + gate_offset + 4)
-    return int(found)
+def skipped_samples(raw: bytes, table: StateTable) -> int | None:
+    """How many samples a gate has kept from being learnt; None without a gate."""
+    return next(iter(numbers(raw, table, GATE_SKIPPED)), None)
 
 
-@dataclass(frozen=True)
-class LevelWords:
-    """Where a saved state says how many samples each of `count` fronts of a ladder took.
-
-    offset: in the state. drifts: behind that it says what corrects their choice, which are a mean
-    loss and an offset, in quarters of a policy's score.
-    """
-
-    offset: int
-    count: int
-    drifts: bool = False
-
-    def samples(self, raw: bytes) -> tuple[int, ...]:
-        """How many were trained by way of each front, the whole one first."""
-        return struct.unpack_from(f"<{self.count}I", raw, HEADER_BYTES + self.offset)
-
-    def drift(self, raw: bytes) -> float | None:
-        """By how many units of a score each level is preferred to the one before; None: by none."""
-        if not self.drifts:
-            return None
-        place = HEADER_BYTES + self.offset + 4 * self.count
-        return float(struct.unpack_from("<ii", raw, place)[1]) / DRIFT_STEPS
-
-    def facts(self, raw: bytes) -> dict[str, Any]:
-        """Both, by the names that logs have for them."""
-        drift = self.drift(raw)
-        return {"levels": self.samples(raw), **({} if drift is None else {"drift": drift})}
+def level_samples(raw: bytes, table: StateTable) -> tuple[int, ...] | None:
+    """How many samples each front of a ladder took, the whole one first; None without a ladder."""
+    return numbers(raw, table, LEVEL_SAMPLES) or None
 
 
-def selected_tensors(raw: bytes, selection: ElasticSelection) -> tuple[str, ...]:
-    """Of an elastic step: the tensors that are trained. raw: a sound saved state."""
-    words = raw[HEADER_BYTES + selection.offset :]
-    return tuple(name for i, name in enumerate(selection.tensors) if words[i // 8] >> i % 8 & 1)
+def level_drift(raw: bytes, table: StateTable) -> float | None:
+    """By how many units of a score each level is preferred to the one before; None: by none."""
+    words = numbers(raw, table, LEVEL_DRIFT)
+    return words[1] / DRIFT_STEPS if words else None
+
+
+def feature_facts(raw: bytes, table: StateTable) -> dict[str, Any]:
+    """What the features of a step have counted, by the names that logs have for it."""
+    facts = {
+        "skipped": skipped_samples(raw, table),
+        "levels": level_samples(raw, table),
+        "drift": level_drift(raw, table),
+    }
+    return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+def selected_tensors(raw: bytes, table: StateTable, names: Sequence[str]) -> tuple[str, ...]:
+    """Of an elastic step: the tensors that are trained. names: of all that can be left out."""
+    words = numbers(raw, table, SELECTED_TENSORS)
+    return tuple(name for i, name in enumerate(names) if words[i // 32] >> i % 32 & 1)
 
 
 def read(path: Path, model_hash: int, saved_bytes: int | None = None) -> SavedState:

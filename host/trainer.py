@@ -27,7 +27,7 @@ from mcutrain_host.errors import (
     StateFileError,
 )
 from mcutrain_host.log import Kept, Log
-from mcutrain_host.manifest import ElasticSelection, GateWords, LadderFronts
+from mcutrain_host.manifest import ElasticSelection
 from mcutrain_host.protocol import (
     Firmware,
     Identity,
@@ -39,11 +39,8 @@ from mcutrain_host.protocol import (
     Step,
 )
 from mcutrain_host.pull import check_firmware, read_state
-from mcutrain_host.saved import (
-    SavedState,
-    selected_tensors,
-    skipped_samples,
-)
+from mcutrain_host.saved import SavedState, feature_facts, selected_tensors
+from mcutrain_host.state import StateTable
 
 ACCURACY = "accuracy"
 IGNORED = 255
@@ -120,8 +117,8 @@ class Settings:
     firmware: the project's. seed: of the rounding, for RESET. state: the file that the trained
     state is brought to. save_every: steps between saves; 0 saves only at the end. begin, source:
     from where; `source` is the file of Begin.FILE. reconnect_seconds: how long to wait for a board
-    that is gone. facts: about the run, for the log. gate, levels, elastic: as the manifest
-    has it. earlier: what the board saved in an earlier run, which is not saved once more.
+    that is gone. facts: about the run, for the log. table: of the project's state. elastic: as the
+    manifest has it. earlier: what the board saved in an earlier run, which is not saved once more.
     doubt: what is to be said of the classes that the test samples are taken for before the first
     step; empty if nothing is. recipe: of the project's step, as JSON, for the file of the state.
     """
@@ -134,8 +131,7 @@ class Settings:
     source: Path | None = None
     reconnect_seconds: float = 0.0
     facts: Mapping[str, Any] | None = None
-    gate: GateWords | None = None
-    levels: LadderFronts | None = None
+    table: StateTable = StateTable()
     elastic: ElasticSelection | None = None
     earlier: Kept | None = None
     doubt: Callable[[Sequence[int]], str] = lambda answers: ""
@@ -579,7 +575,8 @@ class Training:
         saved = self.device.select(selecting)
         if selecting.chooses(self.position):
             raw = read_state(self.device, self.settings.firmware, position=self.position).raw
-            self._write_log("selected", {"tensors": selected_tensors(raw, elastic)})
+            selected = selected_tensors(raw, self.settings.table, elastic.tensors)
+            self._write_log("selected", {"tensors": selected})
         else:
             self._saved, self.saved_position = saved, saved.position
 
@@ -704,10 +701,7 @@ class Training:
         facts: dict[str, Any] = {"file": str(self.settings.state)}
         if is_saved and self._saved is not None:
             facts |= {"save": self._saved.number, "sha256": _sha256(state)}
-        if self.settings.gate is not None:
-            facts["skipped"] = skipped_samples(state.raw, self.settings.gate.offset)
-        if self.settings.levels is not None:
-            facts |= self.settings.levels.words.facts(state.raw)
+        facts |= feature_facts(state.raw, self.settings.table)
         self._write_log("pulled", facts)
 
     # ---- the log ----

@@ -15,6 +15,15 @@ from mcutrain.autodiff.elastic import ElasticTensor
 from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
 from mcutrain.autodiff.gate import Gate
 from mcutrain.autodiff.split import split_parameters
+from mcutrain.autodiff.state_kinds import (
+    BIASES,
+    COLUMNS,
+    EXPONENTS,
+    GRADIENT_SUMS,
+    RESIDUAL_BITS,
+    WEIGHTS,
+    StateKind,
+)
 from mcutrain.autodiff.train_graph import SwappedColumns, TrainGraph
 from mcutrain.errors import SchemeError, UnsupportedError
 from mcutrain.ir.fit import fit_sums
@@ -100,6 +109,7 @@ class _Builder:
         self.nodes: list[Node] = []
         self.apply: list[Node] = []
         self.state: dict[str, Array] = {}
+        self.kinds: dict[str, StateKind] = {}
         self.updated: dict[str, str] = {}
         self.gradients: dict[str, list[Gradient]] = {}
         self.known: dict[tuple[Op, tuple[str, ...]], str] = {}
@@ -117,9 +127,10 @@ class _Builder:
         self.scores: dict[str, str] = {}
         for name in self.columns:
             self.state[name] = np.array(self.source.tensors[name].data, np.int16)
+            self.kinds[name] = COLUMNS
             if options.swap == "fisher":
                 unknown = np.full(self.state[name].shape, UNKNOWN, np.uint8)
-                self.scores[name] = self._add_state(f"{name}.scores", unknown)
+                self.scores[name] = self._add_state(f"{name}.scores", unknown, COLUMNS)
 
     # ------------------------------------------------------------------ what operators ask for
 
@@ -179,7 +190,7 @@ class _Builder:
         state = [self._storage(parameter.name)]
         if bits > 0:
             residual = training.initial_residual(int(np.prod(op.trained)), bits)
-            state.append(self._add_state(f"{parameter.name}.residual", residual))
+            state.append(self._add_state(f"{parameter.name}.residual", residual, RESIDUAL_BITS))
             self.residuals[state[0]] = state[1], bits
         self.elastic.append(
             ElasticTensor(
@@ -199,7 +210,8 @@ class _Builder:
         if training.ACC_DROPPED_BITS[self.gradient_dtype]:
             op = replace(op, sum_rule=self._sum_rule(op, dy))
             rule = replace(rule, rate=tuple(r / 2**op.sum_rule.kept_bits for r in rule.rate))
-        total = self._add_state(f"{parameter.name}.sum", np.zeros(op.trained, np.int32))
+        zeros = np.zeros(op.trained, np.int32)
+        total = self._add_state(f"{parameter.name}.sum", zeros, GRADIENT_SUMS)
         read = (self.step, dy.name, *inputs, total)
         (summed,) = self._add_updating(op, read, [total], f"{parameter.name}.grad")
         apply = training.ApplyUpdate(rule, self.gradient_dtype, op.rate_axis)
@@ -331,6 +343,7 @@ class _Builder:
             apply=tuple(self.apply),
             forward=self._forward(),
             state=self.state,
+            kinds=self.kinds,
             updated=self.updated,
             parameters=self.parameters,
             split=self.split,
@@ -416,16 +429,17 @@ class _Builder:
         if data is None:
             raise SchemeError(f"{name!r} is not a parameter of the model, it is computed")
         self.state[name] = training.initial_parameter(data)
+        self.kinds[name] = WEIGHTS if self.state[name].dtype == np.int8 else BIASES
 
-    def _add_state(self, name: str, value: Array) -> str:
+    def _add_state(self, name: str, value: Array, kind: StateKind) -> str:
         name = self._unique(name)
         self.tensors[name] = Tensor(name, TensorType(value.shape, str(value.dtype)))
-        self.state[name] = value
+        self.state[name], self.kinds[name] = value, kind
         return name
 
     def _add_exponent(self, name: str, first: Sequence[int] = NEW_EXPONENT) -> str:
         full = self._unique(f"{name}.exponent")
-        self.state[full] = np.array(first, np.int8)
+        self.state[full], self.kinds[full] = np.array(first, np.int8), EXPONENTS
         self.tensors[full] = Tensor(full, training.EXPONENT)
         return full
 

@@ -16,8 +16,6 @@ STEPS = 4
 """Steps of the offset in one unit of a score."""
 MOST = 255 * STEPS
 """What outweighs the scores of any two levels."""
-STATE_BYTES = 8
-"""Bytes of mct_drift: the average, and the offset."""
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,7 @@ class _Draft:
             graph=graph.with_nodes(left, keep),
             apply=apply,
             state={k: v for k, v in training.state.items() if k not in exponents},
+            kinds={k: v for k, v in training.kinds.items() if k not in exponents},
             updated={k: v for k, v in training.updated.items() if k not in exponents},
         )
 

@@ -18,8 +18,6 @@ MOST_LOSS_Q16 = 2**28 - 1
 MEAN_BITS = 3
 """More fraction bits than a loss has, so that small differences move the average, too."""
 MOST_ALPHA = 16
-STATE_BYTES = 8
-"""Bytes of mct_gate: the average, and how many samples were skipped, modulo 2^32."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mcutrain.autodiff.elastic import ElasticTensor, served
 from mcutrain.autodiff.gate import Gate
 from mcutrain.autodiff.split import SplitParameter
+from mcutrain.autodiff.state_kinds import StateKind
 from mcutrain.ir.digest import arrays_digest
 from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.ops.loss import LossOp
@@ -68,6 +69,7 @@ class TrainGraph:
     apply: nodes that run after the last sample of a group; empty unless samples are accumulated.
     forward: the network with the same state, for inference.
     state: initial value of everything that outlives a step, by tensor name, in storage order.
+    kinds: what each of these tensors is, by name.
     updated: state name → name of its value after the step; what is missing does not change.
     parameters: the state names that are trained weights and biases.
     is_tail: x is no sample, but what a front of the network that is not here makes of it.
@@ -91,6 +93,7 @@ class TrainGraph:
     apply: tuple[Node, ...]
     forward: Graph
     state: Mapping[str, Array]
+    kinds: Mapping[str, StateKind]
     updated: Mapping[str, str]
     parameters: tuple[str, ...]
     x: str
@@ -112,6 +115,7 @@ class TrainGraph:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", MappingProxyType(dict(self.state)))
+        object.__setattr__(self, "kinds", MappingProxyType(dict(self.kinds)))
         object.__setattr__(self, "updated", MappingProxyType(dict(self.updated)))
         object.__setattr__(self, "split", MappingProxyType(dict(self.split)))
         object.__setattr__(self, "shelf", MappingProxyType(dict(self.shelf)))
@@ -135,6 +139,11 @@ class TrainGraph:
     def takes_targets(self) -> bool:
         """Whether a label is what the network is to give: int8 numbers, of which none is wrong."""
         return self.label_type.dtype == "int8"
+
+    @property
+    def drifts(self) -> bool:
+        """Whether what samples taught corrects which front of a ladder is taken."""
+        return self.levels is not None and self.levels.drifts
 
     @property
     def loss_step(self) -> int:

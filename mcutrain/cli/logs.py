@@ -120,17 +120,14 @@ class _Taking:
 
     def end(self, event: str) -> None:
         """The last tests, and how the run ended."""
-        from mcutrain_host.saved import skipped_samples
+        from mcutrain_host.saved import feature_facts
 
         state = self.run.state
         self._connect(state.trained)
         self._tests()
         facts: dict[str, Any] = {"steps": state.trained - self.begun}
         facts["seconds"] = round(state.seconds, 3)
-        if self.run.gate_offset is not None:
-            facts["skipped"] = skipped_samples(state.saved, self.run.gate_offset)
-        if self.run.levels is not None:
-            facts |= self.run.levels.facts(state.saved)
+        facts |= feature_facts(state.saved, self.run.table)
         self.log.write(event, state.trained, facts)
 
     def _connect(self, position: int) -> None:

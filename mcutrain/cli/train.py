@@ -426,8 +426,7 @@ def _settings(
         source=saving.begin_from,
         reconnect_seconds=reconnect,
         facts={"course": course.digest, "settings": asdict(course.settings)},
-        gate=project.manifest.gate,
-        levels=project.manifest.levels,
+        table=project.manifest.table,
         elastic=project.manifest.elastic,
         doubt=_order_doubt(project, course),
         recipe=project.manifest.recipe_text(_learnt_names(project, course)),
@@ -581,7 +580,7 @@ def _saturated(project: BoardProject, state: Path) -> int:
     """Biases that stand at an end of their 16 bits, in the state that the run has left."""
     from mcutrain_host.saved import saturated_biases
 
-    return saturated_biases(_state_in(state), project.manifest.state)
+    return saturated_biases(_state_in(state), project.manifest.table)
 
 
 def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> Search:
@@ -830,10 +829,10 @@ def _facts(outcome: Outcome, how: Settings, log: Path) -> dict[str, Any]:
         "restarts": outcome.restarts,
         "requests_resent": outcome.resent,
         "has_slots": outcome.identity.has_slots,
-        "skipped": _skipped(how),
+        "skipped": None,
         "levels": None,
         "drift": None,
-        **_levels(how),
+        **_feature_facts(how),
         "save_number": outcome.saved.number if outcome.saved else None,
         **ring_facts(outcome.statistics),
         "state": str(how.state),
@@ -872,12 +871,11 @@ def _show_outcome(outcome: Outcome, how: Settings, where: _Where) -> None:
             f"trained         nothing: the board had done all {outcome.total:,} steps; --epochs "
             "with more, or --fresh, trains it"
         )
-    skipped = _skipped(how)
-    if skipped is not None:
-        show(skipped_line(skipped, outcome.position))
-    levels = _levels(how)
-    if levels:
-        for line in level_lines(levels["levels"], levels.get("drift")):
+    counted = _feature_facts(how)
+    if "skipped" in counted:
+        show(skipped_line(counted["skipped"], outcome.position))
+    if "levels" in counted:
+        for line in level_lines(counted["levels"], counted.get("drift")):
             show(line)
     ring = ring_facts(outcome.statistics)
     if ring:
@@ -892,11 +890,11 @@ def _show_outcome(outcome: Outcome, how: Settings, where: _Where) -> None:
     show(f"state           {_kept(outcome, how)}; log in {shlex.quote(str(where.log))}")
 
 
-def _skipped(how: Settings) -> int | None:
-    """Samples that the gate has kept from being learnt, by the state in its file."""
-    from mcutrain_host.saved import skipped_samples
+def _feature_facts(how: Settings) -> dict[str, Any]:
+    """What gate and ladder have counted, by the state in its file."""
+    from mcutrain_host.saved import feature_facts
 
-    return None if how.gate is None else skipped_samples(_state_in(how.state), how.gate.offset)
+    return feature_facts(_state_in(how.state), how.table)
 
 
 def _state_in(path: Path) -> bytes:
@@ -905,11 +903,6 @@ def _state_in(path: Path) -> bytes:
 
     file = StateFile.of(path)
     return file.read(file.saved_bytes).raw
-
-
-def _levels(how: Settings) -> dict[str, Any]:
-    """Samples of each front of a ladder, if there is one, by the state in its file."""
-    return {} if how.levels is None else how.levels.words.facts(_state_in(how.state))
 
 
 def _cycles(outcome: Outcome, may_be_virtual: bool) -> str:

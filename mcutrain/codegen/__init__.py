@@ -5,7 +5,7 @@ from mcutrain.codegen.firmware import SAVED_HEADER_BYTES, with_latents
 from mcutrain.codegen.interface import Interface
 from mcutrain.codegen.isa import check_isa, taken
 from mcutrain.codegen.packages import check_package
-from mcutrain.codegen.project import Project, generate, ring_bytes, state_tensors
+from mcutrain.codegen.project import Project, generate, ring_bytes
 
 __all__ = [
     "SAVED_HEADER_BYTES",
@@ -16,7 +16,6 @@ __all__ = [
     "generate",
     "portable_files",
     "ring_bytes",
-    "state_tensors",
     "taken",
     "with_bodies",
     "with_latents",

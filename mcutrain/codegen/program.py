@@ -9,8 +9,10 @@ from functools import cached_property, partial
 from itertools import groupby
 
 import numpy as np
+from mcutrain_host.state import LEVEL_DRIFT, LEVEL_SAMPLES
 
 from mcutrain.autodiff import Classifier
+from mcutrain.autodiff.state_kinds import BIASES
 from mcutrain.codegen.c_text import CTYPES, comment, identifier
 from mcutrain.codegen.declarations import ConstantTable, Declarations, Params
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
@@ -20,7 +22,6 @@ from mcutrain.memplan import Latent, Placed, PlannedLadder, TrainingPlan
 from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.lifetimes import FED, PROGRESS_PREFIX
 from mcutrain.memplan.stream import Segment
-from mcutrain.memplan.training_plan import STATE_HEADER_BYTES
 from mcutrain.sparse.elastic import words
 
 
@@ -153,22 +154,14 @@ class Program:
     @property
     def exponents(self) -> tuple[int, ...]:
         """Where the gradients' exponents stand in the state."""
-        tensors = self.training.graph.tensors
-        return tuple(
-            offset
-            for name, offset in self.plan.state_offsets.items()
-            if tensors[name].type.dtype == "exponent"
-        )
+        return tuple(s.offset for s in self.plan.state.tensors if s.dtype == "exponent")
 
     @property
     def biases(self) -> int:
         """How many numbers of trained biases the state begins with."""
-        state = {n: np.asarray(self.training.state[n]) for n in self.training.parameters}
-        sizes = {n: value.size for n, value in state.items() if value.dtype == np.int32}
-        places = sorted(self.plan.state_offsets[n] for n in sizes)
-        last = STATE_HEADER_BYTES + 4 * sum(sizes.values())
-        assert all(STATE_HEADER_BYTES <= place < last for place in places)
-        return sum(sizes.values())
+        wide = [s for s in self.plan.state.tensors if s.kind == BIASES.name and s.dtype == "int32"]
+        assert tuple(wide) == self.plan.state.tensors[: len(wide)], "they are read as one array"
+        return sum(section.count for section in wide)
 
     @cached_property
     def model_hash(self) -> str:
@@ -269,6 +262,7 @@ class Program:
     def _ladder(self, ladder: PlannedLadder) -> LadderCode:
         """Fronts, which begin with the sample where the policy leaves it."""
         policy, training, whole = ladder.policy, self.training, self.plan
+        drift = whole.state.offset_of(LEVEL_DRIFT)
         latent = whole.offset_of(ladder.latent)
         sample, x = policy.offset_of(policy.x), whole.offset_of(training.x)
         codes = []
@@ -288,8 +282,8 @@ class Program:
             proxies=tuple(codes[1:]),
             whole=_move(sample, x, training.input_type.size_bytes),
             scores=self.expression(policy.graph, policy.y, policy),
-            counts=f"STATE(uint32_t, {whole.levels_offset})",
-            drift=f"STATE(mct_drift, {drift})" if (drift := whole.drift_offset) else "",
+            counts=f"STATE(uint32_t, {whole.state.offset_of(LEVEL_SAMPLES)})",
+            drift="" if drift is None else f"STATE(mct_drift, {drift})",
         )
 
     def _calls(

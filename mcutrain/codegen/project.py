@@ -29,9 +29,9 @@ from mcutrain_host.manifest import (
     LatentTensor,
     Manifest,
     SampleOrder,
-    StateTensor,
 )
 from mcutrain_host.objects import BUILD
+from mcutrain_host.state import GATE_MEAN, LEVEL_SAMPLES, SELECTED_TENSORS, SWAP_POSITION
 
 from mcutrain import data
 from mcutrain.autodiff import Classifier
@@ -458,28 +458,29 @@ def _latent_facts(program: Program) -> LatentTensor | None:
 
 
 def _gate_facts(plan: TrainingPlan) -> GateWords | None:
-    gate, offset = plan.training.gate, plan.gate_offset
+    gate, offset = plan.training.gate, plan.state.offset_of(GATE_MEAN)
     return None if gate is None or offset is None else GateWords(alpha=gate.alpha, offset=offset)
 
 
 def _level_facts(plan: TrainingPlan, costs: Sequence[FrontCost]) -> LadderFronts | None:
     """costs: of the policy and each level; multiply-accumulates alone if nobody said them."""
-    if plan.ladder is None or plan.levels_offset is None:
+    offset = plan.state.offset_of(LEVEL_SAMPLES)
+    if plan.ladder is None or offset is None:
         return None
     if not costs:
         policy, *proxies = (front.graph.macs() for front in plan.ladder.fronts)
         whole = plan.training.forward.macs(0, plan.ladder.position)
         costs = [FrontCost(macs=macs) for macs in (policy, whole, *proxies)]
     return LadderFronts(
-        offset=plan.levels_offset,
+        offset=offset,
         policy=costs[0],
         fronts=tuple(costs[1:]),
-        drifts=plan.drift_offset is not None,
+        drifts=plan.training.drifts,
     )
 
 
 def _selection_facts(plan: TrainingPlan, times: ElasticTimes | None) -> ElasticSelection | None:
-    offset = plan.selection_offset
+    offset = plan.state.offset_of(SELECTED_TENSORS)
     if offset is None:
         return None
     found = ElasticSelection(tensors=tuple(t.name for t in plan.training.elastic), offset=offset)
@@ -539,7 +540,7 @@ def _gate(program: Program) -> dict[str, Any] | None:
     return {
         "alpha": f"{gate.alpha:.6g}",
         "alpha_q16": gate.alpha_q16,
-        "place": f"STATE(mct_gate, {plan.gate_offset})",
+        "place": f"STATE(mct_gate, {plan.state.offset_of(GATE_MEAN)})",
         "loss_exponent": exponent,
     }
 
@@ -562,7 +563,7 @@ def _elastic(plan: TrainingPlan, times: ElasticTimes | None) -> dict[str, Any] |
                 (i for i, t in enumerate(tensors) if t.is_always_trained), len(tensors)
             )
         ],
-        "place": f"STATE(uint32_t, {plan.selection_offset})",
+        "place": f"STATE(uint32_t, {plan.state.offset_of(SELECTED_TENSORS)})",
         "tensors": None,
         **({} if times is None else _selecting(plan, times)),
     }
@@ -589,7 +590,7 @@ def _swapped(program: Program) -> dict[str, Any] | None:
             rows.append((row, comment(shelf)))
     return {
         "initial": program.shelf,
-        "place": f"STATE(uint32_t, {plan.swap_offset})",
+        "place": f"STATE(uint32_t, {plan.state.offset_of(SWAP_POSITION)})",
         "entries": rows,
         "names": comment(", ".join(one.shelf for one in training.swapped)),
         "has_scores": any(one.scores for one in training.swapped),
@@ -660,21 +661,6 @@ def _sample_order(plan: TrainingPlan) -> SampleOrder | None:
     return SampleOrder(file=order.file, shape=order.shape, axes=order.axes)
 
 
-def state_tensors(plan: TrainingPlan) -> tuple[StateTensor, ...]:
-    """Return what lies where in the state, and behind it on the shelf."""
-    training = plan.training
-    kept, tensors = {**training.state, **training.shelf}, training.graph.tensors
-    return tuple(
-        StateTensor(
-            name=name,
-            offset=offset,
-            dtype=tensors[name].type.dtype if name in tensors else str(kept[name].dtype),
-            shape=np.asarray(kept[name]).shape,
-        )
-        for name, offset in (*plan.state_offsets.items(), *plan.shelf_offsets.items())
-    )
-
-
 def manifest(
     plan: TrainingPlan,
     program: Program,
@@ -701,7 +687,7 @@ def manifest(
         state_bytes=plan.state_bytes,
         shelf_bytes=plan.shelf_bytes,
         constant_bytes=plan.constant_bytes,
-        state=state_tensors(plan),
+        state=plan.state.table.sections,
         parameters=tuple(training.parameters),
         loss=CROSS_ENTROPY if training.has_labels and not training.takes_targets else "mse",
         prefix=interface.prefix,

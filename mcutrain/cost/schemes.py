@@ -15,6 +15,7 @@ from typing import TypeVar
 from mcutrain_host.build import build, find_toolchain
 from mcutrain_host.errors import BuildError
 from mcutrain_host.memory import linked_memory
+from mcutrain_host.saved import COUNTERS
 
 from mcutrain.autodiff import TrainOptions
 from mcutrain.codegen.firmware import compile_facts
@@ -23,7 +24,7 @@ from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.kept import KeptCosts
 from mcutrain.cost.memory import cost_of, flash_bytes
 from mcutrain.ir.graph import Graph
-from mcutrain.memplan.training_plan import STATE_HEADER_BYTES, least_front_bytes
+from mcutrain.memplan.training_plan import least_front_bytes
 from mcutrain.pipeline import ALIGN_BYTES, TrainingStep, differentiated, prepare
 from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.cost import CostFunction, CostModel, Needs, SchemeCost
@@ -95,7 +96,7 @@ def cost_model(
         cost=scheme_cost(graph, isa, options),
         plan=planned,
         build=compiled if builds and target is not None and not target.is_hosted else None,
-        fixed_sram_bytes=STATE_HEADER_BYTES + fixed,
+        fixed_sram_bytes=COUNTERS.size + fixed,
         fixed_flash_bytes=0 if code is None else code.fixed,
         bias_bits=bias_bits,
         layer_bits=layer_bits,

@@ -641,7 +641,7 @@ def level_facts(step: TrainingStep, isa: str = USUAL_ISA) -> dict[str, Any] | No
         facts["arena_bytes"] = arena_bytes
     return {
         "latent": ladder.latent,
-        "drifts": step.plan.drift_offset is not None,
+        "drifts": step.plan.training.drifts,
         "policy": policy,
         "fronts": [whole, *proxies],
     }

@@ -8,12 +8,9 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
-from mcutrain_host.saved import LevelWords
 
-from mcutrain.autodiff.drift import STATE_BYTES as DRIFT_BYTES
-from mcutrain.autodiff.gate import STATE_BYTES as GATE_BYTES
+from mcutrain.autodiff.state_kinds import USUAL
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError
 from mcutrain.ir.graph import Graph, Node
@@ -22,12 +19,12 @@ from mcutrain.memplan.contents import check_contents
 from mcutrain.memplan.exact import Report, silent
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX, lifetimes
 from mcutrain.memplan.placed import Placed, PlannedLadder
-from mcutrain.memplan.plan import Buffer, MemoryPlan, align_up, load_profile, peak
+from mcutrain.memplan.plan import Buffer, MemoryPlan, load_profile, peak
 from mcutrain.memplan.schedule import schedule
 from mcutrain.memplan.solver import SEARCH_NODES, solve
+from mcutrain.memplan.state import StateLayout, bytes_by_kind, state_layout
 from mcutrain.memplan.stream import Segment, StreamableFront
 from mcutrain.memplan.validate import validate
-from mcutrain.sparse.elastic import words
 from mcutrain.target import Target
 
 Array = npt.NDArray[Any]
@@ -36,16 +33,12 @@ Stream = Literal["auto", "least", "off", "max"]
 """What is computed row by row: as much as the memory asks for; as much as makes the arena smallest;
 nothing; or what makes the steps before the loss smallest, even if others need more. Whoever does
 not know the memory takes auto as least."""
-SWAP_BYTES = 4
-LEVEL_BYTES = 4
-"""Of the state for each front of a ladder: how many samples it was taken for."""
 LADDER_BYTES = 8
 """Which front made the latent, and whether it is still to be learnt from."""
 CHOICE_BYTES = 8
 """Which front the policy wanted, and whether the sample was a probe."""
 POINTER_BYTES = 8
 """With what aligns what lies behind it."""
-STATE_HEADER_BYTES = 12  # random state, updates done, samples of the current update
 
 
 @dataclass(frozen=True)
@@ -64,50 +57,52 @@ class TrainingPlan(Placed):
     """A scheduled training step with a place for every tensor.
 
     training: the scheduled graph. arena: where every buffer lies; its steps are the nodes of the
-    graph, then those of `apply`. buffer_of: tensor → buffer. state_offsets: state tensor → first
-    byte behind the header. tail: the nodes that only inference runs, from the head on; their
-    buffers are counted at the head's step. segments: nodes that are computed row by row. ladder:
-    fronts that stand in for the step's own, in the same arena. The last words of the state are the
-    samples of each front, their drift, when columns were swapped (the position + 1, or 0), the
-    selection of elastic tensors, and a gate's. Behind these state_bytes a saved state has the
-    shelf, which is no SRAM; shelf_offsets are counted on. least: of the same step with more nodes
-    that compute row by row, if this plan has fewer to save instructions.
+    graph, then those of `apply`. buffer_of: tensor → buffer. state: where the sections of the state
+    lie. tail: the nodes that only inference runs, from the head on; their buffers are counted at
+    the head's step. segments: nodes that are computed row by row. ladder: fronts that stand in for
+    the step's own, in the same arena. least: of the same step with more nodes that compute row by
+    row, if this plan has fewer to save instructions.
     """
 
     training: TrainGraph
-    state_offsets: Mapping[str, int]
-    state_bytes: int
+    state: StateLayout
     constant_bytes: int
     tail: tuple[Node, ...]
     ladder: PlannedLadder | None = None
     least: LeastMemory | None = None
 
     @cached_property
+    def state_offsets(self) -> Mapping[str, int]:
+        """State tensor → first byte, in what a saved state has behind its header."""
+        return {section.name: section.offset for section in self.state.tensors}
+
+    @cached_property
     def shelf_offsets(self) -> Mapping[str, int]:
-        """Weight → first byte, in what a saved state has behind its header."""
-        offsets, position = {}, self.state_bytes
-        for name, value in self.training.shelf.items():
-            offsets[name] = position
-            position = align_up(position + value.nbytes, 4)
-        return offsets
+        """The same for weights on the shelf."""
+        return {section.name: section.offset for section in self.state.shelf}
+
+    @property
+    def state_bytes(self) -> int:
+        """Of what training changes, in SRAM."""
+        return self.state.state_bytes
+
+    @property
+    def kept_bytes(self) -> int:
+        """What a saved state has behind its header: the state, and the shelf."""
+        return self.state.kept_bytes
 
     @property
     def shelf_bytes(self) -> int:
         """Of the weights whose trained columns change."""
-        return sum(align_up(value.nbytes, 4) for value in self.training.shelf.values())
+        return self.kept_bytes - self.state_bytes
 
     @property
     def resident_bytes(self) -> int:
         """Of a chip's SRAM besides the arena: state, pointer to the shelf, words of a ladder."""
         pointer = POINTER_BYTES if self.training.shelf else 0
         words_bytes = 0 if self.ladder is None else LADDER_BYTES
-        words_bytes += CHOICE_BYTES if self.drift_offset is not None else 0
+        words_bytes += CHOICE_BYTES if self.training.drifts else 0
         return self.state_bytes + pointer + words_bytes
-
-    @property
-    def kept_bytes(self) -> int:
-        """What a saved state has behind its header: the state, and the shelf."""
-        return self.state_bytes + self.shelf_bytes
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -130,51 +125,6 @@ class TrainingPlan(Placed):
     def sram_bytes(self) -> int:
         """Arena and trainable state."""
         return self.arena_bytes + self.state_bytes
-
-    @property
-    def gate_offset(self) -> int | None:
-        """The first byte of the gate's words in the state; None without a gate."""
-        return None if self.training.gate is None else self.state_bytes - GATE_BYTES
-
-    @property
-    def selection_offset(self) -> int | None:
-        """The first byte of which elastic tensors are selected; None if none is elastic."""
-        if not self.training.elastic:
-            return None
-        return self.state_bytes - gate_bytes(self.training) - selection_bytes(self.training)
-
-    @property
-    def swap_offset(self) -> int | None:
-        """The first byte of when columns were swapped last; None if none are."""
-        if not self.training.swapped:
-            return None
-        behind = selection_bytes(self.training) + gate_bytes(self.training)
-        return self.state_bytes - behind - SWAP_BYTES
-
-    @property
-    def levels_offset(self) -> int | None:
-        """The first byte of the samples of each front; None if there is but the step's own."""
-        if self.training.levels is None:
-            return None
-        behind = selection_bytes(self.training) + gate_bytes(self.training)
-        behind += SWAP_BYTES if self.training.swapped else 0
-        return self.state_bytes - behind - levels_bytes(self.training)
-
-    @property
-    def drift_offset(self) -> int | None:
-        """The first byte of what corrects the choice of fronts; None if nothing does."""
-        levels, offset = self.training.levels, self.levels_offset
-        if levels is None or offset is None or not levels.drifts:
-            return None
-        return offset + LEVEL_BYTES * levels.count
-
-    @property
-    def level_words(self) -> LevelWords | None:
-        """Where both stand, for whoever reads saved states."""
-        levels, offset = self.training.levels, self.levels_offset
-        if levels is None or offset is None:
-            return None
-        return LevelWords(offset, levels.count, levels.drifts)
 
 
 @dataclass(frozen=True)
@@ -346,14 +296,12 @@ def place(
     scheduled = layout.training
     arena = solve(layout.buffers, align_bytes, search_nodes, report=report)
     validate(arena)
-    offsets, state_bytes = state_layout(scheduled)
     return TrainingPlan(
         arena,
         layout.buffer_of,
         layout.segments,
         training=scheduled,
-        state_offsets=offsets,
-        state_bytes=state_bytes,
+        state=state_layout(scheduled),
         constant_bytes=sum(constant_sizes(scheduled).values()),
         tail=layout.tail,
     )
@@ -368,25 +316,8 @@ def needed_alignment(training: TrainGraph) -> int:
 
 def state_parts(plan: TrainingPlan) -> dict[str, int]:
     """Bytes of the trainable state by what they hold; the sum is state_bytes."""
-    training = plan.training
-    kinds = ("weights", "residual_bits", "biases", "gradient_sums", "exponents", "columns")
-    parts = dict.fromkeys(kinds, 0)
-    columns = {name for swapped in training.swapped for name in (swapped.columns, swapped.scores)}
-    for name, value in training.state.items():
-        array = np.asarray(value)
-        if name in training.parameters:
-            kind = "weights" if array.dtype == np.int8 else "biases"
-        elif name in columns:
-            kind = "columns"
-        elif array.dtype == np.int8:
-            kind = "exponents"
-        else:
-            kind = "residual_bits" if array.dtype == np.uint8 else "gradient_sums"
-        parts[kind] += array.nbytes
-    parts["counters_and_padding"] = plan.state_bytes - sum(parts.values())
-    if not columns:
-        del parts["columns"]
-    return parts
+    parts = dict.fromkeys((kind.name for kind in USUAL), 0) | bytes_by_kind(plan.state.tensors)
+    return {**parts, "counters_and_padding": plan.state_bytes - sum(parts.values())}
 
 
 def rows_kept(plan: Placed) -> dict[str, str]:
@@ -465,42 +396,6 @@ def _tail_buffers(
             else:
                 found[name] = (name, tensors[name].type.size_bytes)
     return found
-
-
-def state_layout(training: TrainGraph) -> tuple[dict[str, int], int]:
-    """Offsets of the state tensors behind the header, four-byte values first, no gaps; all bytes.
-
-    The samples of each front and their drift follow, when columns were swapped, what is selected
-    of elastic tensors, and what a gate keeps.
-    """
-    offsets: dict[str, int] = {}
-    position = STATE_HEADER_BYTES
-    wide_first = sorted(training.state.items(), key=lambda e: -np.asarray(e[1]).itemsize)
-    for name, value in wide_first:
-        offsets[name] = position
-        position += int(np.asarray(value).nbytes)
-    words_bytes = selection_bytes(training) + gate_bytes(training)
-    words_bytes += SWAP_BYTES if training.swapped else 0
-    words_bytes += levels_bytes(training)
-    return offsets, align_up(position, 4) + words_bytes
-
-
-def selection_bytes(training: TrainGraph) -> int:
-    """Of the words that select elastic tensors."""
-    return 4 * len(words((), len(training.elastic)))
-
-
-def levels_bytes(training: TrainGraph) -> int:
-    """Of the words that count the samples of fronts, and correct their choice."""
-    levels = training.levels
-    if levels is None:
-        return 0
-    return LEVEL_BYTES * levels.count + (DRIFT_BYTES if levels.drifts else 0)
-
-
-def gate_bytes(training: TrainGraph) -> int:
-    """Of the words that a gate keeps."""
-    return 0 if training.gate is None else GATE_BYTES
 
 
 def constant_sizes(training: TrainGraph) -> dict[str, int]:

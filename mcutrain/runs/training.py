@@ -12,12 +12,11 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.protocol import Rate, Selecting
-from mcutrain_host.saved import saturated_biases, skipped_samples
+from mcutrain_host.saved import level_drift, level_samples, saturated_biases, skipped_samples
 from mcutrain_host.trainer import Lessons, Scores
 
 from mcutrain import data as datasets
 from mcutrain.arguments import PathLike, Positive, Seed, Within, checked, warn
-from mcutrain.codegen import state_tensors
 from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.errors import ArgumentError, DataError
@@ -418,11 +417,10 @@ def prepare_run(
         step.project.digest,
         recipe=recipe,
         reconstruction=compared,
-        gate_offset=step.plan.gate_offset,
+        table=step.plan.state.table,
         selector=selector,
         swap_every=swap_every_of(step, settings, len(split.train)),
         earlier=earlier,
-        levels=step.plan.level_words,
         batches=batches,
         has_learnt=step.recipe is not None and step.recipe.classes is None,
     )
@@ -511,7 +509,7 @@ def check_batches(plan: TrainingPlan, settings: RunSettings) -> None:
         raise DataError(f"{wish} are those of a ladder, and there is none: give --proxies, too")
     if training.accumulate == 1:
         raise DataError(f"{wish}, but each update has a single one: give --accumulate, too")
-    if plan.drift_offset is not None:
+    if training.drifts:
         raise DataError(
             f"{wish} have to be known before it, and --drift decides with each sample: leave it "
             "out, or --batches level"
@@ -535,7 +533,7 @@ def check_ladder(plan: TrainingPlan, settings: RunSettings, latent: str) -> None
             "a ladder chooses a front for each sample in every step, so steps cannot begin with "
             f"{latent!r}: leave out the latent, or the ladder"
         )
-    if settings.replay and plan.drift_offset is not None:
+    if settings.replay and plan.training.drifts:
         raise DataError(
             "a board replays the latents that its fronts made once, and with --drift a simulation "
             "might take others when it makes them again: leave out the replay, or --drift"
@@ -797,24 +795,19 @@ def finish(
 def trained_parameters(step: TrainingStep, saved: bytes) -> dict[str, Array]:
     """Every tensor of the trained state by name: weights, residual bits, biases, exponents."""
     from mcutrain.codegen import SAVED_HEADER_BYTES
-    from mcutrain.simulation.compiled import unpack_state
 
-    return unpack_state(step.plan, saved[SAVED_HEADER_BYTES:])
-
-
-def _skipped(step: TrainingStep, saved: bytes, begin: bytes) -> int | None:
-    offset = step.plan.gate_offset
-    if offset is None:
-        return None
-    return skipped_samples(saved, offset) - skipped_samples(begin, offset)
+    return step.plan.state.unpack(saved[SAVED_HEADER_BYTES:])
 
 
-def _levels(step: TrainingStep, saved: bytes, begin: bytes) -> tuple[int, ...] | None:
-    words = step.plan.level_words
-    if words is None:
-        return None
-    pairs = zip(words.samples(saved), words.samples(begin), strict=True)
-    return tuple(now - before for now, before in pairs)
+def _skipped(run: Run) -> int | None:
+    now = skipped_samples(run.state.saved, run.table)
+    return None if now is None else now - (skipped_samples(run.begin, run.table) or 0)
+
+
+def _levels(run: Run) -> tuple[int, ...] | None:
+    counts = (level_samples(saved, run.table) for saved in (run.state.saved, run.begin))
+    pairs = [(now, before) for now, before in zip(*(c or () for c in counts), strict=True)]
+    return tuple(now - before for now, before in pairs) or None
 
 
 def _mixed_batches(epochs: Sequence[EpochResult]) -> int | None:
@@ -848,13 +841,13 @@ def _result(step: TrainingStep, run: Run) -> SimulationResult:
         class_iou=state.class_iou,
         learning_rate=run.settings.learning_rate,
         recipe="" if step.recipe is None else step.recipe.to_json(),
-        saturated_biases=saturated_biases(state.saved, state_tensors(step.plan)),
+        saturated_biases=saturated_biases(state.saved, run.table),
         latent=begin.latent.tensor if isinstance(begin, TAKES_LATENTS) else "",
-        skipped=_skipped(step, state.saved, run.begin),
+        skipped=_skipped(run),
         output_exponent=output_exponent(step, state.saved),
         decisions=state.decisions,
-        levels=_levels(step, state.saved, run.begin),
-        drift=None if run.levels is None else run.levels.drift(state.saved),
+        levels=_levels(run),
+        drift=level_drift(state.saved, run.table),
         mixed_batches=_mixed_batches(state.epochs),
         order_doubt=state.order_doubt,
         scheme=step.scheme.name,

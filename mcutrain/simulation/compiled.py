@@ -14,6 +14,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.state import (
+    COUNTERS,
+    GATE_MEAN,
+    GATE_SKIPPED,
+    LEVEL_DRIFT,
+    LEVEL_SAMPLES,
+    SELECTED_TENSORS,
+)
 
 from mcutrain.autodiff.drift import Drift
 from mcutrain.codegen import SAVED_HEADER_BYTES, Project, generate
@@ -239,35 +247,35 @@ class CompiledSimulator(LibrarySimulator):
     @property
     def selected(self) -> tuple[int, ...]:
         """The elastic tensors that are trained."""
-        return selected_tensors(self.plan, self._raw())
+        return selection_of(self._words().get(SELECTED_TENSORS, ()))
 
     @property
     def state(self) -> dict[str, Array]:
         """Every state tensor by name, and what is on the shelf."""
         raw = self.save()[SAVED_HEADER_BYTES:] if self.plan.shelf_bytes else self._raw()
-        return unpack_state(self.plan, raw)
+        return self.plan.state.unpack(raw)
 
     @property
     def counters(self) -> tuple[int, int, int]:
         """Random state, updates done, samples of the current update."""
-        words = np.frombuffer(self._raw(), np.uint32, 3)
-        key, update, sample = words.tolist()
+        key, update, sample = self._words()[COUNTERS].tolist()
         return key, update, sample
 
     @property
     def gate(self) -> tuple[int, int]:
         """What a gate keeps: the mean loss as Q19, and the count of skipped samples."""
-        return gate_words(self.plan, self._raw())
+        words = self._words()
+        return int(words[GATE_MEAN][0]), int(words[GATE_SKIPPED][0])
 
     @property
     def level_samples(self) -> tuple[int, ...]:
         """How many samples were trained by way of each front of a ladder."""
-        return level_counts(self.plan, self._raw())
+        return tuple(int(count) for count in self._words().get(LEVEL_SAMPLES, ()))
 
     @property
     def drift(self) -> Drift:
         """What corrects the choice of fronts."""
-        return drift_words(self.plan, self._raw())
+        return Drift(*map(int, self._words().get(LEVEL_DRIFT, ())))
 
     def levels(self, x: Array) -> Array:
         """Return the level that a step would take now, for each sample of int8 [n, …]."""
@@ -275,51 +283,13 @@ class CompiledSimulator(LibrarySimulator):
         self._library.mct_host_levels(len(x), pointer(samples), pointer(found))
         return found.astype(np.int64)
 
+    def _words(self) -> dict[str, Array]:
+        """Counters and what features keep, by kind."""
+        return self.plan.state.unpack_words(self._raw())
+
     def _raw(self) -> bytes:
         """The state without header: no checksum is computed."""
         return ctypes.string_at(self._library.mct_state_bytes(), self.plan.state_bytes)
-
-
-def unpack_state(plan: TrainingPlan, raw: bytes) -> dict[str, Array]:
-    """State bytes (without the saved header) as tensors by name, with the shelf."""
-    state: dict[str, Array] = {}
-    kept = {**plan.training.state, **plan.training.shelf}
-    for name, offset in (*plan.state_offsets.items(), *plan.shelf_offsets.items()):
-        like = np.asarray(kept[name])
-        flat = np.frombuffer(raw, like.dtype, like.size, offset)
-        state[name] = flat.reshape(like.shape).copy()
-    return state
-
-
-def gate_words(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, int]:
-    """Read the gate's words from state bytes: the mean loss as Q19, and skipped samples."""
-    assert plan.gate_offset is not None, "the step has no gate"
-    mean_q19 = np.frombuffer(raw, "<i4", 1, plan.gate_offset)
-    skipped = np.frombuffer(raw, "<u4", 1, plan.gate_offset + 4)
-    return int(mean_q19[0]), int(skipped[0])
-
-
-def drift_words(plan: TrainingPlan, raw: bytes | bytearray) -> Drift:
-    """Read what corrects the choice of fronts from state bytes, if anything does."""
-    if plan.drift_offset is None:
-        return Drift()
-    return Drift(*np.frombuffer(raw, "<i4", 2, plan.drift_offset).tolist())
-
-
-def level_counts(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, ...]:
-    """Read how many samples took each front from state bytes; none without proxies."""
-    if plan.training.levels is None:
-        return ()
-    counts = np.frombuffer(raw, "<u4", plan.training.levels.count, plan.levels_offset or 0)
-    return tuple(counts.tolist())
-
-
-def selected_tensors(plan: TrainingPlan, raw: bytes | bytearray) -> tuple[int, ...]:
-    """Read which elastic tensors are trained from state bytes."""
-    if plan.selection_offset is None:
-        return ()
-    count = len(words((), len(plan.training.elastic)))
-    return selection_of(np.frombuffer(raw, "<u4", count, plan.selection_offset).tolist())
 
 
 def pointer(array: Array) -> ctypes.c_void_p:

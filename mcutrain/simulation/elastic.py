@@ -24,7 +24,6 @@ from mcutrain.codegen import SAVED_HEADER_BYTES
 from mcutrain.errors import ArgumentError
 from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.training import unpack_residual
-from mcutrain.simulation.compiled import unpack_state
 from mcutrain.sparse.elastic import ONE_Q16, ElasticTimes, budget, choose
 
 Array = npt.NDArray[Any]
@@ -213,7 +212,7 @@ def importance(plan: TrainingPlan, states: Sequence[bytes]) -> tuple[int, ...]:
     the one between the sums of squares.
     """
     tensors = plan.training.elastic
-    unpacked = [unpack_state(plan, saved[SAVED_HEADER_BYTES:]) for saved in states]
+    unpacked = [plan.state.unpack(saved[SAVED_HEADER_BYTES:]) for saved in states]
     found = [_helped(t, *(stored(t, state) for state in unpacked)) for t in tensors]
     return scaled(found)
 

@@ -29,7 +29,7 @@ class LadderReference(PlannedReference):
         self.policy = plan.ladder.policy.graph
         self.fronts = (whole, *(proxy.graph for proxy in plan.ladder.proxies))
         self.training = tail(self.training, latent)
-        self.drifts = plan.drift_offset is not None
+        self.drifts = plan.training.drifts
 
     def level(self, sample: Array) -> int:
         """Return the level with the largest score, the lowest of equal ones."""
@@ -60,7 +60,9 @@ class LadderReference(PlannedReference):
     def _step(self, x: Array, label: int | Array, rate: LearningRate) -> tuple[int, int]:
         wanted, probes = self.level(x), self.probes
         level = 0 if probes else wanted
-        self.level_samples[level] = (self.level_samples[level] + 1) & WORD
+        counts = self.level_samples
+        counts[level] = (counts[level] + 1) & WORD
+        self.level_samples = counts
         loss_q16, prediction = super()._step(_only_output(self.fronts[level], x), label, rate)
         if self.drifts:
             self.drift = self.drift.after(wanted, loss_q16, probes)

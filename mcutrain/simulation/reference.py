@@ -9,6 +9,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.state import (
+    COUNTERS,
+    GATE_MEAN,
+    GATE_SKIPPED,
+    LEVEL_DRIFT,
+    LEVEL_SAMPLES,
+    SELECTED_TENSORS,
+    SWAP_POSITION,
+)
 
 from mcutrain import fixedpoint
 from mcutrain.autodiff import Classifier, Gate, SwappedColumns, TrainGraph
@@ -20,36 +29,50 @@ from mcutrain.errors import DataError, StateError
 from mcutrain.ir.graph import Node
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan
+from mcutrain.memplan.state import first_words
 from mcutrain.ops.bounds import BIAS_LIMIT
 from mcutrain.ops.merge_columns import merged
 from mcutrain.ops.training import pack_residual, unpack_residual
 from mcutrain.quant.imprint import MOST_SAMPLES, Imprinted, imprinted
-from mcutrain.simulation.compiled import (
-    STATUS_TEXT,
-    drift_words,
-    gate_words,
-    level_counts,
-    no_imprint,
-    selected_tensors,
-    unpack_state,
-)
+from mcutrain.simulation.compiled import STATUS_TEXT, no_imprint
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse.columns import drawn, scored
-from mcutrain.sparse.elastic import words
+from mcutrain.sparse.elastic import selection_of, words
 
 Array = npt.NDArray[Any]
 WORD = 0xFFFFFFFF
 """Counts of the state have 32 bits, and begin anew behind them."""
 
 
+class _Number:
+    """A number among the words of the state, as an attribute; 0 in steps that do not keep it."""
+
+    def __init__(self, kind: str, place: int = 0) -> None:
+        self.kind, self.place = kind, place
+
+    def __get__(self, simulator: ReferenceSimulator, _: object = None) -> int:
+        numbers = simulator.words.get(self.kind)
+        return 0 if numbers is None else int(numbers[self.place])
+
+    def __set__(self, simulator: ReferenceSimulator, value: int) -> None:
+        simulator.words[self.kind][self.place] = value
+
+
 class ReferenceSimulator:
     """Holds the state of one training run and steps it, slowly and exactly.
 
-    state: every state tensor by name. key, update, sample: the header of the state. mean_q19,
-    skipped: what a gate keeps. selected: indices of the elastic tensors that are trained. swapped:
-    the position + 1 at which columns were swapped last, or 0. level_samples: of each front of a
-    ladder, how many were trained by way of it; drift: what corrects their choice.
+    state: every state tensor by name. words: what else the state keeps, by kind of section, see
+    mcutrain.memplan.state; the attributes are these words. key, update, sample: the counters.
+    mean_q19, skipped: what a gate keeps. swapped: the position + 1 at which columns were swapped
+    last, or 0.
     """
+
+    key = _Number(COUNTERS, 0)
+    update = _Number(COUNTERS, 1)
+    sample = _Number(COUNTERS, 2)
+    mean_q19 = _Number(GATE_MEAN)
+    skipped = _Number(GATE_SKIPPED)
+    swapped = _Number(SWAP_POSITION)
 
     def __init__(self, training: TrainGraph, seed: int = 1) -> None:
         self.training = training
@@ -57,16 +80,41 @@ class ReferenceSimulator:
 
     def reset(self, seed: int = 1) -> None:
         """The weights the model came with; seed starts the rounding's random numbers."""
+        self.words = first_words(self.training)
         self.key = seed & 0xFFFFFFFF or 1
-        self.update = 0
-        self.sample = 0
-        self.mean_q19 = self.skipped = self.swapped = 0
-        levels = self.training.levels
-        self.level_samples = [0] * (0 if levels is None else levels.count)
-        self.drift = Drift()
-        self.selected: tuple[int, ...] = tuple(range(len(self.training.elastic)))
+        self.selected = tuple(range(len(self.training.elastic)))
         kept = {**self.training.state, **self.training.shelf}
         self.state: dict[str, Array] = {k: np.array(v) for k, v in kept.items()}
+
+    @property
+    def selected(self) -> tuple[int, ...]:
+        """Indices of the elastic tensors that are trained."""
+        return selection_of(self.words.get(SELECTED_TENSORS, ()))
+
+    @selected.setter
+    def selected(self, tensors: Sequence[int]) -> None:
+        if SELECTED_TENSORS in self.words:
+            self.words[SELECTED_TENSORS][:] = words(tensors, len(self.training.elastic))
+
+    @property
+    def level_samples(self) -> list[int]:
+        """Of each front of a ladder, how many samples were trained by way of it."""
+        return [int(count) for count in self.words.get(LEVEL_SAMPLES, ())]
+
+    @level_samples.setter
+    def level_samples(self, counts: Sequence[int]) -> None:
+        if LEVEL_SAMPLES in self.words:
+            self.words[LEVEL_SAMPLES][:] = counts
+
+    @property
+    def drift(self) -> Drift:
+        """What corrects the choice of fronts."""
+        return Drift(*map(int, self.words.get(LEVEL_DRIFT, ())))
+
+    @drift.setter
+    def drift(self, now: Drift) -> None:
+        if LEVEL_DRIFT in self.words:
+            self.words[LEVEL_DRIFT][:] = now.mean_q19, now.offset
 
     @property
     def position(self) -> int:
@@ -84,7 +132,7 @@ class ReferenceSimulator:
         Once at a position: another time it changes nothing.
         """
         now = (self.position + 1) & WORD
-        if self.swapped == now:
+        if self.swapped == now or not self.training.swapped:
             return
         for weight in self.training.swapped:
             self._score(weight)
@@ -297,31 +345,11 @@ class PlannedReference(ReferenceSimulator):
 
     def save(self) -> bytes:
         """The trained state with header and checksum, the bytes of mct_state_save."""
-        raw = bytearray(self.plan.kept_bytes)
-        raw[:12] = np.array([self.key, self.update, self.sample], "<u4").tobytes()
-        if self.plan.gate_offset is not None:
-            kept = np.array([self.mean_q19 & WORD, self.skipped], "<u4").tobytes()
-            raw[self.plan.gate_offset : self.plan.gate_offset + len(kept)] = kept
-        if self.plan.levels_offset is not None:
-            first, counts = self.plan.levels_offset, np.array(self.level_samples, "<u4")
-            raw[first : first + counts.nbytes] = counts.tobytes()
-        if self.plan.drift_offset is not None:
-            kept = np.array([self.drift.mean_q19, self.drift.offset], "<i4").tobytes()
-            raw[self.plan.drift_offset : self.plan.drift_offset + len(kept)] = kept
-        if self.plan.selection_offset is not None:
-            first = self.plan.selection_offset
-            selected = np.array(words(self.selected, len(self.training.elastic)), "<u4")
-            raw[first : first + selected.nbytes] = selected.tobytes()
-        if self.plan.swap_offset is not None:
-            first = self.plan.swap_offset
-            raw[first : first + 4] = self.swapped.to_bytes(4, "little")
-        for name, offset in self.plan.state_offsets.items():
-            value = np.asarray(self.state[name], np.asarray(self.training.state[name]).dtype)
-            raw[offset : offset + value.nbytes] = value.tobytes()
-        for weight in self.training.swapped:
-            for name, value in self.put_back(weight).items():
-                offset = self.plan.shelf_offsets[name]
-                raw[offset : offset + value.nbytes] = value.tobytes()
+        shelf = [self.put_back(weight) for weight in self.training.swapped]
+        tensors = dict(self.state)
+        for whole in shelf:
+            tensors.update(whole)
+        raw = self.plan.state.pack(self.words, tensors)
         return self._header(raw) + bytes(raw)
 
     def load(self, saved: bytes) -> None:
@@ -329,7 +357,7 @@ class PlannedReference(ReferenceSimulator):
         raw = saved[SAVED_HEADER_BYTES:]
         if len(raw) != self.plan.kept_bytes or self._header(raw) != saved[:SAVED_HEADER_BYTES]:
             raise StateError("the saved state cannot be used: it is damaged, or of another model")
-        state = unpack_state(self.plan, raw)
+        state = self.plan.state.unpack(raw)
         biases = [state[name] for name in self.training.parameters if state[name].itemsize == 4]
         is_sound = all(
             (np.diff(state[w.columns], prepend=-1, append=state[w.shelf].shape[-1]) > 0).all()
@@ -337,15 +365,7 @@ class PlannedReference(ReferenceSimulator):
         )
         if not is_sound or any((np.abs(b.astype(np.int64)) > BIAS_LIMIT).any() for b in biases):
             raise StateError(f"the saved state cannot be used: {STATUS_TEXT[6]}")
-        self.key, self.update, self.sample = np.frombuffer(raw, "<u4", 3).tolist()
-        if self.plan.gate_offset is not None:
-            self.mean_q19, self.skipped = gate_words(self.plan, raw)
-        self.level_samples = list(level_counts(self.plan, raw))
-        self.drift = drift_words(self.plan, raw)
-        self.selected = selected_tensors(self.plan, raw)
-        if self.plan.swap_offset is not None:
-            first = self.plan.swap_offset
-            self.swapped = int.from_bytes(raw[first : first + 4], "little")
+        self.words = self.plan.state.unpack_words(raw)
         self.state = state
 
     def _header(self, raw: bytes | bytearray) -> bytes:

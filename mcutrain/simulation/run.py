@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from mcutrain_host.files import unwritable, write_whole
 from mcutrain_host.reading import MOST_TEXT_BYTES
-from mcutrain_host.saved import LevelWords, skipped_samples
+from mcutrain_host.saved import level_drift, level_samples, skipped_samples
+from mcutrain_host.state import LEVEL_SAMPLES, StateTable
 from mcutrain_host.text import reason
 
 from mcutrain import data
@@ -222,7 +223,7 @@ class EpochResult:
     reproduces its input the accuracies are NaN, and the test says loss and auc, see Tested; of one
     with a class for each position it says iou. skipped: samples from which a gate let it learn
     nothing; None without a gate. levels: samples of each front; None without a ladder. drift: what
-    corrects their choice then, see mcutrain_host.saved.LevelWords; None if nothing does.
+    corrects their choice then, see mcutrain_host.saved.level_drift; None if nothing does.
     mixed_batches: updates from samples of several levels; None where none are put together by it.
     """
 
@@ -614,11 +615,10 @@ class Run:
     fingerprint: of model and scheme, so that a checkpoint is not continued with others.
     chunk: samples per call of the simulator: how long an interruption may take.
     recipe: how the simulator was made of the model, as JSON, for whoever reads the checkpoint.
-    reconstruction: of a network that reproduces its input; None for a classifier. gate_offset: of
-    what a gate keeps in the state; None without one. selector: of elastic tensors, which are all
-    trained without one. swap_every: steps from one swap of columns to the next; 0: none. earlier:
-    what was before, whose state the simulator has. levels: where the state counts the samples of
-    each front; None without a ladder. batches: what puts samples together; None if they are mixed.
+    reconstruction: of a network that reproduces its input; None for a classifier. table: of the
+    state that the simulator saves. selector: of elastic tensors, which are all trained without one.
+    swap_every: steps from one swap of columns to the next; 0: none. earlier: what was before, whose
+    state the simulator has. batches: what puts samples together; None if they are mixed.
     has_learnt: whether the outputs mean something before the first step.
     """
 
@@ -629,11 +629,10 @@ class Run:
     chunk: int = CHUNK
     recipe: str = ""
     reconstruction: Reconstruction | None = None
-    gate_offset: int | None = None
+    table: StateTable = StateTable()
     selector: TensorSelector | None = None
     swap_every: int = 0
     earlier: Earlier = NOTHING
-    levels: LevelWords | None = None
     batches: LevelBatches | None = None
     has_learnt: bool = False
     course: Course = field(init=False)
@@ -838,7 +837,7 @@ class Run:
         rates = [self.course.rates.at(step) for step in range(first, first + len(index))]
         labels = self.samples.split.train.y[index]
         started = time.monotonic()
-        if self.levels is None or not self.settings.replay:
+        if not self.settings.replay or not self.table.of_kind(LEVEL_SAMPLES):
             losses, predictions = self.simulator.train(x, labels, rates)
         else:
             losses, predictions = self._with_replays(x, labels, rates)
@@ -905,7 +904,7 @@ class Run:
             self._skipped(),
             None if found is None else found.iou,
             self._levels(),
-            None if self.levels is None else self.levels.drift(self.state.saved),
+            level_drift(self.state.saved, self.table),
             self.course.mixed_batches(epoch - 1),
         )
         if found is not None:
@@ -914,19 +913,19 @@ class Run:
 
     def _skipped(self) -> int | None:
         """Samples that the gate kept from being learnt since the last epoch's end."""
-        if self.gate_offset is None:
+        now = skipped_samples(self.state.saved, self.table)
+        if now is None:
             return None
         before = sum(epoch.skipped or 0 for epoch in self.state.epochs)
-        before += skipped_samples(self.begin, self.gate_offset)
-        return skipped_samples(self.state.saved, self.gate_offset) - before
+        return now - before - (skipped_samples(self.begin, self.table) or 0)
 
     def _levels(self) -> tuple[int, ...] | None:
         """Samples of each front since the last epoch's end."""
-        if self.levels is None:
+        now = level_samples(self.state.saved, self.table)
+        if now is None:
             return None
-        before = [self.levels.samples(self.begin)]
+        before = [level_samples(self.begin, self.table) or ()]
         before += [epoch.levels for epoch in self.state.epochs if epoch.levels is not None]
-        now = self.levels.samples(self.state.saved)
         sums = (sum(counts) for counts in zip(*before, strict=True))
         return tuple(count - earlier for count, earlier in zip(now, sums, strict=True))
 

@@ -20,7 +20,6 @@ from mcutrain.modules import numbers_of, parse_pet
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.pipeline.recipe import Recipe
 from mcutrain.quant import scale_outputs
-from mcutrain.simulation.compiled import unpack_state
 from mcutrain.sparse import find_head
 from mcutrain.trained.state import SavedRun
 
@@ -144,7 +143,7 @@ def output_exponent(step: TrainingStep, saved: bytes) -> int:
     name = step.plan.training.output_exponent
     if name is None:
         return 0
-    return int(unpack_state(step.plan, saved[HEADER_BYTES:])[name][0])
+    return int(step.plan.state.unpack(saved[HEADER_BYTES:])[name][0])
 
 
 def trained_tensors(step: TrainingStep, saved: bytes) -> dict[str, Array]:
@@ -155,7 +154,7 @@ def trained_tensors(step: TrainingStep, saved: bytes) -> dict[str, Array]:
     bias. A weight that is trained in part is put together from its frozen and its trained columns.
     """
     training = step.plan.training
-    state = unpack_state(step.plan, saved[HEADER_BYTES:])
+    state = step.plan.state.unpack(saved[HEADER_BYTES:])
     values: dict[str, Array] = {name: state[name] for name in training.parameters}
     for name, split in training.split.items():
         if split.columns is not None:

@@ -175,7 +175,7 @@ def test_a_gate_skips_remembered_samples_too_with_the_bits_of_the_simulation(tmp
     train(device, 0, len(index))
     states = [simulator.save() for simulator in simulators]
     assert states == [device.read_state()] * 3
-    assert skipped_samples(states[0], step.plan.gate_offset) == sum(skipped)
+    assert skipped_samples(states[0], step.plan.state.table) == sum(skipped)
 
 
 def test_what_a_board_remembers_goes_with_its_weights(projects_root: Path):

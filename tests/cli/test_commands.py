@@ -15,7 +15,6 @@ import pytest
 import mcutrain
 from mcutrain import demo
 from mcutrain.cli import compare, train
-from mcutrain.codegen import state_tensors
 from mcutrain.demo import board as demo_board
 from mcutrain.errors import BuildError
 from mcutrain.oracle.tflite import find_interpreter
@@ -139,7 +138,7 @@ def test_compare_and_train_find_biases_at_an_end_of_16_bits(model: Path, tmp_pat
     reference.state[name][:3] = (2**15 - 1, -(2**15), 2**15 - 2)
     file = tmp_path / "trained.mcts"
     file.write_bytes(reference.save())
-    project: Any = SimpleNamespace(manifest=SimpleNamespace(state=state_tensors(step.plan)))
+    project: Any = SimpleNamespace(manifest=SimpleNamespace(table=step.plan.state.table))
     assert train._saturated(project, file) == 2
     rows: Any = [SimpleNamespace(name="whole"), SimpleNamespace(name="halves")]
     counts = {Trial(0, 0): 0, Trial(1, 0): 1, Trial(1, 1): 2}

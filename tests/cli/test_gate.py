@@ -67,11 +67,12 @@ def test_a_project_keeps_its_gate_and_its_state_is_exported(run: Run, model: Pat
     step = prepare(model, "bias:2", gate=0.5)
     assert of_json(json.dumps(manifest.recipe), "it") == step.recipe
     assert manifest.gate is not None
-    assert (manifest.gate.alpha, manifest.gate.offset) == (0.5, step.plan.gate_offset)
+    assert manifest.gate.alpha == 0.5
+    assert manifest.table == step.plan.state.table
     reference = step.reference()
     reference.skipped = 12345
     saved = reference.save()
-    assert skipped_samples(saved, manifest.gate.offset) == 12345
+    assert skipped_samples(saved, manifest.table) == 12345
     Path("project/trained.mcts").write_bytes(saved)
     to = ("-o", "trained.tflite")
     known = ("export", model, "--state", "project/trained.mcts", *to)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from mcutrain_host.manifest import Manifest
+from mcutrain_host.saved import level_drift, level_samples
 
 from mcutrain.autodiff.drift import Drift
 from mcutrain.cost.instructions import USUAL_ISA, estimate
@@ -351,15 +352,15 @@ def test_a_project_keeps_its_levels_and_its_state_is_exported(
     manifest = Manifest.read(Path("project/manifest.json"))
     step = prepare(model, ladders.SCHEME, ladder=kept_ladder(proxies), drift=drifts)
     assert manifest.levels is not None
-    assert manifest.levels.words == step.plan.level_words
+    assert manifest.table == step.plan.state.table
     assert manifest.model_hash == step.project.model_hash
     assert all(front.instructions and front.flash_bytes for front in manifest.levels.fronts)
     reference = step.reference()
     reference.level_samples = [5, 6, 7]
     reference.drift = Drift(1, -6)
     saved = reference.save()
-    assert manifest.levels.words.drift(saved) == (-1.5 if drifts else None)
-    assert manifest.levels.words.samples(saved) == (5, 6, 7)
+    assert level_drift(saved, manifest.table) == (-1.5 if drifts else None)
+    assert level_samples(saved, manifest.table) == (5, 6, 7)
     Path("project/trained.mcts").write_bytes(saved)
     assert run("export", model, "--state", "project", "-o", "trained.tflite").code == 0
 

@@ -22,7 +22,6 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan import latents, plan_training
 from mcutrain.pipeline import prepare
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
-from mcutrain.simulation.compiled import unpack_state
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme
 from mcutrain.target import FIRMWARE, load_target
@@ -343,7 +342,7 @@ def test_two_models_in_one_program_train_as_each_alone(
         reference = ReferenceSimulator(plan.training, seed=seed)
         reference.train(x, labels, rates(6))
         raw = done.stdout[at + 24 : at + 24 + plan.state_bytes]
-        assert states_differ(unpack_state(plan, raw), reference.state) == []
+        assert states_differ(plan.state.unpack(raw), reference.state) == []
         at += 24 + plan.state_bytes
     assert at == len(done.stdout)
 

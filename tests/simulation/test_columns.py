@@ -22,7 +22,6 @@ from mcutrain.ops.training import pack_residual
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import CompiledSimulator, PlannedReference, RunSettings
-from mcutrain.simulation.compiled import unpack_state
 from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.columns import RULES, UNKNOWN, USUAL, level_of, scored
 from mcutrain.sparse.columns import drawn as drawn_columns
@@ -260,7 +259,7 @@ def taught() -> CompiledSimulator:
 
 
 def weights(plan: TrainingPlan, saved: bytes) -> dict[str, np.ndarray]:
-    state = unpack_state(plan, saved[HEADER_BYTES:])
+    state = plan.state.unpack(saved[HEADER_BYTES:])
     return {weight.shelf: state[weight.shelf] for weight in plan.training.swapped}
 
 
@@ -275,7 +274,7 @@ def test_columns_keep_what_they_learnt_when_others_are_trained(step: TrainingSte
         assert_equal(weights(plan, swapped), before)
         teach(simulator, step, 8, 5.0)
         after = weights(plan, simulator.save())
-        columns = unpack_state(plan, swapped[HEADER_BYTES:])
+        columns = plan.state.unpack(swapped[HEADER_BYTES:])
         for weight in plan.training.swapped:
             moved = after[weight.shelf] != before[weight.shelf]
             found = set(np.flatnonzero(moved.reshape(-1, moved.shape[-1]).any(axis=0)))
@@ -295,13 +294,13 @@ def test_residual_bits_of_a_column_come_back_with_it(step: TrainingStep) -> None
     simulator, plan = settled(step), step.plan
     simulator.swap()
     teach(simulator, step, 4, 0.02)
-    state = unpack_state(plan, simulator.save()[HEADER_BYTES:])
+    state = plan.state.unpack(simulator.save()[HEADER_BYTES:])
     assert any(
         (state[w.shelf_residual] != plan.training.shelf[w.shelf_residual]).any()
         for w in plan.training.swapped
     )
     simulator.swap()
-    again = unpack_state(plan, simulator.save()[HEADER_BYTES:])
+    again = plan.state.unpack(simulator.save()[HEADER_BYTES:])
     for weight in plan.training.swapped:
         np.testing.assert_array_equal(again[weight.shelf_residual], state[weight.shelf_residual])
 

@@ -19,7 +19,6 @@ from mcutrain.cost.instructions import estimate
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan, plan_training
 from mcutrain.simulation import CompiledSimulator, PlannedReference
-from mcutrain.simulation.compiled import unpack_state
 from mcutrain.simulation.elastic import (
     MOVES,
     SQUARES,
@@ -268,7 +267,7 @@ def test_importance_is_what_real_numbers_say(bias_bits: int, measure: str) -> No
         compiled.train(x, labels, networks.rates(60))
     saved = saved if measure == MOVES else [saved[0], saved[2]]
     found = np.array(importance(plan, saved), float)
-    states = [unpack_state(plan, raw[HEADER_BYTES:]) for raw in saved]
+    states = [plan.state.unpack(raw[HEADER_BYTES:]) for raw in saved]
     updates = resolve(scheme, graph)
     expected = []
     for tensor in training.elastic:

@@ -17,7 +17,7 @@ from mcutrain_host.saved import saturated_biases
 from mcutrain_host.toolchain import ZIG
 
 from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
-from mcutrain.codegen import generate, state_tensors
+from mcutrain.codegen import generate
 from mcutrain.formats import load
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan
@@ -230,7 +230,7 @@ def test_a_difference_saturates_at_both_ends_of_16_bits(
     reference = PlannedReference(plan)
     compiled = CompiledSimulator(plan, portable=portable, extra_flags=QUICK)
     reference.state.update(near)
-    assert saturated_biases(reference.save(), state_tensors(plan)) == 0
+    assert saturated_biases(reference.save(), plan.state.table) == 0
     compiled.load(reference.save())
     count = 24 * options.accumulate
     x, labels = networks.samples(plan.training.forward, count, plan.training.classes)
@@ -241,7 +241,7 @@ def test_a_difference_saturates_at_both_ends_of_16_bits(
     numbers = np.concatenate([reference.state[name] for name in near])
     ends = numbers[np.abs(numbers.astype(np.int32)) >= end]
     assert set(ends.tolist()) == {end, -end}
-    assert saturated_biases(compiled.save(), state_tensors(plan)) == len(ends) < len(numbers)
+    assert saturated_biases(compiled.save(), plan.state.table) == len(ends) < len(numbers)
 
 
 @pytest.mark.parametrize("rate", [1.0, 1e3])

@@ -1,0 +1,217 @@
+"""Where everything lies in the trained state: a table, from which every reader takes offsets.
+
+The counters come first, then the tensors of the training graph, then the words that features of a
+step keep, each a row of WORDS. Behind them a saved state has the shelf: weights whose trained input
+channels change, which take no SRAM. A new section is a new row of WORDS, or for a tensor a row of
+mcutrain.autodiff.state_kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from mcutrain_host.state import (
+    COUNTERS,
+    GATE_MEAN,
+    GATE_SKIPPED,
+    LEVEL_DRIFT,
+    LEVEL_SAMPLES,
+    SELECTED_TENSORS,
+    SWAP_POSITION,
+    StateSection,
+    StateTable,
+)
+
+from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.memplan.plan import align_up
+from mcutrain.sparse.elastic import words
+
+Array = npt.NDArray[Any]
+
+SHELF = "shelf"
+ALIGN_BYTES = 4
+"""Of the words, and of each tensor on the shelf."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """A row of the table: numbers that a feature of the step keeps.
+
+    count: how many of them a step has; 0 if it has not that feature. purpose: what they are for.
+    """
+
+    kind: str
+    dtype: str
+    count: Callable[[TrainGraph], int]
+    purpose: str
+
+
+HEAD = Words(
+    COUNTERS,
+    "uint32",
+    lambda training: 3,
+    "state of the random numbers, updates done, samples of the current update",
+)
+"""What every state begins with, so that it can be read without a table."""
+WORDS = (
+    Words(
+        LEVEL_SAMPLES,
+        "uint32",
+        lambda training: 0 if training.levels is None else training.levels.count,
+        "samples that each front of a ladder was taken for",
+    ),
+    Words(
+        LEVEL_DRIFT,
+        "int32",
+        lambda training: 2 * training.drifts,
+        "mean loss with the whole front times 2^19, and what is added to the policy's scores",
+    ),
+    Words(
+        SWAP_POSITION,
+        "uint32",
+        lambda training: len(training.swapped[:1]),
+        "samples learnt before the last swap of input channels, and 1; 0 before the first",
+    ),
+    Words(
+        SELECTED_TENSORS,
+        "uint32",
+        lambda training: len(words((), len(training.elastic))),
+        "a bit for each elastic tensor: whether it is trained now",
+    ),
+    Words(
+        GATE_MEAN,
+        "int32",
+        lambda training: int(training.gate is not None),
+        "mean loss that the gate compares with, times 2^19",
+    ),
+    Words(
+        GATE_SKIPPED,
+        "uint32",
+        lambda training: int(training.gate is not None),
+        "samples that the gate kept from being learnt",
+    ),
+)
+"""In the order in which they lie. C reads neighbours of one feature as a struct."""
+
+
+@dataclass(frozen=True)
+class StateLayout:
+    """A place for everything that a step keeps.
+
+    words: the counters, and what features keep. state_bytes: in SRAM. kept_bytes: of a saved state,
+    without its header; the shelf lies behind state_bytes.
+    """
+
+    words: tuple[StateSection, ...]
+    tensors: tuple[StateSection, ...]
+    shelf: tuple[StateSection, ...]
+    state_bytes: int
+    kept_bytes: int
+
+    @cached_property
+    def table(self) -> StateTable:
+        """All sections, in the order of their bytes."""
+        sections = (*self.words, *self.tensors, *self.shelf)
+        return StateTable(tuple(sorted(sections, key=lambda section: section.offset)))
+
+    def offset_of(self, kind: str) -> int | None:
+        """The first byte of a feature's words; None where the step has not that feature."""
+        return next((word.offset for word in self.words if word.kind == kind), None)
+
+    def unpack(self, state: bytes | bytearray) -> dict[str, Array]:
+        """Tensors by name, and those on the shelf. state: without the header."""
+        return {s.name: array_of(s, state) for s in (*self.tensors, *self.shelf)}
+
+    def unpack_words(self, state: bytes | bytearray) -> dict[str, Array]:
+        """Counters and what features keep, by kind. state: without the header and the shelf."""
+        return {word.kind: array_of(word, state) for word in self.words}
+
+    def pack(self, words: Mapping[str, Array], tensors: Mapping[str, Array]) -> bytearray:
+        """The bytes of a state without header. words: by kind. tensors: by name, and the shelf."""
+        state = bytearray(self.kept_bytes)
+        for word in self.words:
+            _put(state, word, words[word.kind])
+        for section in (*self.tensors, *self.shelf):
+            _put(state, section, tensors[section.name])
+        return state
+
+
+def state_layout(training: TrainGraph) -> StateLayout:
+    """Counters, tensors without gaps, the widest first, words, and the shelf."""
+    head = _word(HEAD, training, 0)
+    wide_first = sorted(training.state.items(), key=lambda e: -np.asarray(e[1]).itemsize)
+    tensors: list[StateSection] = []
+    position = head.end
+    for name, value in wide_first:
+        kind = training.kinds[name]
+        tensors.append(_tensor(training, name, value, position, (kind.name, kind.purpose)))
+        position = tensors[-1].end
+    kept_words, position = [head], align_up(position, ALIGN_BYTES)
+    for row in WORDS:
+        if row.count(training):
+            kept_words.append(_word(row, training, position))
+            position = kept_words[-1].end
+    state_bytes = position
+    shelf: list[StateSection] = []
+    for name, value in training.shelf.items():
+        purpose = (SHELF, "all input channels of a weight of which some are trained now")
+        shelf.append(_tensor(training, name, value, position, purpose))
+        position = align_up(shelf[-1].end, ALIGN_BYTES)
+    return StateLayout(tuple(kept_words), tuple(tensors), tuple(shelf), state_bytes, position)
+
+
+def first_words(training: TrainGraph) -> dict[str, Array]:
+    """Counters and what features keep before anything was learnt: zeros, by kind."""
+    rows = ((row, row.count(training)) for row in (HEAD, *WORDS))
+    return {row.kind: np.zeros(count, row.dtype) for row, count in rows if count}
+
+
+def array_of(section: StateSection, state: bytes | bytearray) -> Array:
+    """What a section holds. state: without the header."""
+    flat = np.frombuffer(state, _dtype(section), section.count, section.offset)
+    return flat.reshape(section.shape).copy()
+
+
+def bytes_by_kind(sections: Iterable[StateSection]) -> dict[str, int]:
+    """How much of a state each kind takes, in the order in which kinds appear."""
+    found: dict[str, int] = {}
+    for section in sections:
+        found[section.kind] = found.get(section.kind, 0) + section.size_bytes
+    return found
+
+
+def _put(state: bytearray, section: StateSection, value: Array) -> None:
+    raw = np.asarray(value, _dtype(section)).tobytes()
+    assert len(raw) == section.size_bytes, f"{section.name} has other numbers than its section"
+    state[section.offset : section.end] = raw
+
+
+def _dtype(section: StateSection) -> np.dtype[Any]:
+    return np.dtype("int8" if section.dtype == "exponent" else section.dtype).newbyteorder("<")
+
+
+def _word(row: Words, training: TrainGraph, offset: int) -> StateSection:
+    return StateSection(
+        name=row.kind,
+        offset=offset,
+        dtype=row.dtype,
+        shape=(row.count(training),),
+        kind=row.kind,
+        purpose=row.purpose,
+    )
+
+
+def _tensor(
+    training: TrainGraph, name: str, value: Array, offset: int, what: tuple[str, str]
+) -> StateSection:
+    """what: its kind, and what it is for."""
+    array, tensors = np.asarray(value), training.graph.tensors
+    dtype = tensors[name].type.dtype if name in tensors else str(array.dtype)
+    return StateSection(
+        name=name, offset=offset, dtype=dtype, shape=array.shape, kind=what[0], purpose=what[1]
+    )
