@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data, pipeline
+from mcutrain import data, prepare
 from mcutrain.simulation import Run, RunSettings, Samples
 
 MODEL = "models/mcunet-5fps.int8.tflite"
@@ -68,7 +68,7 @@ def train(
     shared: Path, case: Case, seed: int, samples: int, rate: float = RATE
 ) -> tuple[float, int, float]:
     """Final accuracy, planned SRAM, and milliseconds per training step, evaluation left out."""
-    step = pipeline.prepare(shared / MODEL, case.scheme, classes=10, head_seed=seed, qas=case.qas)
+    step = prepare(shared / MODEL, case.scheme, classes=10, head_seed=seed, qas=case.qas)
     split = data.load(shared / DATA)
     split = data.Split(split.train.subset(samples), split.test)
     settings = RunSettings(4, rate, seed=seed, flip=True)

@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data, pipeline
+from mcutrain import data, pipeline, prepare
 from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import RunSettings
@@ -72,10 +72,10 @@ def learn(
     """Learn the old classes, add the new ones, learn all."""
     original = pipeline.load(model)
     old = len(split.names) - len(NEW)
-    first = pipeline.prepare(original, scheme, classes=old, head_seed=settings.seed)
+    first = prepare(original, scheme, classes=old, head_seed=settings.seed)
     saved = trained(first, only(split, split.names[:old]), settings)
     graph = trained_graph(first, saved, original)
-    second = pipeline.prepare(graph, scheme, added=NEW, head_seed=settings.seed)
+    second = prepare(graph, scheme, added=NEW, head_seed=settings.seed)
     mixture = replace(split, train=rehearsed(split.train, old, rehearsal, settings.seed))
     return Result(
         accuracy(first, saved, split.test, old)[0],

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data, pipeline
+from mcutrain import data, pipeline, prepare
 from mcutrain.ir.graph import TensorType
 from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import RunSettings
@@ -57,7 +57,7 @@ def main() -> None:
     columns = ("scheme", "loss before", "loss after", "AUC before", "AUC after", "SRAM", "ms")
     table = Table(*columns)
     for scheme in SCHEMES:
-        step = pipeline.prepare(graph, scheme, loss="mse")
+        step = prepare(graph, scheme, loss="mse")
         run = prepare_run(step, split, settings)
         run.train()
         last = run.state.epochs[-1]

@@ -32,9 +32,9 @@ from mcutrain_host.virtual.link import LoopbackLink
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data, demo
+from mcutrain import data, demo, prepare
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.pipeline import TrainingStep, load
 from mcutrain.quant import replace_head
 from mcutrain.simulation import Run, RunSettings, Samples
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme

@@ -31,8 +31,8 @@ from mcutrain_host.virtual.link import LoopbackLink
 from mcutrain_host.virtual.machine import Machine
 from qemu_instructions import counted_board
 
-from mcutrain import demo
-from mcutrain.pipeline import load, prepare
+from mcutrain import demo, prepare
+from mcutrain.pipeline import load
 from mcutrain.target import load_target
 
 BOARDS = ("stm32f746g-disco", "mps2-an386", "rpi-pico", "mps3-an547")

@@ -33,10 +33,10 @@ from mcutrain_host.saved import HEADER_BYTES
 from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import LoopbackLink
 
-from mcutrain import demo
+from mcutrain import demo, prepare
 from mcutrain.errors import PlanError
 from mcutrain.memplan import find_latent
-from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.pipeline import TrainingStep, load
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.target import Target, board_names, target_of
 from mcutrain.trained import step_of
@@ -164,10 +164,12 @@ def _samples(step: TrainingStep, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _sent(step: TrainingStep, samples: np.ndarray) -> np.ndarray:
     """What the board gets of samples."""
-    if not step.recipe.latent:
+    if step.recipe.options.part == "whole":
         return samples
     whole = _whole(step)
-    return whole.latent_simulator(find_latent(whole.plan, step.recipe.latent)).front(samples)
+    return whole.latent_simulator(find_latent(whole.plan, step.recipe.options.latent)).front(
+        samples
+    )
 
 
 def _run(folder: Path, step: TrainingStep, steps: int) -> Run:
@@ -191,7 +193,7 @@ def _run(folder: Path, step: TrainingStep, steps: int) -> Run:
 def _simulated(step: TrainingStep, steps: int) -> bytes:
     """The state that the whole network's simulation holds after the same lessons."""
     x, y = _samples(step, steps)
-    simulator = (_whole(step) if step.recipe.latent else step).simulator(SEED)
+    simulator = (_whole(step) if step.recipe.options.part == "tail" else step).simulator(SEED)
     simulator.train(x, y, [RATE] * steps)
     return simulator.save()[HEADER_BYTES:]
 

@@ -28,10 +28,10 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data, demo
+from mcutrain import data, demo, prepare
 from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA
-from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.pipeline import TrainingStep, load
 from mcutrain.simulation import Run, RunSettings, Samples
 from mcutrain.simulation.elastic import MOVES, SQUARES, Decision, Periods, TensorSelector
 from mcutrain.sparse.elastic import choose

@@ -30,13 +30,13 @@ from mcutrain_host.virtual.link import LoopbackLink
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import demo
+from mcutrain import demo, prepare
 from mcutrain.codegen import Interface
 from mcutrain.cost.counting import count_instructions
 from mcutrain.cost.elastic import elastic_times, estimated_times
 from mcutrain.cost.profile import NANOSECONDS
 from mcutrain.cost.timing import time_here
-from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.pipeline import TrainingStep, load
 from mcutrain.simulation.elastic import Periods
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse.elastic import ElasticTimes, choose

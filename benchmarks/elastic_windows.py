@@ -21,8 +21,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data, demo
-from mcutrain.pipeline import load, prepare
+from mcutrain import data, demo, prepare
+from mcutrain.pipeline import load
 from mcutrain.simulation import Run, RunSettings, Samples
 from mcutrain.simulation.elastic import LEAST_IMPORTANCE, Decision, doubt, importance
 

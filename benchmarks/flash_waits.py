@@ -38,8 +38,8 @@ from rich.table import Table
 from unicorn import UC_HOOK_BLOCK, UC_HOOK_MEM_READ
 from unicorn.unicorn_py3.unicorn import uclib
 
-from mcutrain import demo
-from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain import demo, prepare
+from mcutrain.pipeline import TrainingStep, load
 from mcutrain.target import Target, load_target
 
 BOARD = "rpi-pico"

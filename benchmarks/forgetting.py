@@ -33,7 +33,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data, pipeline
+from mcutrain import data, pipeline, prepare
 from mcutrain.memplan import find_latent
 from mcutrain.runs.fronts import latents_of
 from mcutrain.runs.training import model_input, prepare_run
@@ -169,7 +169,7 @@ def cifar(trial: Trial) -> list[float]:
 def _latents(what: str, shared: Path, seed: int) -> tuple[LatentSimulator, tuple[Array, ...]]:
     """The step, and latents and labels of all training and test samples."""
     model, path, scheme = CIFAR
-    step = pipeline.prepare(pipeline.load(shared / model), scheme, classes=CLASSES, head_seed=seed)
+    step = prepare(pipeline.load(shared / model), scheme, classes=CLASSES, head_seed=seed)
     x = model_input(step.graph)
     split = data.load(shared / path, input_shape=x.shape)
     return _computed(step, split)
@@ -241,12 +241,12 @@ def _old_keywords(shared: Path, seed: int) -> tuple[LatentSimulator, tuple[Array
     model, path, scheme = KWS
     original = pipeline.load(shared / model)
     split = data.load(shared / path, test_share=0.5).with_classes_last(ADDED, CLASSES)
-    first = pipeline.prepare(original, scheme, classes=CLASSES, head_seed=seed)
+    first = prepare(original, scheme, classes=CLASSES, head_seed=seed)
     known = split.each(lambda part: part.take(np.flatnonzero(part.y < CLASSES)))
     known = known.each(lambda part: replace(part, names=part.names[:CLASSES]))
     saved = prepare_run(first, known, RunSettings(EPOCHS, FIRST_RATE, seed=seed)).train().saved
     graph = trained_graph(first, saved, original)
-    second = pipeline.prepare(graph, scheme, added=ADDED, head_seed=seed)
+    second = prepare(graph, scheme, added=ADDED, head_seed=seed)
     simulator, parts = _computed(second, split)
     return simulator, parts, simulator.save()
 

@@ -28,7 +28,7 @@ from accuracy import DATA, MODEL
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data, demo, pipeline
+from mcutrain import data, demo, pipeline, prepare
 from mcutrain.cost.counting import count_instructions
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import find_latent
@@ -87,9 +87,7 @@ class Case:
 
     def step(self, alpha: float | None, seed: int) -> TrainingStep:
         """The planned step."""
-        return pipeline.prepare(
-            self.model, self.scheme, classes=self.classes, head_seed=seed, gate=alpha
-        )
+        return prepare(self.model, self.scheme, classes=self.classes, head_seed=seed, gate=alpha)
 
     def run(self, alpha: float | None, seed: int) -> tuple[TrainingStep, Run]:
         """A run that has not begun, at the rate that its trials find."""

@@ -30,12 +30,12 @@ from mcutrain_host.toolchain import cache_folder
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data
+from mcutrain import data, prepare
 from mcutrain.analysis.cut_step import cut_step
 from mcutrain.analysis.front import Activations, Cut, all_cuts, cut_before, trunk
 from mcutrain.analysis.trial import TrialSettings, compiled, evaluate, train
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import load, prepare
+from mcutrain.pipeline import load
 from mcutrain.quant import replace_head
 from mcutrain.simulation import RunSettings, Samples
 from mcutrain.sparse import UpdateScheme, arrange, find_head, parse_scheme

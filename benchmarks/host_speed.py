@@ -20,7 +20,7 @@ import onnxruntime
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import pipeline
+from mcutrain import pipeline, prepare
 from mcutrain.simulation import find_compiler
 from mcutrain.simulation.rates import LearningRate
 
@@ -41,10 +41,10 @@ def main() -> None:
     arguments = parser.parse_args()
     models = Path(arguments.shared) / "models"
     graph = pipeline.load(models / f"{arguments.model}.int8.tflite")
-    step = pipeline.prepare(graph, arguments.scheme, classes=arguments.classes)
+    step = prepare(graph, arguments.scheme, classes=arguments.classes)
     runs = {
         "onnxruntime, inference": peer(models / f"{arguments.model}.qdq.onnx"),
-        "inference": inference(pipeline.prepare(graph)),
+        "inference": inference(prepare(graph)),
         "training step": training(step),
     }
     compiler = find_compiler()

@@ -30,7 +30,7 @@ from mcutrain_host.virtual.link import LoopbackLink
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data, pipeline
+from mcutrain import data, pipeline, prepare
 from mcutrain.autodiff import Classifier
 from mcutrain.codegen import Interface
 from mcutrain.ir.graph import Graph
@@ -113,7 +113,7 @@ class Case:
         known = only(split, old)
         first = head_start_of(start, graph, known, classes, seed=seed)
         scheme = UpdateScheme(head_rate=1.0)
-        step = pipeline.prepare(graph, scheme, classes=classes, head_seed=seed, head_start=first)
+        step = prepare(graph, scheme, classes=classes, head_seed=seed, head_start=first)
         saved = prepare_run(step, known, settings).train().saved
         simulator = imprinting(step, centre_of_samples(graph, known, seed=seed), seed)
         samples = samples_of(step, split, settings)
@@ -188,7 +188,7 @@ def imprinting(step: TrainingStep, centre: Sequence[int], seed: int) -> LatentSi
 
 def cost(graph: Graph) -> None:
     """Instructions and bytes on boards."""
-    step = pipeline.prepare(graph, classes=10)
+    step = prepare(graph, classes=10)
     features = Classifier.of(step.plan.training).features
     columns = ("M instr. of an inference", "of a sample more", "of the row")
     table = Table("board", *columns, "flash more", "SRAM more")

@@ -34,14 +34,14 @@ from instruction_features import OTHER, features_of
 from qemu_instructions import count_nodes
 from scipy.optimize import nnls
 
-from mcutrain import demo
+from mcutrain import demo, prepare
 from mcutrain.codegen.firmware import FIRMWARE
 from mcutrain.codegen.isa import row_of
 from mcutrain.cost import instructions
 from mcutrain.cost.counting import count_instructions
 from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.pipeline import TrainingStep, load
 from mcutrain.sparse import parse_scheme
 from mcutrain.target import BOARDS, Target, load_target
 

@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import pipeline
+from mcutrain import pipeline, prepare
 from mcutrain.cost.counting import count_instructions
 from mcutrain.memplan import find_latent
 from mcutrain.simulation.rates import LearningRate
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _row(graph: Any, scheme: str, board: str, steps: int) -> list[str]:
-    step = pipeline.prepare(graph, scheme, classes=10)
+    step = prepare(graph, scheme, classes=10)
     latent = find_latent(step.plan)
     nodes = [node.name for node in step.plan.nodes]
     counted = count_instructions(step, board)

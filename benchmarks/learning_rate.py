@@ -24,7 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data, demo, pipeline
+from mcutrain import data, demo, prepare
 from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import RunSettings
@@ -119,7 +119,7 @@ def problems(shared: Path) -> Iterator[Problem]:
 
 def of(model: Path, scheme: str, classes: int | None) -> Callable[[int], TrainingStep]:
     """A step whose new head, if there is one, follows the seed."""
-    return lambda seed: pipeline.prepare(model, scheme, classes=classes, head_seed=seed)
+    return lambda seed: prepare(model, scheme, classes=classes, head_seed=seed)
 
 
 def motion_problems() -> Iterator[Problem]:
@@ -132,7 +132,7 @@ def motion_problems() -> Iterator[Problem]:
     train, test = data.stratified(others.train.y, 0.25, 0)
     split = data.Split(others.train.take(train), others.train.take(test))
     graph = motion.random_network(split.train.x, len(names), seed=0)
-    yield Problem("motion, full", lambda _: pipeline.prepare(graph, "full"), split, 4)
+    yield Problem("motion, full", lambda _: prepare(graph, "full"), split, 4)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import pipeline
+from mcutrain import pipeline, prepare
 from mcutrain.memplan import validate
 from mcutrain.sparse.scheme import UpdateScheme, parse_scheme, shipped_schemes
 
@@ -46,7 +46,7 @@ def main() -> None:
                 bias_bits=arguments.bias_bits,
             )
             whole, plan = (
-                pipeline.prepare(graph, chosen, classes=arguments.classes, stream=stream).plan
+                prepare(graph, chosen, classes=arguments.classes, stream=stream).plan
                 for stream in ("off", "auto")
             )
             validate(plan.arena)

@@ -23,7 +23,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data, pipeline
+from mcutrain import data, pipeline, prepare
 from mcutrain.ir.graph import Graph
 from mcutrain.runs.head_start import STARTS, Start, head_start_of
 from mcutrain.runs.training import fastest_simulator, load_data, prepare_run
@@ -54,9 +54,7 @@ class Task:
         """On the test samples, before the first step and after the last."""
         classes, seed = len(self.split.names), settings.seed
         first = head_start_of(start, self.model, self.split, classes, seed=seed)
-        step = pipeline.prepare(
-            self.model, scheme, classes=classes, head_seed=seed, head_start=first
-        )
+        step = prepare(self.model, scheme, classes=classes, head_seed=seed, head_start=first)
         run = prepare_run(
             step,
             self.split,

@@ -41,7 +41,7 @@ from mcutrain_host.saved import level_samples, skipped_samples
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data, pipeline
+from mcutrain import data, pipeline, prepare
 from mcutrain.cost.executed import StepParts
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, find_latent, front
@@ -114,7 +114,7 @@ class Case:
         if ladder is not None and method.level is not None:
             ladder = always(ladder, method.level)
         alpha = ALPHA if method.gate else None
-        return pipeline.prepare(
+        return prepare(
             self.model, self.scheme, classes=10, head_seed=seed, gate=alpha, ladder=ladder
         )
 
@@ -197,7 +197,7 @@ def always(ladder: Ladder, level: int) -> Ladder:
 
 def ladder_of(graph: Graph, scheme: str, split: data.Split, settings: LadderSettings) -> Ladder:
     """As `mcutrain proxies` makes it of these samples."""
-    step = pipeline.prepare(graph, scheme, classes=10)
+    step = prepare(graph, scheme, classes=10)
     given = inputs_of(step, split)
     made = make_ladder(step, find_latent(step.plan), given, settings)
     cosines = ", ".join(f"{level.cosine:.3f}" for level in made.levels)
@@ -214,7 +214,7 @@ def inputs_of(step: TrainingStep, split: data.Split) -> np.ndarray:
 
 def unfitted(graph: Graph, scheme: str, split: data.Split, settings: LadderSettings) -> Ladder:
     """Fronts of the first channels of each group, which make no good latents."""
-    step = pipeline.prepare(graph, scheme, classes=10)
+    step = prepare(graph, scheme, classes=10)
     latent = find_latent(step.plan)
     whole = front(step.plan.training, latent)
     stem = stem_of(whole)
@@ -236,7 +236,7 @@ def unfitted(graph: Graph, scheme: str, split: data.Split, settings: LadderSetti
 
 def kept(graph: Graph, scheme: str, folder: Path) -> Ladder:
     """Of a folder."""
-    step = pipeline.prepare(graph, scheme, classes=10)
+    step = prepare(graph, scheme, classes=10)
     return kept_ladder(folder)(lambda latent: pipeline.front_of(step, latent))
 
 

@@ -21,8 +21,8 @@ from mcutrain_host.toolchain import ZIG
 from unicorn import UC_ARCH_RISCV, UC_HOOK_BLOCK, UC_MODE_RISCV32, Uc
 from unicorn.riscv_const import UC_RISCV_REG_A0, UC_RISCV_REG_RA, UC_RISCV_REG_SP
 
-from mcutrain import demo
-from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain import demo, prepare
+from mcutrain.pipeline import TrainingStep, load
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.target import FIRMWARE
 

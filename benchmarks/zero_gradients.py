@@ -26,7 +26,7 @@ from accuracy import DATA, MODEL
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import data, demo, pipeline
+from mcutrain import data, demo, prepare
 from mcutrain.cost.counting import count_instructions
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.interpret import interpret
@@ -92,9 +92,9 @@ def cases(shared: Path) -> Iterator[tuple[str, TrainingStep, data.Split]]:
         yield f"demo, {scheme}", demo.training_step(demo.network(), scheme), fashion
     words = data.load(shared / "data/kws01.npz")
     network = shared / "models/kws_ref_model.tflite"
-    yield "kws_ref_model, full", pipeline.prepare(network, "full", classes=12), words
+    yield "kws_ref_model, full", prepare(network, "full", classes=12), words
     images = data.load(shared / DATA)
-    step = pipeline.prepare(shared / MODEL, "mcunet-5fps-49kb", classes=10)
+    step = prepare(shared / MODEL, "mcunet-5fps-49kb", classes=10)
     yield "mcunet-5fps, 49 KB", step, images
 
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from mcutrain.functions.models import QuantizedModel, diff, export, quantize, verify
     from mcutrain.functions.modules import AugmentedModel, augment
     from mcutrain.functions.planning import Generated, Planned, generate, plan
+    from mcutrain.functions.preparing import prepare
     from mcutrain.ir.graph import Graph
-    from mcutrain.pipeline import TrainingStep, load, prepare
+    from mcutrain.pipeline import StepOptions, TrainingStep, load
     from mcutrain.runs.training import SimulationResult, train
     from mcutrain.simulation.run import RunSettings
     from mcutrain.sparse import UpdateScheme, parse_scheme
@@ -43,6 +44,7 @@ __all__ = [
     "RunSettings",
     "SimulationResult",
     "Split",
+    "StepOptions",
     "TrainingStep",
     "UpdateScheme",
     "analyze",
@@ -74,7 +76,8 @@ _NAMES = {
     "mcutrain.functions.modules": ("AugmentedModel", "augment"),
     "mcutrain.functions.planning": ("Generated", "Planned", "generate", "plan"),
     "mcutrain.ir.graph": ("Graph",),
-    "mcutrain.pipeline": ("TrainingStep", "load", "prepare"),
+    "mcutrain.functions.preparing": ("prepare",),
+    "mcutrain.pipeline": ("StepOptions", "TrainingStep", "load"),
     "mcutrain.simulation.run": ("RunSettings",),
     "mcutrain.sparse": ("UpdateScheme", "parse_scheme"),
 }

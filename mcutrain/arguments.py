@@ -8,7 +8,7 @@ import os
 import types
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, wraps
 from pathlib import Path
 from typing import (
@@ -93,6 +93,19 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
             )
 
     return call
+
+
+def check_fields(value: Any) -> None:
+    """Raise ArgumentError if a field of a dataclass is not as annotated."""
+    kind: Any = type(value)
+    hints = _hints_of(kind)
+    for field in fields(value):
+        _check(field.name, getattr(value, field.name), hints[field.name])
+
+
+@cache
+def _hints_of(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
 def warn(note: str) -> None:

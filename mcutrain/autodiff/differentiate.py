@@ -45,7 +45,8 @@ LossFactory = Callable[[tuple[float, ...], str, bool, int], LossOp]
 class TrainOptions:
     """How it learns.
 
-    gradient_dtype: int8 or int16. accumulate: samples per update. gate: what it learns from.
+    gradient_dtype: int8 or int16. accumulate: samples per update. gate: it learns only from samples
+    with a loss above so many times the mean of late ones, such as 0.8; None from all.
     elastic: tensors can be left out while it runs. swap: other columns of weights that are trained
     in part can be trained while it runs, by this of the RULES of mcutrain.sparse.columns; empty:
     they cannot.
@@ -53,7 +54,7 @@ class TrainOptions:
 
     gradient_dtype: str = "int8"
     accumulate: int = 1
-    gate: Gate | None = None
+    gate: float | None = None
     elastic: bool = False
     swap: str = ""
 
@@ -353,7 +354,7 @@ class _Builder:
             loss=self.loss,
             prediction=self.prediction,
             accumulate=self.options.accumulate,
-            gate=self.options.gate,
+            gate=None if self.options.gate is None else Gate.of(self.options.gate),
             elastic=tuple(self.elastic) if self.options.elastic else (),
             swapped=self._swapped(),
             shelf=self._initial_shelf(),

@@ -78,8 +78,8 @@ class Choosing:
     is_quiet: bool = False
 
     def chosen(
-        self, flags: options.StepOptions, split: Split, normalization: Normalization | None
-    ) -> tuple[options.StepOptions, AutoScheme]:
+        self, flags: options.StepRequest, split: Split, normalization: Normalization | None
+    ) -> tuple[options.StepRequest, AutoScheme]:
         """The flags with the scheme, which is said, and why it is that. Raises PlanError."""
         with counting("choosing what to train", self.is_quiet) as tell:
             chooser = replace(self._chooser(flags), report=tell)
@@ -88,8 +88,8 @@ class Choosing:
         return replace(flags, scheme=found.scheme), found
 
     def compared(
-        self, flags: options.StepOptions, split: Split, normalization: Normalization | None
-    ) -> tuple[options.StepOptions, AutoScheme]:
+        self, flags: options.StepRequest, split: Split, normalization: Normalization | None
+    ) -> tuple[options.StepRequest, AutoScheme]:
         """Choose, and also estimate what smaller and larger schemes would learn."""
         with counting("choosing what to train", self.is_quiet) as tell:
             chooser = replace(self._chooser(flags), report=tell)
@@ -98,7 +98,7 @@ class Choosing:
         return replace(flags, scheme=found.scheme), found
 
     def used(
-        self, flags: options.StepOptions, step: TrainingStep, choice: AutoScheme | None
+        self, flags: options.StepRequest, step: TrainingStep, choice: AutoScheme | None
     ) -> Used:
         """Return what a step takes of the memory, and what takes more. choice: if it was chosen."""
         from mcutrain.cost.time import step_time
@@ -108,7 +108,7 @@ class Choosing:
         )
 
     def _used(
-        self, flags: options.StepOptions, step: TrainingStep, choice: AutoScheme | None
+        self, flags: options.StepRequest, step: TrainingStep, choice: AutoScheme | None
     ) -> Used:
         """Return what is used, without the time."""
         needs = self.memory.needs(step)
@@ -148,7 +148,7 @@ class Choosing:
         )
 
     @staticmethod
-    def asked(flags: options.StepOptions, scheme: Scheme) -> options.StepOptions:
+    def asked(flags: options.StepRequest, scheme: Scheme) -> options.StepRequest:
         """The flags with a scheme, or what says which."""
         from mcutrain.sparse import UpdateScheme
 
@@ -156,30 +156,26 @@ class Choosing:
             return replace(flags, scheme=scheme.name, kept=scheme)
         return replace(flags, scheme=str(scheme))
 
-    def _chooser(self, flags: options.StepOptions) -> Chooser:
-        from mcutrain.autodiff import Gate, TrainOptions
+    def _chooser(self, flags: options.StepRequest) -> Chooser:
         from mcutrain.functions.automatic import Chooser
 
         def plan(scheme: UpdateScheme) -> TrainingStep:
             asked = replace(flags, scheme=scheme.name, kept=scheme)
             return asked.planned(self.graph, self.classes, self.seed)
 
-        gate = None if flags.gate is None else Gate.of(flags.gate)
         bits = replace(flags, scheme="head", kept=None).update_scheme()
-        asked = TrainOptions(
-            f"int{flags.gradient_bits}", flags.accumulate, gate, flags.elastic, flags.swap
-        )
+        asked = replace(flags.options, classes=self.classes)
         return Chooser(self.graph, self.classes, self.memory, plan, asked, bits)
 
 
 def with_scheme(
-    flags: options.StepOptions,
+    flags: options.StepRequest,
     choosing: Choosing,
     classes: str,
     data: Path | None,
     fixed: Mapping[str, object],
     normalization: Normalization | None = None,
-) -> options.StepOptions:
+) -> options.StepRequest:
     """The flags as they are, or with what auto chooses by the training samples of `data`.
 
     Without a scheme it is auto if there are samples, else, and beside what is `fixed`, the head:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
+    from mcutrain.pipeline import StepOptions
     from mcutrain.report.compare import Budget, PlannedRow, Planner, Runs
     from mcutrain.report.content import Report
     from mcutrain.report.learning import Compared
@@ -144,6 +145,7 @@ def compare(
 
     Example: `mcutrain compare model.tflite --data images/ --board nucleo-f446re -o comparison`
     """
+    from mcutrain.pipeline import StepOptions
     from mcutrain.report.compare import Proxies, Runs, with_results
     from mcutrain.report.folder import with_selection
     from mcutrain.report.write import write
@@ -166,8 +168,8 @@ def compare(
     wanted, split = fitted.classes, fitted.split
     for note in fitted.notes:
         say(f"mcutrain: note: {note}")
-    of_all = gate if proxies is None else None
-    experiment = _Experiment(model, graph, source, split, wanted, budget, runs, settings, of_all)
+    of_all = StepOptions(classes=wanted, gate=gate if proxies is None else None)
+    experiment = _Experiment(model, graph, source, split, of_all, budget, runs, settings)
     given = experiment.given(asked.scheme or [])
     chosen = None if contributions is None else experiment.select(contributions)
     augmented = experiment.with_modules(asked.pet or [])
@@ -200,17 +202,16 @@ def compare(
 
 @dataclass(frozen=True)
 class _Experiment:
-    """What schemes are compared on. classes: outputs of a new head, None keeps the model's own."""
+    """What schemes are compared on. options: of the steps of all of them."""
 
     model: Path
     graph: Graph
     source: inputs.DataSource
     split: Split
-    classes: int | None
+    options: StepOptions
     budget: Budget
     runs: Runs
     settings: RunSettings
-    gate: float | None
 
     def select(self, analysis: Contributions) -> Selection:
         """The best scheme by an analysis, with progress."""
@@ -220,7 +221,7 @@ class _Experiment:
             task = bar.add_task("selecting: costs", total=None)
             return selected(
                 self.graph,
-                self.classes,
+                self.options.classes,
                 self.budget,
                 analysis,
                 lambda done, of: bar.update(task, completed=done, total=of),
@@ -236,8 +237,8 @@ class _Experiment:
             return [PlannedRow(s.name, s) for s in map(options.scheme_of, schemes)]
         wanted_scheme(options.AUTO, (), {"--ways": self.runs.episodes})  # or a sentence
         memory = MemoryLimit.of(self.budget.target, self.budget.sram_bytes)
-        flags = options.StepOptions(options.AUTO, gate=self.gate)
-        choosing = Choosing(self.graph, self.classes, memory)
+        flags = options.StepRequest(options.AUTO, self.options)
+        choosing = Choosing(self.graph, self.options.classes, memory)
         _, found = choosing.chosen(flags, self.split, self.source.normalization)
         chosen = PlannedRow(options.AUTO, parse_scheme(found.scheme))
         return [chosen if text == options.AUTO else self.given([text])[0] for text in schemes]
@@ -254,9 +255,7 @@ class _Experiment:
         from mcutrain.report.compare import Planner
 
         samples = self.runs.samples(self.split)
-        return Planner(
-            self.graph, self.classes, self.budget, self.settings, samples, self.gate, report
-        )
+        return Planner(self.graph, self.options, self.budget, self.settings, samples, report)
 
     def candidates(
         self, given: list[PlannedRow], chosen: Selection | None
@@ -264,7 +263,7 @@ class _Experiment:
         """The usual ones, those that were asked for, the selected one; and how many are usual."""
         from mcutrain.report.compare import PlannedRow, usual
 
-        found = usual(self.graph, self.classes, self.budget)
+        found = usual(self.graph, self.options.classes, self.budget)
         usual_ones = len(found)
         found += given
         if chosen is not None:
@@ -273,23 +272,22 @@ class _Experiment:
 
     def lesson(self, candidates: list[PlannedRow]) -> Lesson:
         """Return what every row learns."""
-        from mcutrain.report.compare import elastic_of, graphs_of, savings_of, swapping_of
+        from mcutrain.report.compare import elastic_of, graphs_of, makings_of, swapping_of
         from mcutrain.runs.parallel import Lesson
 
         return Lesson(
             self.model,
             tuple(c.scheme for c in candidates),
-            self.classes,
+            self.options,
             self.split,
             self.settings,
             self.source.normalization,
-            gate=self.gate,
             elastic=elastic_of(candidates),
             swapping=swapping_of(candidates),
             isa=self.budget.isa,
             episodes=self.runs.episodes,
             graphs=graphs_of(candidates),
-            savings=savings_of(candidates),
+            makings=makings_of(candidates),
         )
 
 
@@ -338,7 +336,7 @@ def _doubts(
 
     found = []
     for number in lesson.elastic:
-        periods = lesson.settings_of(number).periods(lesson.samples, lesson.accumulate)
+        periods = lesson.settings_of(number).periods(lesson.samples, lesson.options.accumulate)
         own = [d for trial, r in results.items() if trial.scheme == number for d in r.decisions]
         found.append((rows[number].name, doubt(own, periods.look)))
     return [f"{name}: {text}" for name, text in found if text]

@@ -10,7 +10,7 @@ from mcutrain.cli.output import percent, show
 
 if TYPE_CHECKING:
     from mcutrain.cli.automatic import Used
-    from mcutrain.cli.options import StepOptions
+    from mcutrain.cli.options import StepRequest
     from mcutrain.data import Episodes, Split
     from mcutrain.functions.automatic import AutoScheme
     from mcutrain.pipeline import TrainingStep
@@ -33,13 +33,13 @@ class Learnt:
     choice: AutoScheme | None = None
 
 
-def check_flags(episodes: Episodes, flags: StepOptions, of_one_run: Mapping[str, object]) -> None:
+def check_flags(episodes: Episodes, flags: StepRequest, of_one_run: Mapping[str, object]) -> None:
     """Raise DataError for flags that do not go with episodes. of_one_run: by name."""
     from mcutrain.errors import DataError
 
-    if flags.added:
+    if flags.options.added:
         raise DataError("--add-class keeps the model's classifier, but an episode has a new one")
-    if flags.loss == "mse":
+    if flags.options.loss == "mse":
         raise DataError("an episode learns classes, which --loss mse does not: leave it out")
     if of_one_run.get("--after"):
         raise DataError("--after goes on with a run's classifier, but an episode has a new one")

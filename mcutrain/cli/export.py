@@ -81,8 +81,8 @@ def export(
     own = load(model)
     original = trained = own
     if state is not None:
-        flags = ladder.of(adaptive.of(step_flags.options(scheme or "head", no_qas)))
-        flags = replace(flags, part=part, latent=latent, pet=pet)
+        flags = ladder.of(adaptive.of(step_flags.asked(scheme or "head", no_qas)))
+        flags = replace(flags, pet=pet).having(part=part, latent=latent)
         original, trained = _trained(
             read_state(state), flags, options.new_classes(classes), own, given_by_hand(context)
         )
@@ -98,7 +98,7 @@ def export(
 
 
 def _trained(
-    run: SavedRun, flags: options.StepOptions, classes: int | None, own: Graph, by_hand: list[str]
+    run: SavedRun, flags: options.StepRequest, classes: int | None, own: Graph, by_hand: list[str]
 ) -> tuple[Graph, Graph]:
     """The graph that was trained, and what became of it: as the state says, else as the flags do.
 

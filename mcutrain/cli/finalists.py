@@ -62,10 +62,11 @@ class SchemeTraining:
 
     def lesson(self, model: Path, classes: int | None, split: Split) -> Lesson:
         """Without schemes yet. classes: outputs of a new head, None keeps the model's own."""
+        from mcutrain.pipeline import StepOptions
         from mcutrain.runs.parallel import Lesson
 
-        normalization = self.source.normalization
-        return Lesson(model, (), classes, split, self.settings, normalization, self.accumulate)
+        options = StepOptions(classes=classes, accumulate=self.accumulate)
+        return Lesson(model, (), options, split, self.settings, self.source.normalization)
 
 
 def proposals(choice: Choice, contributions: Contributions, count: int) -> list[Proposal]:

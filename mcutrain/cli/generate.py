@@ -194,10 +194,10 @@ class PartFlags:
         """The latent that functions begin a step with; a tail begins with its own anyway."""
         return None if self.is_tail else self.latent
 
-    def of(self, step: options.StepOptions) -> options.StepOptions:
+    def of(self, step: options.StepRequest) -> options.StepRequest:
         """The step, cut so."""
         part: Literal["whole", "tail"] = "tail" if self.is_tail else "whole"
-        return replace(step, part=part, latent=self.latent or options.AUTO)
+        return step.having(part=part, latent=self.latent or options.AUTO)
 
 
 @dataclass(frozen=True)
@@ -223,9 +223,9 @@ class TimeFlags(options.AdaptiveFlags):
                 "is of a board's clock: give --board, too", param_hint="--timed"
             )
 
-    def of(self, step: options.StepOptions) -> options.StepOptions:
+    def of(self, step: options.StepRequest) -> options.StepRequest:
         """The step with them."""
-        return replace(super().of(step), elastic=self.elastic or self.timed)
+        return super().of(step).having(elastic=self.elastic or self.timed)
 
     def times(self, step: TrainingStep, target: Target | None) -> ElasticTimes | None:
         """Return what the tensors take among which the program chooses; None if it does not."""
@@ -282,7 +282,7 @@ def generate(
     from mcutrain.functions.automatic import MemoryLimit
     from mcutrain.functions.planning import on_board, with_fewer_rows, write_project
 
-    flags = step_flags.options(scheme or (HEAD if modules.imprint else ""), no_qas)
+    flags = step_flags.asked(scheme or (HEAD if modules.imprint else ""), no_qas)
     if cut.part == "front":
         others = given(hardware, program, timing, ladder)
         if remember:

@@ -10,7 +10,7 @@ import typer
 
 from mcutrain.cli.layer_table import show_layers, times
 from mcutrain.cli.models import load_model
-from mcutrain.cli.options import Json, Model, StepOptions
+from mcutrain.cli.options import Json, Model, StepRequest
 from mcutrain.cli.output import show, show_json
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def info(
         show_float(model, contents_of(model), json)
         return
     if dump and scheme is not None:
-        show(text(StepOptions(scheme).prepare(graph, None).plan.training.graph).rstrip())
+        show(text(StepRequest(scheme).prepare(graph, None).plan.training.graph).rstrip())
     elif dump:
         show(text(graph).rstrip())
     elif json:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcutrain import quant
     from mcutrain.data import Split
     from mcutrain.ir.graph import Graph
-    from mcutrain.pipeline import TrainingStep
+    from mcutrain.pipeline import StepOptions, TrainingStep
     from mcutrain.pipeline.recipe import PutModules, Recipe
     from mcutrain.sparse import UpdateScheme
     from mcutrain.target import Target
@@ -344,37 +344,38 @@ Slots = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
-@dataclass(frozen=True)
-class StepOptions:
-    """The flags that determine a training step.
+def usual_options() -> StepOptions:
+    """Those of commands that are given no flag."""
+    from mcutrain.pipeline import StepOptions
 
-    pet: of a graph that has its modules already. put: these, if the model's file has them not.
-    class_names: of the step's outputs, as far as they are known; they change nothing that is
-    computed. kept: the scheme of an earlier run, which its text need not tell.
+    return StepOptions(loss=AUTO)
+
+
+@dataclass(frozen=True)
+class StepRequest:
+    """What flags say of a training step.
+
+    options: but for the classes of a new head, which the data may decide. pet: of a graph that has
+    its modules already. put: these, if the model's file has them not. kept: the scheme of an
+    earlier run, which its text need not tell.
     """
 
     scheme: str = "head"
-    accumulate: int = 1
-    gradient_bits: int = 8
+    options: StepOptions = field(default_factory=usual_options)
     no_qas: bool = False
     residual_bits: int | None = None
     head_residual_bits: int | None = None
     bias_bits: int | None = None
-    loss: str = AUTO
-    added: tuple[str, ...] = ()
+    head_rate: float | None = None
     stream: Literal["auto", "least", "off", "max"] = "auto"
-    part: Literal["whole", "tail"] = "whole"
-    latent: str = AUTO
-    gate: float | None = None
-    elastic: bool = False
-    swap: str = ""
     pet: str | None = None
     proxies: Path | None = None
-    drift: bool = False
-    class_names: tuple[str, ...] = ()
     put: PutModules | None = None
-    head_rate: float | None = None
     kept: UpdateScheme | None = None
+
+    def having(self, **changes: Any) -> StepRequest:
+        """The same with other options."""
+        return replace(self, options=replace(self.options, **changes))
 
     def prepare(
         self,
@@ -408,31 +409,14 @@ class StepOptions:
         from mcutrain.pipeline import prepare
         from mcutrain.proxies import kept_ladder
 
-        if self.gradient_bits not in (8, 16):
-            raise typer.BadParameter(
-                f"gradients have 8 or 16 bits, not {self.gradient_bits}",
-                param_hint="--gradient-bits",
-            )
         return prepare(
             graph,
             self.update_scheme(),
-            classes=classes,
-            head_seed=head_seed,
-            head_start=head_start,
-            gradient_dtype=f"int{self.gradient_bits}",
-            accumulate=self.accumulate,
-            qas=not self.no_qas,
-            loss=self.loss,
-            added=self.added,
-            gate=self.gate,
-            elastic=self.elastic,
-            swap=self.swap,
-            stream=self.stream,
-            part=self.part,
-            latent=self.latent,
+            replace(self.options, classes=classes),
             ladder=None if self.proxies is None else kept_ladder(self.proxies),
-            drift=self.drift,
-            class_names=self.class_names,
+            head_start=head_start,
+            head_seed=head_seed,
+            stream=self.stream,
             report=report,
         ).of_model(self.put)
 
@@ -442,30 +426,17 @@ class StepOptions:
         from mcutrain.pipeline.recipe import Recipe
         from mcutrain.proxies import read_facts
 
-        scheme, levels = self.update_scheme(), None
-        if self.no_qas:
-            scheme = replace(scheme, qas=False)
-        if self.proxies is not None or self.drift:
-            count = 0 if self.proxies is None else 1 + read_facts(self.proxies)["proxies"]
-            levels = Levels(count, "", self.drift)
-        return Recipe(
-            scheme,
-            classes,
-            f"int{self.gradient_bits}",
-            self.accumulate,
-            self.loss,
-            self.added,
-            latent=self.latent if self.part == "tail" or self.latent != AUTO else "",
-            gate=self.gate,
-            elastic=self.elastic,
-            swap=self.swap,
-            levels=levels,
-            pet=self.pet or "",
-        )
+        options = replace(self.options, classes=classes)
+        if self.proxies is not None:
+            count = 1 + read_facts(self.proxies)["proxies"]
+            options = replace(options, levels=Levels(count, "", options.drift))
+        return Recipe(self.update_scheme(), options, pet=self.pet or "")
 
     def update_scheme(self) -> UpdateScheme:
         """What is trained, with the flags that change it."""
         scheme = scheme_of(self.scheme) if self.kept is None else self.kept
+        if self.no_qas:
+            scheme = replace(scheme, qas=False)
         if self.residual_bits is not None:
             scheme = replace(scheme, residual_bits=self.residual_bits, layer_residual_bits={})
         if self.head_residual_bits is not None:
@@ -496,21 +467,31 @@ class StepFlags:
     gate: Gate = None
     stream: Stream = "auto"
 
-    def options(self, scheme: str, no_qas: bool = False) -> StepOptions:
+    def asked(self, scheme: str, no_qas: bool = False) -> StepRequest:
         """The same with a scheme. Raises McutrainError for a class that is given twice."""
-        return StepOptions(
-            scheme,
+        from mcutrain.pipeline import StepOptions
+
+        if self.gradient_bits not in (8, 16):
+            raise typer.BadParameter(
+                f"gradients have 8 or 16 bits, not {self.gradient_bits}",
+                param_hint="--gradient-bits",
+            )
+        options = StepOptions(
+            f"int{self.gradient_bits}",
             self.accumulate,
-            self.gradient_bits,
+            self.gate,
+            added=added(self.add_class),
+            loss=self.loss,
+        )
+        return StepRequest(
+            scheme,
+            options,
             no_qas,
             self.residual_bits,
             self.head_residual_bits,
             self.bias_bits,
-            self.loss,
-            added(self.add_class),
+            self.head_rate,
             self.stream,
-            gate=self.gate,
-            head_rate=self.head_rate,
         )
 
 
@@ -536,9 +517,9 @@ class AdaptiveFlags:
     elastic: IsElastic = False
     swap: IsSwap = None
 
-    def of(self, step: StepOptions) -> StepOptions:
+    def of(self, step: StepRequest) -> StepRequest:
         """The step with them."""
-        return replace(step, elastic=self.elastic, swap=self.swap or "")
+        return step.having(elastic=self.elastic, swap=self.swap or "")
 
 
 @dataclass(frozen=True)
@@ -548,9 +529,9 @@ class LadderFlags:
     proxies: Proxies = None
     drift: Drift = False
 
-    def of(self, step: StepOptions) -> StepOptions:
+    def of(self, step: StepRequest) -> StepRequest:
         """The step with it."""
-        return replace(step, proxies=self.proxies, drift=self.drift)
+        return replace(step, proxies=self.proxies).having(drift=self.drift)
 
 
 def fit_classes(
@@ -571,11 +552,11 @@ def fit_to_data(
     graph: Graph,
     split: Split,
     classes: str,
-    flags: StepOptions,
+    flags: StepRequest,
     class_names: Sequence[str] = (),
     *,
     replays: bool = False,
-) -> tuple[int | None, StepOptions, Split]:
+) -> tuple[int | None, StepRequest, Split]:
     """The outputs of a new head (None: the model's own), flags with a loss, and ordered labels.
 
     The flags get the names of the outputs, too. Says what was guessed, and what may be forgotten
@@ -584,9 +565,10 @@ def fit_to_data(
     """
     from mcutrain.pipeline.losses import fit_to_data
 
-    fitted = fit_to_data(graph, split, as_classes(classes), flags.loss, flags.added, class_names)
+    loss, added = flags.options.loss, flags.options.added
+    fitted = fit_to_data(graph, split, as_classes(classes), loss, added, class_names)
     _say_notes(fitted.notes if replays else (*fitted.notes, fitted.forgets))
-    flags = replace(flags, loss=fitted.loss, class_names=fitted.class_names)
+    flags = flags.having(loss=fitted.loss, class_names=fitted.class_names)
     return fitted.classes, flags, fitted.split
 
 

@@ -79,7 +79,7 @@ def plan(
             "names what a tail begins with, or what --remember keeps: give one of these, too",
             param_hint="--latent",
         )
-    flags = replace(step_flags.options(scheme or ""), part=part, latent=latent, pet=pet)
+    flags = replace(step_flags.asked(scheme or ""), pet=pet).having(part=part, latent=latent)
     graph, flags = load_model(model), ladder.of(adaptive.of(flags))
     if pet is not None:
         graph = parse_pet(pet).outline(graph)

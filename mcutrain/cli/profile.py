@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -127,7 +127,7 @@ def profile(
     else:
         _check_absent(given(line), "is of a project: give its DIR for MODEL")
         way.check()
-        flags = replace(step_flags.options(scheme), elastic=True)
+        flags = step_flags.asked(scheme).having(elastic=True)
         facts, found = _of_model(model, flags, options.new_classes(classes), way, json)
     if output is not None:
         replace_file(output, (json_text.dumps(facts, indent=2) + "\n").encode())
@@ -164,7 +164,7 @@ def _of_project(
 
 
 def _of_model(
-    model: Path, flags: options.StepOptions, classes: int | None, way: WayFlags, quiet: bool
+    model: Path, flags: options.StepRequest, classes: int | None, way: WayFlags, quiet: bool
 ) -> tuple[dict[str, Any], StepProfile]:
     """Profile a model by the instruction model, the virtual board, or this computer's clock."""
     from mcutrain.cost.instructions import USUAL_ISA

@@ -76,4 +76,4 @@ def _learnt_names(state: Path) -> tuple[str, ...]:
         recipe = read_state(state).recipe
     except McutrainError:
         return ()
-    return () if recipe is None else recipe.class_names
+    return () if recipe is None else recipe.options.class_names

@@ -143,7 +143,7 @@ def _select(choice: Choice) -> Selection:
     selector, request = _selector(choice), choice.request
     if not request.elastic:
         return selector.select(choice.limits)
-    return select_elastic(selector, choice.limits, choice.graph, choice.target, request.accumulate)
+    return select_elastic(selector, choice.limits, choice.graph, choice.target, choice.options)
 
 
 def _sweep(

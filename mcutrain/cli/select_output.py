@@ -52,13 +52,7 @@ def write_report(choice: Choice, found: Selection, folder: Path) -> None:
     from mcutrain.report.write import write as write_both
 
     with placing() as report:
-        step = prepare(
-            choice.graph,
-            found.scheme,
-            accumulate=choice.request.accumulate,
-            elastic=choice.request.elastic,
-            report=report,
-        )
+        step = prepare(choice.graph, found.scheme, choice.options, report=report)
     content = replace(collect(step, choice.target), commands=(command_line(),))
     path = write_both(with_selection(content, found, choice.contributions), folder)
     say(f"The report is {path}")

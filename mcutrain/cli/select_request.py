@@ -12,6 +12,7 @@ from mcutrain.cli import options
 
 if TYPE_CHECKING:
     from mcutrain.ir.graph import Graph
+    from mcutrain.pipeline import StepOptions
     from mcutrain.sparse.contribution import Contributions
     from mcutrain.sparse.cost import CostModel, Limits
     from mcutrain.target import Target
@@ -171,22 +172,23 @@ class Request:
 
         Raises McutrainError, or typer.BadParameter for limits that contradict each other.
         """
-        from mcutrain.autodiff import TrainOptions
         from mcutrain.cost.schemes import cost_model, has_compiler
+        from mcutrain.pipeline import StepOptions
         from mcutrain.sparse.scheme import BIAS_BITS
 
+        asked = StepOptions(accumulate=self.accumulate, elastic=self.elastic)
         graph, wanted, found, target = self._read_files()
         limits = flags.limits(target, is_sweep)
         can_build = builds and target is not None and has_compiler(target)
         costs = cost_model(
             graph,
             target,
-            TrainOptions(accumulate=self.accumulate, elastic=self.elastic),
+            asked,
             can_build,
             BIAS_BITS if self.bias_bits == "any" else (int(self.bias_bits),),
             self.layer_bits,
         )
-        return Choice(self, graph, wanted, found, target, limits, costs)
+        return Choice(self, graph, wanted, asked, found, target, limits, costs)
 
     def _read_files(self) -> tuple[Graph, int | None, Contributions, Target | None]:
         """The model with the head that is trained, its outputs if it is new, analysis, board."""
@@ -212,12 +214,14 @@ class Request:
 class Choice:
     """What schemes of a model are chosen from, and what they may cost.
 
-    graph: with the head that is trained. classes: its outputs if it is new.
+    graph: with the head that is trained. classes: its outputs if it is new. options: of the step
+    of such a graph.
     """
 
     request: Request
     graph: Graph
     classes: int | None
+    options: StepOptions
     contributions: Contributions
     target: Target | None
     limits: Limits

@@ -192,8 +192,8 @@ def simulate(
         "--epochs 0": settings.epochs == 0,
     }
     wanted = wanted_scheme(scheme, (kept.checkpoint, kept.after), fixed)
-    flags = Choosing.asked(replace(ladder.of(step_flags.options("", no_qas)), pet=pet), wanted)
-    flags = replace(flags, elastic=settings.elastic is not None, swap=settings.swap)
+    flags = Choosing.asked(replace(ladder.of(step_flags.asked("", no_qas)), pet=pet), wanted)
+    flags = flags.having(elastic=settings.elastic is not None, swap=settings.swap)
     modules = wanted_modules(model, pet, kept.save_model)
     source = reading.of(data, seed)
     kept.check_writable()
@@ -201,7 +201,7 @@ def simulate(
     if episodes is not None:
         check_flags(episodes, flags, kept.of_one_run)
     before = kept.finished(settings)
-    graph, split, put = _read(model, source, modules, kept.save_model, flags.added)
+    graph, split, put = _read(model, source, modules, kept.save_model, flags.options.added)
     flags = replace(flags, put=put)
     simulation = _Simulation(
         graph, source, flags, backend, selecting, memory, kept, before, head_start, is_quiet=json
@@ -244,7 +244,7 @@ class _Simulation:
 
     graph: Graph
     source: inputs.DataSource
-    flags: options.StepOptions
+    flags: options.StepRequest
     backend: BackendFlags
     selecting: inputs.ElasticFlags
     memory: MemoryLimit

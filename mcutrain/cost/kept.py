@@ -11,6 +11,7 @@ import hashlib
 import json
 import zlib
 from contextlib import suppress
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ class KeptCosts:
     """Kept costs of one network with a head, for one instruction set."""
 
     def __init__(self, graph: Graph, isa: str | None, options: TrainOptions) -> None:
-        facts = (graph_digest(graph), graph.inputs, graph.outputs, isa, options)
+        learning = tuple(getattr(options, field.name) for field in fields(TrainOptions))
+        facts = (graph_digest(graph), graph.inputs, graph.outputs, isa, learning)
         self._facts = f"{code_digest(sources())} {facts!r}"
 
     def get(self, scheme: UpdateScheme) -> SchemeCost | None:

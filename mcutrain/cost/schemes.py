@@ -17,7 +17,6 @@ from mcutrain_host.errors import BuildError
 from mcutrain_host.memory import linked_memory
 from mcutrain_host.saved import COUNTERS
 
-from mcutrain.autodiff import TrainOptions
 from mcutrain.codegen.firmware import compile_facts
 from mcutrain.cost import instructions
 from mcutrain.cost.flash import code_sizes
@@ -25,25 +24,26 @@ from mcutrain.cost.kept import KeptCosts
 from mcutrain.cost.memory import cost_of, flash_bytes
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan.training_plan import least_front_bytes
-from mcutrain.pipeline import ALIGN_BYTES, TrainingStep, differentiated, prepare
+from mcutrain.pipeline import StepOptions, TrainingStep, differentiated, prepare
 from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.cost import CostFunction, CostModel, Needs, SchemeCost
 from mcutrain.sparse.leaving_out import trained_modules_only, without_modules
 from mcutrain.target import Target
 
-DEFAULTS = TrainOptions()
+DEFAULTS = StepOptions()
 T = TypeVar("T")
 
 
 def scheme_cost(
-    graph: Graph, isa: str | None = None, options: TrainOptions = DEFAULTS
+    graph: Graph, isa: str | None = None, options: StepOptions = DEFAULTS
 ) -> CostFunction:
     """What an update scheme of a model takes, without the search for offsets.
 
-    graph: with the head that is trained. isa: a board's instruction set; without it flash and
-    instructions are not counted. What was worked out before, by this program or another, is known.
+    graph: with the head that is trained; what options say of outputs is not looked at. isa: a
+    board's instruction set; without it flash and instructions are not counted. What was worked out
+    before, by this program or another, is known.
     """
-    align_bytes = ALIGN_BYTES[options.gradient_dtype]
+    align_bytes = options.align_bytes
     code = None if isa is None else code_sizes(isa)
     kept = KeptCosts(graph, isa, options)
     plain, places = without_modules(graph)
@@ -68,7 +68,7 @@ def scheme_cost(
 def cost_model(
     graph: Graph,
     target: Target | None = None,
-    options: TrainOptions = DEFAULTS,
+    options: StepOptions = DEFAULTS,
     builds: bool = False,
     bias_bits: tuple[int, ...] = (UpdateScheme.bias_bits,),
     layer_bits: bool = False,
@@ -81,16 +81,17 @@ def cost_model(
     """
     isa = None if target is None else target.isa
     code = None if isa is None else code_sizes(isa)
+    planning = replace(options.learning_alone, swap="")  # a scheme may train no layer in part
     fixed = 0 if target is None else target.stack_bytes + target.firmware_bytes()
 
     @_remembered
     def planned(scheme: UpdateScheme) -> Needs:
-        return _needs(_planned(graph, scheme, options), target)
+        return _needs(prepare(graph, scheme, planning), target)
 
     @_remembered
     def compiled(scheme: UpdateScheme) -> Needs | None:
         assert target is not None
-        return _built(_planned(graph, scheme, options), target)
+        return _built(prepare(graph, scheme, planning), target)
 
     return CostModel(
         cost=scheme_cost(graph, isa, options),
@@ -124,16 +125,6 @@ def _remembered(function: Callable[[UpdateScheme], T]) -> Callable[[UpdateScheme
         return known[key]
 
     return remembering
-
-
-def _planned(graph: Graph, scheme: UpdateScheme, options: TrainOptions) -> TrainingStep:
-    return prepare(
-        graph,
-        scheme,
-        gradient_dtype=options.gradient_dtype,
-        accumulate=options.accumulate,
-        elastic=options.elastic,
-    )
 
 
 def _needs(step: TrainingStep, target: Target | None) -> Needs:

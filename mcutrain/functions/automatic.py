@@ -28,7 +28,6 @@ from mcutrain.analysis.dimension import COSINE_MOMENTS, learnable, product_gains
 from mcutrain.analysis.gradient import GradientSettings, by_gradient, least_biases
 from mcutrain.analysis.problem import Problem, held_out
 from mcutrain.arguments import Count, PathLike, Seed, Within, checked
-from mcutrain.autodiff import TrainOptions
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.kept import code_digest, sources
 from mcutrain.cost.memory import flash_bytes
@@ -48,7 +47,7 @@ from mcutrain.functions.choosing import limits_of
 from mcutrain.functions.models import normalization_of
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import TrainingStep, load, prepare
+from mcutrain.pipeline import StepOptions, TrainingStep, load, prepare
 from mcutrain.pipeline.losses import fit_to_data
 from mcutrain.quant import replace_head
 from mcutrain.runs.contest import Contest
@@ -290,11 +289,9 @@ def auto_scheme(
     fitted = fit_to_data(graph, split, classes, "auto", (), class_names)
 
     def plan(scheme: UpdateScheme) -> TrainingStep:
-        return prepare(
-            graph, scheme, classes=fitted.classes, accumulate=accumulate, loss=fitted.loss
-        )
+        return prepare(graph, scheme, options)
 
-    options = TrainOptions(accumulate=accumulate)
+    options = StepOptions(classes=fitted.classes, accumulate=accumulate, loss=fitted.loss)
     chooser = Chooser(graph, fitted.classes, memory, plan, options)
     if progress is not None:
         chooser = replace(chooser, report=progress)
@@ -315,7 +312,7 @@ class Chooser:
     classes: int | None
     memory: MemoryLimit
     plan: Plan
-    options: TrainOptions = TrainOptions()
+    options: StepOptions = StepOptions()
     bits: UpdateScheme = UpdateScheme()
     report: Report = lambda what, done, of: None
 

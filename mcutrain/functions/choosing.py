@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from mcutrain.arguments import Count, PathLike, Positive, Within, checked
-from mcutrain.autodiff import TrainOptions
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.ladder import front_flash_bytes
 from mcutrain.cost.profile import times_of
@@ -17,7 +16,7 @@ from mcutrain.cost.schemes import cost_model, has_compiler
 from mcutrain.errors import AnalysisError, ArgumentError, PlanError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder
-from mcutrain.pipeline import TrainingStep, front_of, load, prepare
+from mcutrain.pipeline import StepOptions, TrainingStep, front_of, load, prepare
 from mcutrain.proxies import drop_ladder, kept_ladder, read_facts, write_ladder
 from mcutrain.proxies.fewer import FittingLevels, levels_that_fit
 from mcutrain.quant import replace_head
@@ -100,7 +99,7 @@ def select(
     if wanted is not None:
         graph = replace_head(graph, find_head(graph).node, wanted)
     can_build = build and target is not None and has_compiler(target)
-    options = TrainOptions(accumulate=accumulate, elastic=elastic)
+    options = StepOptions(accumulate=accumulate, elastic=elastic)
     any_bits = BIAS_BITS if bias_bits == "any" else (bias_bits,)
     costs = cost_model(graph, target, options, can_build, any_bits, layer_bits)
     selector = Selector(
@@ -109,11 +108,11 @@ def select(
     selector.by_gradient = channels == "gradient"
     if not elastic:
         return selector.select(limits)
-    return select_elastic(selector, limits, graph, target, accumulate)
+    return select_elastic(selector, limits, graph, target, options)
 
 
 def select_elastic(
-    selector: Selector, limits: Limits, graph: Graph, target: Target | None, accumulate: int
+    selector: Selector, limits: Limits, graph: Graph, target: Target | None, options: StepOptions
 ) -> Selection:
     """The best scheme by memory, with the share of its time that a step may take in the mean.
 
@@ -126,10 +125,11 @@ def select_elastic(
         return found
     share = min(math.floor(1000 * instructions / found.measured.instructions) / 1000, 1.0)
     if share < 1:
-        step = prepare(graph, found.scheme, accumulate=accumulate, elastic=True)
+        step = prepare(graph, found.scheme, options)
         times = times_of(step.plan, target.isa)
         try:
-            selector_of(step, RunSettings(elastic=share), USUAL_PERIOD * accumulate, times)
+            period = USUAL_PERIOD * options.accumulate
+            selector_of(step, RunSettings(elastic=share), period, times)
         except ArgumentError as error:
             raise PlanError(
                 f"an elastic step takes {found.measured.instructions:,} instructions if nothing is "
@@ -195,9 +195,10 @@ def levels_beside(
     is none.
     """
     target = target_of(board, slots)
+    options = StepOptions(accumulate=accumulate, elastic=elastic)
 
     def step_with(ladder: Ladder | None) -> TrainingStep:
-        return prepare(model, found.scheme, accumulate=accumulate, elastic=elastic, ladder=ladder)
+        return prepare(model, found.scheme, options, ladder=ladder)
 
     plain = step_with(None)
     ladder = kept_ladder(Path(proxies))(lambda latent: front_of(plain, latent))

@@ -16,15 +16,15 @@ from mcutrain.analysis.rate import found_rate
 from mcutrain.analysis.training import TrainingSettings, by_training
 from mcutrain.analysis.workers import Execution, check_backend
 from mcutrain.arguments import Count, PathLike, Positive, Seed, Share, Within, checked, warn
-from mcutrain.autodiff import Gate, TrainOptions
 from mcutrain.data import Data, Episodes, Split, input_notes
 from mcutrain.errors import ArgumentError, DataError
 from mcutrain.functions.automatic import AUTO, Chooser, MemoryLimit, wanted_scheme
 from mcutrain.functions.models import normalization_of
 from mcutrain.functions.modules import pet_rows, with_pet
+from mcutrain.functions.preparing import with_qas
 from mcutrain.ir.graph import Graph
 from mcutrain.modules import parse_pet
-from mcutrain.pipeline import load, prepare
+from mcutrain.pipeline import StepOptions, TrainingStep, load, prepare
 from mcutrain.pipeline.losses import fit_classes, fit_to_data
 from mcutrain.pipeline.recipe import PutModules
 from mcutrain.proxies import kept_ladder
@@ -37,7 +37,7 @@ from mcutrain.report.compare import (
     Runs,
     elastic_of,
     graphs_of,
-    savings_of,
+    makings_of,
     selected,
     swapping_of,
     trials,
@@ -178,27 +178,25 @@ def simulate(
         chosen = modules.scheme(as_scheme(chosen))
     normalization = normalization_of(mean, std)
     start = head_start_of(head_start, graph, split, wanted, normalization, seed)
-    plan = partial(
-        prepare,
-        graph,
+    options = StepOptions(
+        gradient_dtype,
+        accumulate,
+        gate,
+        elastic is not None,
+        swap,
         classes=wanted,
-        head_seed=seed,
-        head_start=start,
-        gradient_dtype=gradient_dtype,
-        accumulate=accumulate,
-        qas=qas,
-        loss=loss_name,
-        added=added,
-        gate=gate,
-        elastic=elastic is not None,
-        swap=swap,
-        ladder=None if proxies is None else kept_ladder(Path(proxies)),
-        drift=drift,
+        added=tuple(added),
         class_names=fitted.class_names,
+        loss=loss_name,
+        drift=drift,
     )
+    ladder = None if proxies is None else kept_ladder(Path(proxies))
+
+    def plan(scheme: Scheme) -> TrainingStep:
+        trained = with_qas(scheme, qas)
+        return prepare(graph, trained, options, ladder=ladder, head_start=start, head_seed=seed)
+
     if chosen == AUTO:
-        passing = None if gate is None else Gate.of(gate)
-        options = TrainOptions(gradient_dtype, accumulate, passing, elastic is not None, swap)
         chooser = Chooser(graph, wanted, memory, plan, options)
         chosen = chooser.choose(split, normalization_of(mean, std)).scheme
     step = plan(chosen).of_model(put)
@@ -434,11 +432,12 @@ def compare(
     candidates = usual(graph, wanted, budget)
     usual_ones = len(candidates)
     normalization = normalization_of(mean, std)
-    auto = ""
+    auto, options = "", StepOptions(classes=wanted, gate=gate)
     if AUTO in schemes:
         wanted_scheme(AUTO, (), {"episodes": runs.episodes})  # or a sentence
-        plan = partial(prepare, graph, classes=wanted, gate=gate)
-        chooser = Chooser(graph, wanted, MemoryLimit.of(target, sram), plan)
+        memory = MemoryLimit.of(target, sram)
+        plan = partial(prepare, graph, options=options)
+        chooser = Chooser(graph, wanted, memory, plan, options)
         auto = chooser.choose(split, normalization).scheme
     for given in schemes:
         row = as_scheme(auto if given == AUTO else given)
@@ -448,7 +447,7 @@ def compare(
         found = _contributions(analysis, graph)
         chosen = selected(graph, wanted, budget, found)
         candidates.append(PlannedRow("selected", chosen.scheme))
-    planner = Planner(graph, wanted, budget, settings, runs.samples(split), gate)
+    planner = Planner(graph, options, budget, settings, runs.samples(split))
     candidates, rows = planner.rows_with(
         candidates,
         usual_ones,
@@ -462,17 +461,16 @@ def compare(
     lesson = Lesson(
         Path(model),
         tuple(c.scheme for c in candidates),
-        wanted,
+        options,
         split,
         settings,
         normalization,
-        gate=gate,
         elastic=elastic_of(candidates),
         swapping=swapping_of(candidates),
         isa=budget.isa,
         episodes=runs.episodes,
         graphs=graphs_of(candidates),
-        savings=savings_of(candidates),
+        makings=makings_of(candidates),
     )
     all_runs = trials(len(rows), runs.count)
     tell = progress or (lambda status: None)

@@ -19,6 +19,7 @@ from mcutrain.cost.time import step_time
 from mcutrain.data import Data, Normalization, Outputs, Split
 from mcutrain.errors import ArgumentError, PlanError
 from mcutrain.formats import write
+from mcutrain.functions.preparing import with_qas
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.memplan import (
     STEP,
@@ -31,7 +32,7 @@ from mcutrain.memplan import (
     state_parts,
 )
 from mcutrain.modules import parse_pet
-from mcutrain.pipeline import MakesLadder, Part, TrainingStep, front_of, load, prepare
+from mcutrain.pipeline import MakesLadder, Part, StepOptions, TrainingStep, front_of, load, prepare
 from mcutrain.pipeline.losses import fit_classes
 from mcutrain.proxies import kept_ladder
 from mcutrain.quant import HeadStart
@@ -196,24 +197,20 @@ def plan(
         wanted = parse_pet(pet)
         model = wanted.outline(model if isinstance(model, Graph) else load(model))
         scheme = wanted.scheme(as_scheme(scheme))
-    step = _step(
-        model,
-        scheme,
+    options = StepOptions(
+        gradient_dtype,
+        accumulate,
+        gate,
+        elastic,
+        swap,
         classes=classes,
+        added=tuple(added),
         loss=loss,
-        added=added,
-        accumulate=accumulate,
-        gradient_dtype=gradient_dtype,
-        qas=qas,
-        gate=gate,
-        elastic=elastic,
-        swap=swap,
-        stream=stream,
         part=part,
         latent=latent,
-        ladder=_ladder(proxies),
         drift=drift,
     )
+    step = _step(model, with_qas(scheme, qas), options, ladder=_ladder(proxies), stream=stream)
     interface = planned_interface(step, target, latent, remember)
     if stream == "auto" and not isinstance(model, TrainingStep):
         step = with_fewer_rows(step, target, interface, sram)
@@ -329,25 +326,27 @@ def generate(
     start = None if made is None else made.start(head_start, classes, class_names or ())
     centre = made.centre if made is not None and imprint else ()
     model = model if made is None else made.graph
-    step = _step(
-        model,
-        scheme,
+    options = StepOptions(
+        gradient_dtype,
+        accumulate,
+        gate,
+        elastic,
+        swap,
         classes=classes,
-        head_seed=seed,
-        head_start=start,
+        added=tuple(added),
         loss=loss,
-        added=added,
-        accumulate=accumulate,
-        gradient_dtype=gradient_dtype,
-        qas=qas,
-        gate=gate,
-        elastic=elastic,
-        swap=swap,
-        stream=stream,
         part=part,
         latent=latent or "auto" if is_tail else "auto",
-        ladder=_ladder(proxies),
         drift=drift,
+    )
+    step = _step(
+        model,
+        with_qas(scheme, qas),
+        options,
+        ladder=_ladder(proxies),
+        head_start=start,
+        head_seed=seed,
+        stream=stream,
     )
     is_unnamed = class_names is not None and not class_names
     names = () if is_unnamed else names_of(step, class_names or ())
@@ -517,7 +516,7 @@ def names_of(step: TrainingStep, given: Sequence[str] = ()) -> tuple[str, ...]:
         return tuple(given)
     if not given:
         return step.graph.class_names
-    added = () if step.recipe is None else step.recipe.added
+    added = () if step.recipe is None else step.recipe.options.added
     return Outputs.of(learns.classes, (), given, added).names
 
 
@@ -675,11 +674,11 @@ def _ladder(folder: PathLike | None) -> MakesLadder | None:
     return None if folder is None else kept_ladder(Path(folder))
 
 
-def _step(model: Model, scheme: Scheme, **choices: Any) -> TrainingStep:
-    """The model's own, if it is one. choices: as `prepare` takes them."""
+def _step(model: Model, scheme: Scheme, options: StepOptions, **making: Any) -> TrainingStep:
+    """The model's own, if it is one. making: what else mcutrain.pipeline.prepare takes."""
     if isinstance(model, TrainingStep):
         return model
-    return prepare(model if isinstance(model, Graph) else load(model), scheme, **choices)
+    return prepare(model if isinstance(model, Graph) else load(model), scheme, options, **making)
 
 
 def write_front(step: TrainingStep, latent: str, path: Path) -> Front:

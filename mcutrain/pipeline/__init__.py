@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from mcutrain import codegen, formats
-from mcutrain.arguments import Count, PathLike, Within, checked
-from mcutrain.autodiff import Gate, Levels, LossFactory, TrainGraph, TrainOptions, differentiate
+from mcutrain.arguments import PathLike, checked
+from mcutrain.autodiff import Levels, LossFactory, TrainGraph, TrainOptions, differentiate
 from mcutrain.codegen import Project
 from mcutrain.errors import ArgumentError, SchemeError
 from mcutrain.formats.outputs import choosing
@@ -34,6 +34,7 @@ from mcutrain.memplan import (
     tail,
 )
 from mcutrain.pipeline.losses import CROSS_ENTROPY, choose_loss, loss_of
+from mcutrain.pipeline.options import ALIGN_BYTES, Part, StepOptions
 from mcutrain.pipeline.recipe import PutModules, Recipe
 from mcutrain.quant import HeadStart, add_classes, replace_head
 from mcutrain.shown import Record, Shown
@@ -45,20 +46,29 @@ from mcutrain.simulation import (
     reference_of,
 )
 from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, as_scheme, find_head
-from mcutrain.sparse.columns import RULES
 from mcutrain.sparse.leaving_out import left_out, trained_modules_only
 from mcutrain.sparse.modules import added_columns
 from mcutrain.target import Target
 
-Part = Literal["whole", "tail"]
-"""Of a network's training step: all of it, or what lies behind the latent."""
 MakesLadder = Callable[[Callable[[str], Graph]], Ladder]
 """Gets what gives a step's front, by the name of its latent."""
 NOTHING_TO_CORRECT = (
     "drift corrects which front of a ladder a sample takes, and there is no ladder: give one "
     "(--proxies), too, or leave out --drift"
 )
-ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
+PLAIN = StepOptions()
+__all__ = [
+    "ALIGN_BYTES",
+    "NOTHING_TO_CORRECT",
+    "MakesLadder",
+    "Part",
+    "StepOptions",
+    "TrainingStep",
+    "differentiated",
+    "front_of",
+    "load",
+    "prepare",
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,7 +141,10 @@ class TrainingStep(Shown):
 
     def _recipe(self) -> dict[str, Any] | None:
         """Without names, which change nothing: a manifest has them beside it."""
-        return None if self.recipe is None else replace(self.recipe, class_names=()).to_dict()
+        if self.recipe is None:
+            return None
+        unnamed = replace(self.recipe.options, class_names=())
+        return replace(self.recipe, options=unnamed).to_dict()
 
     def simulator(
         self, seed: int = 1, compiler: Compiler | None = None, portable: bool = False
@@ -170,105 +183,58 @@ def load(path: PathLike, output: str | None = None) -> Graph:
 def prepare(
     model: Graph | PathLike,
     scheme: UpdateScheme | PathLike = "head",
+    options: StepOptions = PLAIN,
     *,
-    classes: Count | None = None,
-    head_seed: int = 0,
-    head_start: HeadStart | None = None,
-    gradient_dtype: str = "int8",
-    accumulate: Annotated[int, Within(1, 65535)] = 1,
-    qas: bool = True,
-    loss: str = "cross-entropy",
-    added: Sequence[str] = (),
-    gate: float | None = None,
-    elastic: bool = False,
-    swap: str = "",
-    stream: Stream = "least",
-    part: Part = "whole",
-    latent: str = "auto",
     ladder: Ladder | MakesLadder | None = None,
-    drift: bool = False,
-    levels: Levels | None = None,
-    class_names: Sequence[str] = (),
+    head_start: HeadStart | None = None,
+    head_seed: int = 0,
+    stream: Stream = "least",
     report: Callable[[int, int], None] = lambda nodes, of: None,
 ) -> TrainingStep:
     """The planned training step of a model under an update scheme.
 
-    scheme: an UpdateScheme or what parse_scheme reads. classes: replaces the classifier by a new
-    one with so many outputs; None keeps the model's own. A new one learns at the scheme's
-    head_rate, by default NEW_HEAD_RATE (see UpdateScheme). head_start: what it starts from instead
-    of zeros, see mcutrain.runs.head_start. head_seed: rounds the weights of added classes.
-    gradient_dtype: int8 or int16. accumulate: samples per update. qas: quantization-aware scaling.
-    loss: cross-entropy, mse (the outputs are to be the inputs, there are no labels) or auto, see
-    mcutrain.pipeline.losses. stream: what of the step computes row by row, so that its images never
-    lie in memory as a whole: least as much as makes the arena smallest, off nothing, max what makes
-    the front smallest. auto is the same as least here: where a memory is known, `plan` and
-    `generate` then compute less row by row (mcutrain.cost.streaming). added: names of classes that
-    the classifier learns in addition to its own, which stay as they are (see
-    mcutrain.quant.add_classes). gate: a step learns only from a sample with a loss above so many
-    times the mean of late ones, such as 0.8; None from all. elastic: what the scheme trains can be
-    left out while it runs, tensor by tensor. swap: of the layers that it trains in part, other
-    channels can be trained while it runs, drawn anew each time (drawn), or, when each has had its
-    turn, those that moved most in it (fisher). part: tail leaves out what lies before the latent,
-    and takes latents for samples, which somebody else makes (see front_of); latent: which one, see
-    mcutrain.memplan.find_latent. ladder: fronts of which a policy takes one for each sample (see
-    mcutrain.memplan.Ladder), or what makes or reads them for this step's own front. drift: what
-    samples taught corrects the policy, so that more or fewer take the cheaper ones. levels: of a
-    ladder that is not at hand, for a step that is not to run but to read a state. class_names: of
-    its outputs; by default the model's own and the added ones, if the classifier stays. They change
-    nothing that is computed. report: called during a search for a smaller arena, which can take 20
-    seconds, with the nodes so far and the most there can be.
+    scheme: an UpdateScheme or what parse_scheme reads. options: all else that a trained state
+    depends on; a new classifier (classes) learns at the scheme's head_rate, by default
+    NEW_HEAD_RATE (see UpdateScheme). ladder: fronts of which a policy takes one for each sample
+    (see mcutrain.memplan.Ladder), or what makes or reads them for this step's own front.
+    head_start: what a new classifier starts from instead of zeros, see mcutrain.runs.head_start.
+    head_seed: rounds the weights of added classes. stream: what of the step computes row by row, so
+    that its images never lie in memory as a whole: least as much as makes the arena smallest, off
+    nothing, max what makes the front smallest. auto is the same as least here: where a memory is
+    known, `plan` and `generate` then compute less row by row (mcutrain.cost.streaming). report:
+    called during a search for a smaller arena, which can take 20 seconds, with the nodes so far and
+    the most there can be.
 
     Raises ModelError, SchemeError, PlanError, ArgumentError.
 
-    >>> prepare("model.int8.tflite", "last:3", classes=10).plan.sram_bytes
+    >>> prepare("model.int8.tflite", "last:3", StepOptions(classes=10)).plan.sram_bytes
     """
-    _check_words(swap, gradient_dtype)
     chosen, model = as_scheme(scheme), model if isinstance(model, Graph) else load(model)
-    if not qas:
-        chosen = replace(chosen, qas=False)
-    chosen = chosen.with_usual_rate(is_new_head=classes is not None)
-    given = _with_head(model, classes, head_start)
+    chosen = chosen.with_usual_rate(is_new_head=options.classes is not None)
+    given = _with_head(model, options.classes, head_start)
     graph = trained_modules_only(given, chosen)
     without = left_out(given, graph)
-    if added:
-        graph = add_classes(graph, find_head(graph).node, len(added), head_seed)
-    names = _names(given, added, class_names)
+    if options.added:
+        graph = add_classes(graph, find_head(graph).node, len(options.added), head_seed)
+    names = _names(given, options.added, options.class_names)
     graph = replace(graph, class_names=names)
-    if swap:
+    if options.swap:
         _check_modules_stay(graph, chosen)
-    passing = None if gate is None else Gate.of(gate)
-    options = TrainOptions(gradient_dtype, accumulate, passing, elastic, swap)
-    loss = choose_loss(graph, loss)
+    loss = choose_loss(graph, options.loss)
     order, training = differentiated(graph, chosen, options, loss_of(graph, loss))
     if head_start is not None:
         training = training.with_first_outputs(head_start.reach)
-    if swap:
+    if options.swap:
         _check_swaps(training, chosen)
-    align_bytes, begin = ALIGN_BYTES[gradient_dtype], ""
-    ladder = _made(ladder, partial(_front_of, training, align_bytes))
-    if part == "tail":
-        whole = lay_out(training, align_bytes, stream)
-        cut = find_latent(whole, latent)
-        training, begin = tail(whole.training, cut), cut.tensor
-    levels = _levels(ladder, levels, drift)
-    training = replace(training, levels=levels)
-    plan = _planned(training, ladder, align_bytes, stream, report)
-    recipe = Recipe(
-        chosen,
-        classes,
-        gradient_dtype,
-        accumulate,
-        loss,
-        tuple(added),
-        begin,
-        gate,
-        elastic,
-        swap,
-        levels,
-        names,
-        graph_digest(model),
-        model.name,
-    )
+    made = _made(ladder, partial(_front_of, training, options.align_bytes))
+    options = replace(options, class_names=names, loss=loss, levels=_levels(made, options))
+    if options.part == "tail":
+        whole = lay_out(training, options.align_bytes, stream)
+        cut = find_latent(whole, options.latent)
+        training, options = tail(whole.training, cut), replace(options, latent=cut.tensor)
+    training = replace(training, levels=options.levels)
+    plan = _planned(training, made, options.align_bytes, stream, report)
+    recipe = Recipe(chosen, options, graph_digest(model), model.name)
     return TrainingStep(graph, chosen, plan, order, recipe, without)
 
 
@@ -279,14 +245,6 @@ def front_of(step: TrainingStep, latent: str = "auto") -> Graph:
     the order of the trained graph. latent: as `prepare` takes it for the tail. Raises PlanError.
     """
     return front(step.plan.training, find_latent(step.plan, latent))
-
-
-def _check_words(swap: str, gradient_dtype: str) -> None:
-    """Raise ArgumentError for one that has no meaning."""
-    if swap not in ("", *RULES):
-        raise ArgumentError(f"swap is {swap!r}: take {' or '.join(RULES)}, or leave it out")
-    if gradient_dtype not in ALIGN_BYTES:
-        raise ArgumentError(f"gradient_dtype is {gradient_dtype!r}: take int8 or int16")
 
 
 def _with_head(graph: Graph, classes: int | None, start: HeadStart | None) -> Graph:
@@ -330,11 +288,13 @@ def _made(ladder: Ladder | MakesLadder | None, front_of: Callable[[str], Graph])
     return ladder if ladder is None or isinstance(ladder, Ladder) else ladder(front_of)
 
 
-def _levels(ladder: Ladder | None, known: Levels | None, drift: bool) -> Levels | None:
-    """What the state knows of a ladder; known: of one that is not at hand."""
-    if drift and ladder is None:
+def _levels(ladder: Ladder | None, options: StepOptions) -> Levels | None:
+    """What the state knows of a ladder, which may not be at hand."""
+    if options.drift and ladder is None and options.levels is None:
         raise ArgumentError(NOTHING_TO_CORRECT)
-    return known if ladder is None else Levels(ladder.levels, ladder.digest, drift)
+    if ladder is None:
+        return options.levels
+    return Levels(ladder.levels, ladder.digest, options.drift)
 
 
 def _planned(

@@ -1,65 +1,46 @@
 """How a training step was made from a model: kept with what it trained, to find the way back.
 
 It rides as JSON in projects, checkpoints and saved states, and is read and written here alone.
-Fields that a later version added are kept as they are: a state's own hash says whether it fits.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from mcutrain_host.saved import recipe_text
 from mcutrain_host.text import reason
 
-from mcutrain.autodiff import Gate, Levels
 from mcutrain.errors import ArgumentError, SchemeError, StateError
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.modules import numbers_of
-from mcutrain.sparse.columns import RULES
+from mcutrain.pipeline.options import AUTO, StepOptions
 from mcutrain.sparse.scheme import UpdateScheme, usual_head_rate
 
-MOST_LEVELS = 16
-GRADIENT_DTYPES = ("int8", "int16")
-OPTIONAL = ("levels", "class_names", "model", "name", "pet", "numbers", "others")
-"""Fields that are left out where they say nothing."""
+TEXTS = ("model", "name", "pet", "numbers")
+"""Of a recipe; files leave out those that say nothing."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The arguments of mcutrain.prepare that fix what a saved state means.
+    """What fixes the meaning of a saved state.
 
-    classes: of a new head, None for the model's own. added: names of classes that the model's own
-    head got in addition. latent: what a tail begins with; empty for a step of the whole network.
-    gate: alpha of mcutrain.autodiff.Gate. elastic: tensors could be left out.
-    swap: by which rule other columns could be trained, or none. levels: of its ladder; None
-    without one. class_names: of the outputs, if they are known, for the trained model. model: the
-    hash of the graph that the model's file holds (see mcutrain.ir.digest), and name: how it was
-    called; empty where they are not known. pet: modules that were put into it, as --pet has them,
-    and numbers: what they are made of (see mcutrain.modules.numbers); empty where there are none.
-    others: what a later version says more.
+    options: the step's, of which latent is the tensor's name, and levels says which ladder it has.
+    model: the hash of the graph that the model's file holds (see mcutrain.ir.digest), and name: how
+    it was called; empty where they are not known. pet: modules that were put into it, as --pet has
+    them, and numbers: what they are made of (see mcutrain.modules.numbers); empty where there are
+    none.
     """
 
     scheme: UpdateScheme
-    classes: int | None = None
-    gradient_dtype: str = "int8"
-    accumulate: int = 1
-    loss: str = "cross-entropy"
-    added: tuple[str, ...] = ()
-    latent: str = ""
-    gate: float | None = None
-    elastic: bool = False
-    swap: str = ""
-    levels: Levels | None = None
-    class_names: tuple[str, ...] = ()
+    options: StepOptions = StepOptions()
     model: str = ""
     name: str = ""
     pet: str = ""
     numbers: str = ""
-    others: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """As `of_dict` reads it, ready for JSON; layers are in one order, whatever the scheme's."""
@@ -67,13 +48,8 @@ class Recipe:
         for name in ("weights", "layer_residual_bits", "module_channels"):
             scheme[name] = dict(sorted(scheme[name].items()))
         scheme["importance"] = {k: list(v) for k, v in sorted(self.scheme.importance.items())}
-        found = {f.name: getattr(self, f.name) for f in fields(self)} | {"scheme": scheme}
-        found["added"], found["class_names"] = list(self.added), list(self.class_names)
-        found["levels"] = None if self.levels is None else asdict(self.levels)
-        for name in OPTIONAL:
-            if not found[name]:
-                del found[name]
-        return {**found.pop("others", {}), **found}
+        texts = {name: getattr(self, name) for name in TEXTS if getattr(self, name)}
+        return {"scheme": scheme, **self.options.to_dict(), **texts}
 
     def to_json(self) -> str:
         """As `of_json` reads it."""
@@ -95,47 +71,29 @@ class PutModules:
 
 
 def of_dict(values: Mapping[str, Any], where: str) -> Recipe:
-    """A recipe from what to_dict made. Raises StateError if it is none."""
+    """A recipe from what to_dict made.
+
+    Raises StateError if it is none, and for one with names that this version does not know: what
+    they say may change the meaning of a state.
+    """
     try:
-        names = {f.name for f in fields(Recipe)} - {"others"}
-        given = {name: value for name, value in values.items() if name in names}
-        given["others"] = {name: value for name, value in values.items() if name not in names}
-        given["scheme"] = _scheme(given["scheme"])
-        given["added"] = tuple(map(str, given.get("added", ())))
-        given["class_names"] = tuple(map(str, given.get("class_names", ())))
-        if "levels" in given:
-            given["levels"] = Levels(**given["levels"])
-        recipe = Recipe(**given)
-        numbers = [n for n in (recipe.classes, recipe.accumulate) if n is not None]
-        is_sound = all(isinstance(n, int) and n > 0 for n in numbers)
-        texts = (recipe.latent, recipe.model, recipe.name, recipe.pet, recipe.numbers, recipe.loss)
-        is_sound = is_sound and all(isinstance(text, str) for text in texts)
-        is_sound = is_sound and isinstance(recipe.elastic, bool)
-        is_sound = is_sound and recipe.swap in ("", *RULES)
-        is_sound = is_sound and _is_sound(recipe.levels)
-        if recipe.gate is not None:
-            Gate.of(recipe.gate)
-        if not is_sound or recipe.gradient_dtype not in GRADIENT_DTYPES:
+        texts = {name: values[name] for name in TEXTS if name in values}
+        if not all(isinstance(text, str) for text in texts.values()):
             raise ValueError("it holds impossible values")
+        scheme = _scheme(values["scheme"])
+        own = {k: v for k, v in values.items() if k not in ("scheme", *TEXTS)}
+        return Recipe(scheme, StepOptions.of_dict(own), **texts)
     except (ArgumentError, AttributeError, KeyError, TypeError, ValueError, SchemeError) as error:
         raise StateError(
             f"{where} does not say how it was trained in a way that this version of mcutrain "
             f"understands ({error}); give --scheme and the other flags of the training"
         ) from error
-    return recipe
 
 
 def _scheme(values: Mapping[str, Any]) -> UpdateScheme:
     """Where a file does not say at which rate the head or modules learn, there was none but 1."""
     earlier = {"head_rate": 1.0} | ({"module_rate": 1.0} if values.get("modules") else {})
     return UpdateScheme(**{**earlier, **values})
-
-
-def _is_sound(levels: Levels | None) -> bool:
-    if levels is None:
-        return True
-    kinds = (levels.count, int), (levels.digest, str), (levels.drifts, bool)
-    return all(isinstance(*kind) for kind in kinds) and 2 <= levels.count <= MOST_LEVELS
 
 
 def of_json(text: str, where: str) -> Recipe:
@@ -184,18 +142,22 @@ def _is_on(flag: str, value: bool) -> str:
 
 UNDECIDED = ("--loss auto", "--latent auto")
 READ_AS: Mapping[str, Callable[[Recipe], str]] = {
-    "--classes": lambda r: f"--classes {r.classes or 'keep'}",
-    "--gradient-bits": lambda r: f"--gradient-bits {r.gradient_dtype.removeprefix('int')}",
-    "--accumulate": lambda r: f"--accumulate {r.accumulate}",
-    "--loss": lambda r: f"--loss {r.loss}",
-    "--add-class": lambda r: " ".join(f"--add-class {n}" for n in r.added) or "no --add-class",
-    "--gate": lambda r: "no --gate" if r.gate is None else f"--gate {r.gate:g}",
-    "--elastic": lambda r: _is_on("--elastic", r.elastic),
-    "--swap": lambda r: f"--swap {r.swap}" if r.swap else "no --swap",
-    "--part": lambda r: f"--part {'tail' if r.latent else 'whole'}",
-    "--latent": lambda r: f"--latent {r.latent}" if r.latent else "no --latent",
-    "--proxies": lambda r: f"--proxies of {r.levels.count} levels" if r.levels else "no --proxies",
-    "--drift": lambda r: _is_on("--drift", r.levels is not None and r.levels.drifts),
+    "--classes": lambda r: f"--classes {r.options.classes or 'keep'}",
+    "--gradient-bits": lambda r: f"--gradient-bits {r.options.gradient_dtype.removeprefix('int')}",
+    "--accumulate": lambda r: f"--accumulate {r.options.accumulate}",
+    "--loss": lambda r: f"--loss {r.options.loss}",
+    "--add-class": lambda r: (
+        " ".join(f"--add-class {n}" for n in r.options.added) or "no --add-class"
+    ),
+    "--gate": lambda r: "no --gate" if r.options.gate is None else f"--gate {r.options.gate:g}",
+    "--elastic": lambda r: _is_on("--elastic", r.options.elastic),
+    "--swap": lambda r: f"--swap {r.options.swap}" if r.options.swap else "no --swap",
+    "--part": lambda r: f"--part {r.options.part}",
+    "--latent": lambda r: _latent(r.options),
+    "--proxies": lambda r: (
+        f"--proxies of {r.options.levels.count} levels" if r.options.levels else "no --proxies"
+    ),
+    "--drift": lambda r: _is_on("--drift", r.options.drift),
     "--pet": lambda r: f"--pet {r.pet}" if r.pet else "no --pet",
     "--residual-bits": lambda r: f"--residual-bits {_residual_bits(r.scheme)}",
     "--head-residual-bits": lambda r: f"--head-residual-bits {r.scheme.head_residual_bits}",
@@ -206,6 +168,12 @@ READ_AS: Mapping[str, Callable[[Recipe], str]] = {
 """How a flag of a training reads, by its name."""
 
 
+def _latent(options: StepOptions) -> str:
+    """Of a whole network one that is given by hand says something, too."""
+    is_none = options.part == "whole" and options.latent == AUTO
+    return "no --latent" if is_none else f"--latent {options.latent}"
+
+
 def _residual_bits(scheme: UpdateScheme) -> str:
     own = sorted(set(scheme.layer_residual_bits.values()) - {scheme.residual_bits})
     return " and ".join(map(str, (scheme.residual_bits, *own)))
@@ -214,4 +182,4 @@ def _residual_bits(scheme: UpdateScheme) -> str:
 def _head_rate(recipe: Recipe) -> float:
     """The scheme's factor, or the usual one."""
     given = recipe.scheme.head_rate
-    return usual_head_rate(is_new=recipe.classes is not None) if given is None else given
+    return usual_head_rate(is_new=recipe.options.classes is not None) if given is None else given

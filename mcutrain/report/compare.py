@@ -14,13 +14,13 @@ from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Episodes, Split
 from mcutrain.errors import ArgumentError, ModelError, PlanError, SchemeError
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import NOTHING_TO_CORRECT, TrainingStep, prepare
+from mcutrain.pipeline import NOTHING_TO_CORRECT, StepOptions, TrainingStep, prepare
 from mcutrain.pipeline.losses import CROSS_ENTROPY, Fitted, fit_classes
 from mcutrain.proxies import kept_ladder, read_facts
 from mcutrain.quant import replace_head
 from mcutrain.report.collect import planned_flash
 from mcutrain.report.learning import Compared
-from mcutrain.runs.parallel import Elastic, Saving, Swapping, Trial
+from mcutrain.runs.parallel import Elastic, StepMaking, Swapping, Trial
 from mcutrain.runs.training import SimulationResult, selector_of
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
@@ -43,8 +43,8 @@ class PlannedRow:
     """A row that is to be: what to call it, and what it trains.
 
     elastic: if it trains a part at a time; swapping: if it trains other columns in turn. graph: the
-    model with modules, if it trains those. saving: if its steps are made cheaper in another way
-    than those of all rows. parts: what a step is made of, once it is planned.
+    model with modules, if it trains those. making: if its step is made in another way than those of
+    all rows. parts: what a step is made of, once it is planned.
     """
 
     name: str
@@ -52,7 +52,7 @@ class PlannedRow:
     elastic: Elastic | None = None
     swapping: Swapping | None = None
     graph: Graph | None = None
-    saving: Saving | None = None
+    making: StepMaking | None = None
     parts: StepParts | None = None
 
 
@@ -91,21 +91,27 @@ class Proxies:
                 "give that, too (--scheme)"
             ) from error
 
-    def rows(self, asked: Sequence[PlannedRow]) -> list[PlannedRow]:
-        """Each scheme with the gate alone, with the ladder alone, and with both."""
+    def rows(self, asked: Sequence[PlannedRow], options: StepOptions) -> list[PlannedRow]:
+        """Each scheme with the gate alone, with the ladder alone, and with both.
+
+        options: of the steps of all rows.
+        """
         ladder = kept_ladder(self.folder)
         with_drift = ", drift" if self.drift else ""
+        plain, gated = (replace(options, gate=gate) for gate in (None, self.gate))
         ways = {
-            f"gate {self.gate:g}": Saving(self.gate),
-            f"proxies{with_drift}": Saving(None, ladder, self.drift),
-            f"proxies{with_drift}, gate {self.gate:g}": Saving(self.gate, ladder, self.drift),
+            f"gate {self.gate:g}": StepMaking(gated),
+            f"proxies{with_drift}": StepMaking(replace(plain, drift=self.drift), ladder),
+            f"proxies{with_drift}, gate {self.gate:g}": StepMaking(
+                replace(gated, drift=self.drift), ladder
+            ),
         }
         return [
             PlannedRow(
-                name if len(asked) == 1 else f"{name}: {row.name}", row.scheme, saving=saving
+                name if len(asked) == 1 else f"{name}: {row.name}", row.scheme, making=making
             )
             for row in asked
-            for name, saving in ways.items()
+            for name, making in ways.items()
         ]
 
 
@@ -153,17 +159,17 @@ class Budget:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans rows. settings, samples: of the runs to come; samples of an epoch.
+    """Plans rows. options: of the steps of all. settings, samples: of the runs to come; samples of
+    an epoch.
 
     report: as `mcutrain.pipeline.prepare` takes it.
     """
 
     graph: Graph
-    classes: int | None
+    options: StepOptions
     budget: Budget
     settings: RunSettings
     samples: int
-    gate: float | None = None
     report: Callable[[int, int], None] = lambda nodes, of: None
 
     def step(self, candidate: PlannedRow) -> TrainingStep:
@@ -171,21 +177,19 @@ class Planner:
 
         Raises PlanError for a ladder that the scheme cannot use.
         """
-        saving = candidate.saving or Saving(self.gate)
+        way = candidate.elastic or candidate.swapping
+        settings = self.settings if way is None else way.of(self.settings)
+        making = (candidate.making or StepMaking(self.options)).run_with(settings)
         try:
             step = prepare(
                 candidate.graph or self.graph,
                 candidate.scheme,
-                classes=self.classes,
-                gate=saving.gate,
-                elastic=candidate.elastic is not None,
-                swap="" if candidate.swapping is None else candidate.swapping.rule,
-                ladder=saving.ladder,
-                drift=saving.drift,
+                making.options,
+                ladder=making.ladder,
                 report=self.report,
             )
         except PlanError as error:
-            if saving.ladder is None:
+            if making.ladder is None:
                 raise
             raise PlanError(f"{candidate.name}: {error}") from error
         if candidate.elastic is not None:
@@ -230,7 +234,7 @@ class Planner:
         count = len(candidates)
         if proxies is not None:
             candidates, asked = with_ladders_scheme(candidates, usual_ones, given, proxies)
-            with_proxies = proxies.rows(asked)
+            with_proxies = proxies.rows(asked, self.options)
         candidates, rows = self.planned(candidates)
         without_ladders = candidates[:count]  # nobody asked for the scheme of a ladder
         more: list[PlannedRow] = []
@@ -298,9 +302,9 @@ def with_ladders_scheme(
     return ([*candidates], alike[:1]) if alike else ([*candidates, own], [own])
 
 
-def savings_of(candidates: Sequence[PlannedRow]) -> dict[int, Saving]:
-    """Which of them have savings of their own, by number, as a Lesson has it."""
-    return {i: row.saving for i, row in enumerate(candidates) if row.saving is not None}
+def makings_of(candidates: Sequence[PlannedRow]) -> dict[int, StepMaking]:
+    """Whose step is made in another way than all, by number, as a Lesson has it."""
+    return {i: row.making for i, row in enumerate(candidates) if row.making is not None}
 
 
 def swapping_of(candidates: Sequence[PlannedRow]) -> dict[int, Swapping]:
@@ -361,7 +365,7 @@ def last_that_fits(graph: Graph, classes: int | None, budget: Budget, count: int
     low, high = min(1, count), count
     while low < high:
         k = (low + high + 1) // 2
-        step = prepare(graph, f"last:{k}", classes=classes)
+        step = prepare(graph, f"last:{k}", StepOptions(classes=classes))
         low, high = (k, high) if budget.needs(step) <= limit else (low, k - 1)
     return low
 

@@ -42,8 +42,8 @@ def front_of_tail(manifest: Manifest, model: Path, where: Path) -> LatentSimulat
             f"{where} is no tail of {model}: give the file that it was generated from, and the "
             "version of mcutrain that did it"
         )
-    whole = step_of(graph, replace(recipe, latent=""))
-    return whole.latent_simulator(find_latent(whole.plan, recipe.latent))
+    whole = step_of(graph, replace(recipe, options=replace(recipe.options, part="whole")))
+    return whole.latent_simulator(find_latent(whole.plan, recipe.options.latent))
 
 
 def latents_of(

@@ -11,7 +11,7 @@ from mcutrain_host.errors import CacheError
 
 from mcutrain import data
 from mcutrain.errors import BuildError, DataError, PlanError
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import StepOptions, TrainingStep, prepare
 from mcutrain.runs.training import fastest_simulator, search_of
 from mcutrain.simulation import FoundRate, LatentSamples, LatentSimulator, Run, Search
 from mcutrain.simulation.elastic import MOVES
@@ -59,7 +59,7 @@ def is_comparable(step: TrainingStep, found: FoundRate) -> bool:
     _, updates = arrange(step.scheme, step.graph)
     is_larger = bool(updates.keys() - {head.weight, head.bias})
     has_own_classes = training.has_labels and not training.positions and not training.is_tail
-    is_grown = step.recipe is not None and bool(step.recipe.added)
+    is_grown = step.recipe is not None and bool(step.recipe.options.added)
     return is_larger and has_own_classes and not is_grown and found.steps > 0
 
 
@@ -70,7 +70,7 @@ def _accuracy_of_head(
     scheme = UpdateScheme(
         head_residual_bits=step.scheme.head_residual_bits, head_rate=step.scheme.head_rate
     )
-    head = prepare(step.graph, scheme, accumulate=step.plan.training.accumulate)
+    head = prepare(step.graph, scheme, StepOptions(accumulate=step.plan.training.accumulate))
     search = _search(head, split, run)
     path = cache.cache_folder() / "rates" / f"{search.key}-{found.steps}-{found.rate:g}.json"
     try:

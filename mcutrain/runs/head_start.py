@@ -11,7 +11,7 @@ from mcutrain.data import Dataset, Normalization, Split
 from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import find_latent
-from mcutrain.pipeline import prepare
+from mcutrain.pipeline import StepOptions, prepare
 from mcutrain.quant import HeadStart, head_of_means, head_scales, random_start
 from mcutrain.quant.imprint import centre_of
 from mcutrain.quant.prototypes import class_means
@@ -90,7 +90,8 @@ def _features(
     graph: Graph, part: Dataset, normalization: Normalization | None
 ) -> npt.NDArray[np.int8]:
     """What the classifier reads of each sample, int8 [n, features]; computed by compiled C."""
-    step = prepare(graph, "head", classes=2, stream="off")  # any: the front is the same
+    any_number = StepOptions(classes=2)  # the front is the same
+    step = prepare(graph, "head", any_number, stream="off")
     latent = find_latent(step.plan, find_head(step.order.graph).node.inputs[0])
     x = model_input(graph)
     samples = Samples.prepare(

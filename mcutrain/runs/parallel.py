@@ -28,7 +28,7 @@ from mcutrain.data import Dataset, Episodes, Normalization, Split
 from mcutrain.errors import McutrainError, StateError
 from mcutrain.formats import format_of_content, write
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import MakesLadder, TrainingStep, load, prepare
+from mcutrain.pipeline import MakesLadder, StepOptions, TrainingStep, load, prepare
 from mcutrain.runs import training
 from mcutrain.simulation import Progress, Run, RunSettings
 from mcutrain.simulation.elastic import MOVES
@@ -76,44 +76,41 @@ class Swapping:
 
 
 @dataclass(frozen=True)
-class Saving:
-    """What steps leave out, or make cheaper. gate: alpha of mcutrain.autodiff.Gate.
+class StepMaking:
+    """How the step of a scheme is made. Both as mcutrain.pipeline.prepare takes them."""
 
-    ladder: what reads the fronts of which a policy takes one for each sample; drift: it is
-    corrected by what samples taught. Both as mcutrain.pipeline.prepare takes them.
-    """
-
-    gate: float | None = None
+    options: StepOptions = StepOptions()
     ladder: MakesLadder | None = None
-    drift: bool = False
+
+    def run_with(self, settings: RunSettings) -> StepMaking:
+        """The same for a run that chooses tensors or columns, as its settings say."""
+        is_elastic, swap = settings.elastic is not None, settings.swap
+        return replace(self, options=replace(self.options, elastic=is_elastic, swap=swap))
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """What runs learn. classes: of a new head, None keeps the model's. settings: but the seed.
+    """What runs learn. options: of the steps of all schemes. settings: but the seed.
 
-    Without a learning rate one is found for each scheme, with its first trial's seed. accumulate:
-    samples per update. gate: alpha of mcutrain.autodiff.Gate. elastic, swapping: of those
-    schemes, by number, that are trained so. isa: of the chip whose time these share out. episodes:
-    each trial learns that of its seed, drawn from the split, of whose ways the classes are. graphs:
-    of those schemes, by number, that train another graph than the model's. savings: of those, by
-    number, that have others than the gate.
+    Without a learning rate one is found for each scheme, with its first trial's seed. elastic,
+    swapping: of those schemes, by number, that are trained so. isa: of the chip whose time these
+    share out. episodes: each trial learns that of its seed, drawn from the split, of whose ways the
+    classes are. graphs: of those schemes, by number, that train another graph than the model's.
+    makings: of those, by number, whose steps are made in another way than all.
     """
 
     model: Path
     schemes: tuple[UpdateScheme, ...]
-    classes: int | None
+    options: StepOptions
     split: Split
     settings: RunSettings
     normalization: Normalization | None = None
-    accumulate: int = 1
-    gate: float | None = None
     elastic: Mapping[int, Elastic] = field(default_factory=dict)
     isa: str = USUAL_ISA
     episodes: Episodes | None = None
     swapping: Mapping[int, Swapping] = field(default_factory=dict)
     graphs: Mapping[int, Graph] = field(default_factory=dict)
-    savings: Mapping[int, Saving] = field(default_factory=dict)
+    makings: Mapping[int, StepMaking] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -125,9 +122,10 @@ class Lesson:
         way = self.elastic.get(scheme) or self.swapping.get(scheme)
         return self.settings if way is None else way.of(self.settings)
 
-    def saving_of(self, scheme: int) -> Saving:
-        """How the steps of a scheme are made cheaper."""
-        return self.savings.get(scheme, Saving(self.gate))
+    def making_of(self, scheme: int) -> StepMaking:
+        """How the step of a scheme is made."""
+        made = self.makings.get(scheme, StepMaking(self.options))
+        return made.run_with(self.settings_of(scheme))
 
     def profile_of(self, scheme: int) -> Path | None:
         """The file by which a scheme's time is shared out, if one was given."""
@@ -163,11 +161,9 @@ class _Order:
     seed: int
     number: int
     model: Path
-    classes: int | None
     settings: RunSettings
     normalization: Normalization | None
-    accumulate: int
-    saving: Saving
+    making: StepMaking
     folder: Path
     parent: int
     isa: str = USUAL_ISA
@@ -196,11 +192,9 @@ def train_all(
                 trial.seed,
                 i,
                 models.get(trial.scheme, lesson.model),
-                lesson.classes,
                 lesson.settings_of(trial.scheme),
                 lesson.normalization,
-                lesson.accumulate,
-                lesson.saving_of(trial.scheme),
+                lesson.making_of(trial.scheme),
                 folder,
                 os.getpid(),
                 lesson.isa,
@@ -390,14 +384,9 @@ def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
     step = prepare(
         _graph(order.model),
         UpdateScheme(**order.scheme),
-        classes=order.classes,
+        order.making.options,
+        ladder=order.making.ladder,
         head_seed=order.seed,
-        accumulate=order.accumulate,
-        gate=order.saving.gate,
-        ladder=order.saving.ladder,
-        drift=order.saving.drift,
-        elastic=order.settings.elastic is not None,
-        swap=order.settings.swap,
     )
     split, settings = _split(order.folder), replace(order.settings, seed=order.seed)
     if order.episodes is not None:

@@ -212,7 +212,7 @@ def train(
     """
     given = {"epochs": epochs, "learning_rate": learning_rate, "seed": seed}
     changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
-    is_partial = bool(step.graph.class_names or (step.recipe and step.recipe.added))
+    is_partial = bool(step.graph.class_names or (step.recipe and step.recipe.options.added))
     split = load_data(step, data, validation=validation, is_partial=is_partial)
     if step.plan.training.has_labels:
         outputs = outputs_of(step)
@@ -334,7 +334,11 @@ def load_data(
 def outputs_of(step: TrainingStep) -> datasets.Outputs:
     """Return what is known of the outputs of a step that learns classes."""
     recipe = step.recipe
-    added, is_new = ((), False) if recipe is None else (recipe.added, recipe.classes is not None)
+    added, is_new = (
+        ((), False)
+        if recipe is None
+        else (recipe.options.added, recipe.options.classes is not None)
+    )
     names = step.graph.class_names
     return datasets.Outputs.of(step.plan.training.classes, names, (), added, is_new)
 
@@ -422,7 +426,7 @@ def prepare_run(
         swap_every=swap_every_of(step, settings, len(split.train)),
         earlier=earlier,
         batches=batches,
-        has_learnt=step.recipe is not None and step.recipe.classes is None,
+        has_learnt=step.recipe is not None and step.recipe.options.classes is None,
     )
     run.course.mixed_batches(0)  # all fronts of an epoch, while its preparation is said
     return run
@@ -591,7 +595,7 @@ def search_of(
         step.plan.training.start,
         step.plan.training.accumulate,
         lambda: simulator or step.simulator(settings.seed + 1),
-        0 if step.recipe is None else len(step.recipe.added),
+        0 if step.recipe is None else len(step.recipe.options.added),
         step_macs(step.plan.training.forward.macs(), front_macs(step.plan), settings),
     )
 

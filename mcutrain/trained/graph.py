@@ -34,29 +34,13 @@ def step_of(original: Graph, recipe: Recipe) -> TrainingStep:
     than the one whose tail was trained.
     """
     try:
-        return prepare(
-            original,
-            recipe.scheme,
-            classes=recipe.classes,
-            gradient_dtype=recipe.gradient_dtype,
-            accumulate=recipe.accumulate,
-            loss=recipe.loss,
-            added=recipe.added,
-            part="tail" if recipe.latent else "whole",
-            latent=recipe.latent or "auto",
-            stream="off",
-            gate=recipe.gate,
-            elastic=recipe.elastic,
-            swap=recipe.swap,
-            levels=recipe.levels,
-            class_names=recipe.class_names,
-        )
+        return prepare(original, recipe.scheme, recipe.options, stream="off")
     except PlanError as error:
-        if not recipe.latent:
+        if recipe.options.part == "whole":
             raise
         raise StateError(
-            f"the tail that was trained begins with {recipe.latent!r}, which is no place to cut "
-            "this model: give the file that its project was generated from"
+            f"the tail that was trained begins with {recipe.options.latent!r}, which is no place "
+            "to cut this model: give the file that its project was generated from"
         ) from error
 
 

@@ -17,9 +17,8 @@ from mcutrain_host.memory import linked_memory
 from mcutrain_host.virtual.board import DirectLink, load_machine, put_uf2
 from mcutrain_host.virtual.link import LoopbackLink
 
-from mcutrain import demo
+from mcutrain import demo, prepare
 from mcutrain.errors import PlanError, TargetError
-from mcutrain.pipeline import prepare
 from mcutrain.target import RAM_ALIGN_BYTES, board_names, load_target
 from tests.boards.projects import CHIPS, ONLY_IN_QEMU, built, has_compiler, training_step
 

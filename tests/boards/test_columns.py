@@ -10,9 +10,10 @@ from mcutrain_host.errors import HostError, RefusedError
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.protocol import Rate, Selecting, Status
 
+from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.cost.elastic import estimated_times
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation.elastic import Periods, TensorSelector
 from mcutrain.simulation.replay import with_replays
 from mcutrain.target import load_target

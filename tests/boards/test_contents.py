@@ -23,11 +23,12 @@ from mcutrain_host.protocol import Rate, Selecting
 from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import LoopbackLink
 
+from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.codegen.firmware import SAVED_HEADER_BYTES
 from mcutrain.cost.elastic import estimated_times
 from mcutrain.memplan import find_latent
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation.compiled import CompiledSimulator
 from mcutrain.simulation.elastic import Periods, TensorSelector
 from mcutrain.simulation.replay import with_replays

@@ -11,9 +11,10 @@ from mcutrain_host.manifest import BoardProject
 from mcutrain_host.protocol import Rate, Selecting, Status
 from mcutrain_host.saved import selected_tensors
 
+from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.cost.elastic import estimated_times
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation.elastic import MOVES, SQUARES, Decision, Periods, TensorSelector
 from mcutrain.simulation.replay import with_replays
 from mcutrain.target import load_target

@@ -16,9 +16,10 @@ from mcutrain_host.memory import linked_memory
 from mcutrain_host.protocol import Status
 from mcutrain_host.virtual.qemu import QemuBoard
 
+from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.memplan import find_latent
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.quant import random_start
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.sparse import find_head

@@ -9,7 +9,7 @@ from mcutrain_host.protocol import Rate
 from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import LoopbackLink
 
-from mcutrain.pipeline import prepare
+from mcutrain import prepare
 from mcutrain.simulation.rates import LearningRate
 from tests.boards.projects import SEED, built
 from tests.simulation.autoencoders import dense, normal

@@ -18,11 +18,11 @@ from mcutrain_host.saved import skipped_samples
 from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import LoopbackLink
 
+from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.codegen.firmware import SAVED_HEADER_BYTES
 from mcutrain.errors import TargetError
 from mcutrain.memplan import find_latent
-from mcutrain.pipeline import prepare
 from mcutrain.simulation import LatentSimulator
 from mcutrain.simulation.replay import Earlier, remembered, with_replays
 from mcutrain.target import LOG_HEADER_BYTES, PAGE_BYTES, Target, load_target

@@ -23,7 +23,8 @@ from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import LoopbackLink
 from mcutrain_host.virtual.qemu import QemuBoard
 
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain import prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.sparse import UpdateScheme
 from tests.boards.projects import (

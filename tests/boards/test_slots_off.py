@@ -16,8 +16,8 @@ from mcutrain_host.protocol import Rate
 from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import LoopbackLink
 
+from mcutrain import prepare
 from mcutrain.errors import TargetError
-from mcutrain.pipeline import prepare
 from mcutrain.target import Target, load_target, target_of
 from tests.boards.projects import (
     CHIPS,

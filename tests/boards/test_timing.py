@@ -11,13 +11,13 @@ from mcutrain_host.errors import HostError, RefusedError
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.protocol import Status
 
-from mcutrain import demo
+from mcutrain import demo, prepare
 from mcutrain.codegen import Interface
 from mcutrain.cost.counting import count_instructions
 from mcutrain.cost.profile import CYCLES, profile_of, timing_of
 from mcutrain.cost.timing import NEVER, RATE, time_on_board
 from mcutrain.errors import TargetError
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.target import load_target
 from tests.boards.projects import built
 from tests.boards.test_same_bits import on_unicorn

@@ -9,7 +9,7 @@ import pytest
 from mcutrain_host.manifest import Manifest
 from mcutrain_host.saved import skipped_samples
 
-from mcutrain.pipeline import prepare
+from mcutrain import prepare
 from mcutrain.pipeline.recipe import of_json
 from tests.cli.conftest import Board, Run, done
 from tests.cli.test_train import events

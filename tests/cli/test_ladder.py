@@ -11,13 +11,14 @@ import pytest
 from mcutrain_host.manifest import Manifest
 from mcutrain_host.saved import level_drift, level_samples
 
+from mcutrain import prepare
 from mcutrain.autodiff.drift import Drift
 from mcutrain.cost.instructions import USUAL_ISA, estimate
 from mcutrain.errors import ArgumentError
 from mcutrain.functions import learning, planning
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, picture, rows_kept, to_csv
-from mcutrain.pipeline import load, prepare
+from mcutrain.pipeline import load
 from mcutrain.proxies import LADDER_FILE, kept_ladder, write_ladder
 from mcutrain.runs.parallel import Lesson
 from mcutrain.sparse import find_head, layers_of
@@ -306,7 +307,7 @@ def test_a_selected_scheme_gets_no_ladder_that_was_made_for_another(
     found: list[list[str]] = []
 
     def no_training(lesson: Lesson, *_: object) -> None:
-        found.append([lesson.schemes[i].name for i in lesson.savings])
+        found.append([lesson.schemes[i].name for i in lesson.makings])
         raise ArgumentError("this is enough")
 
     monkeypatch.setattr("mcutrain.runs.parallel.train_all", no_training)

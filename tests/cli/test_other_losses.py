@@ -16,6 +16,7 @@ from mcutrain import formats
 from mcutrain.cli import options
 from mcutrain.data import Dataset, Split
 from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import StepOptions
 from tests.cli.conftest import Run
 from tests.simulation.autoencoders import dense, normal
 from tests.simulation.networks import residual_network
@@ -62,9 +63,9 @@ def test_a_command_loads_no_function_of_python_to_fit_a_head_to_data(
     part = Dataset(np.zeros((6, 8, 8, 3), np.uint8), np.arange(6), NAMES)
     graph, split = residual_network(classes=OLD), Split(part, part)
     assert options.fit_classes(graph, split, "auto")[0] == len(NAMES)
-    wanted, flags, fitted = options.fit_to_data(graph, split, "auto", options.StepOptions())
+    wanted, flags, fitted = options.fit_to_data(graph, split, "auto", options.StepRequest())
     assert wanted == len(NAMES)
-    assert flags == options.StepOptions(loss="cross-entropy", class_names=NAMES)
+    assert flags.options == StepOptions(loss="cross-entropy", class_names=NAMES)
     assert fitted.names == NAMES
     assert (fitted.train.y == split.train.y).all()
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from mcutrain import prepare
 from mcutrain.cost.instructions import estimate
-from mcutrain.pipeline import load, prepare
+from mcutrain.pipeline import load
 from tests.cli.conftest import Run
 
 SCHEME = "last:3"

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from mcutrain import prepare
 from mcutrain.demo import MODEL
-from mcutrain.pipeline import load, prepare
+from mcutrain.pipeline import load
 from tests.cli.conftest import Board, Run, done
 
 SCHEME = ("--scheme", "last:3")

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from hypothesis import HealthCheck, given, note, settings
 
+from mcutrain import prepare
 from mcutrain.errors import McutrainError
 from mcutrain.formats import load
 from mcutrain.ir.verify import verify
-from mcutrain.pipeline import prepare
 from mcutrain.simulation.rates import LearningRate
 from tests.formats.onnx_builder import QdqModel
 from tests.ops.drawing import Source, drawn

@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from mcutrain import data
+from mcutrain import data, prepare
 from mcutrain.codegen import Interface, Project, generate
 from mcutrain.codegen.project import version_number
 from mcutrain.errors import DataError, McutrainError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import latents, plan_training
-from mcutrain.pipeline import prepare
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme

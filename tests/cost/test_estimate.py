@@ -13,7 +13,7 @@ import pytest
 from mcutrain_host.virtual.counter import OperatorCount
 from mcutrain_host.virtual.errors import VirtualBoardError
 
-from mcutrain import demo
+from mcutrain import demo, prepare
 from mcutrain.cost import instructions
 from mcutrain.cost.counting import by_node, count_instructions
 from mcutrain.cost.instructions import (
@@ -26,7 +26,7 @@ from mcutrain.cost.instructions import (
     quantities,
 )
 from mcutrain.errors import TargetError
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.target import FIRMWARE
 from tests.cost.networks import (
     attending,

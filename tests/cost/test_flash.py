@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from mcutrain import prepare
 from mcutrain.cost.flash import flash_parts, network_bytes, node_parts
 from mcutrain.memplan.plan import align_up
 from mcutrain.ops.conv_2d import Conv2D
-from mcutrain.pipeline import prepare
 from tests.sparse.networks import graph_of
 
 

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcutrain import prepare
 from mcutrain.autodiff import TrainGraph
 from mcutrain.cost import streaming
 from mcutrain.cost.streaming import WORTH, fit_rows, work_of
 from mcutrain.functions.planning import generate, plan
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan, plan_training
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
 from mcutrain.target import Target, target_of
 from tests.memplan.fronts import draw_front, training_graph, with_two_stems

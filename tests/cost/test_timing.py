@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from mcutrain import prepare
 from mcutrain.codegen import Interface, Project
 from mcutrain.cost.profile import timing_of
 from mcutrain.cost.timing import NEVER, RATE, time_here
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.simulation.rates import LearningRate
 from tests.simulation.networks import residual_network

@@ -13,14 +13,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from mcutrain import data
+from mcutrain import data, prepare
 from mcutrain.errors import ModelError
 from mcutrain.formats import load, patch, read_float, write
 from mcutrain.formats.input_order import KEY
 from mcutrain.formats.metadata import read_metadata
 from mcutrain.ir.interpret import interpret
 from mcutrain.oracle.onnxruntime import onnxruntime_outputs
-from mcutrain.pipeline import prepare
 from mcutrain.quant import QuantizeSettings
 from mcutrain.quant.fake import snr_db
 from mcutrain.runs.training import load_data, model_input, prepare_samples

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mcutrain import demo
+from mcutrain import demo, prepare
 from mcutrain.formats import read_float
 from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.oracle.tflite import as_installed, find_interpreter, tflite_outputs
-from mcutrain.pipeline import load, prepare
+from mcutrain.pipeline import load
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.trained import export
 from tests.trained.training import RATE, train

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcutrain import prepare
 from mcutrain.errors import PlanError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Stream, TrainingPlan, find_latent, latents, saves_much
-from mcutrain.pipeline import prepare
 from mcutrain.sparse import UpdateScheme
 from tests.memplan.fronts import draw_front, planned
 from tests.memplan.test_stream import mobile_network

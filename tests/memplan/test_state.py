@@ -16,7 +16,7 @@ from mcutrain_host.manifest import Manifest
 from mcutrain_host.saved import COUNTERS, HEADER_BYTES, feature_facts, numbers, selected_tensors
 from mcutrain_host.state import StateTable
 
-from mcutrain import demo, pipeline
+from mcutrain import demo, pipeline, prepare
 from mcutrain.autodiff import TrainGraph
 from mcutrain.autodiff.state_kinds import StateKind
 from mcutrain.ir.graph import Graph
@@ -33,7 +33,7 @@ MOMENTUM = StateKind("momentum", "a trial of what another rule of updates may ke
 
 
 def made(**options: Any) -> TrainingStep:
-    return pipeline.prepare(demo.network(), "fashion-sparse", **options)
+    return prepare(demo.network(), "fashion-sparse", **options)
 
 
 def all_features() -> TrainingStep:

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mcutrain import prepare
 from mcutrain.autodiff import TrainOptions
 from mcutrain.errors import SchemeError
 from mcutrain.formats import load, write
 from mcutrain.ir.graph import Graph
 from mcutrain.oracle.tflite import tflite_outputs
-from mcutrain.pipeline import prepare
 from mcutrain.report.collect import resolved_scheme
 from mcutrain.sparse import UpdateScheme, find_head, parse_scheme, resolve
 from mcutrain.sparse.modules import FINE_BITS, added_columns, modules_of

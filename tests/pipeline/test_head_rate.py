@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcutrain import data
+from mcutrain import data, pipeline, prepare
 from mcutrain.analysis.problem import Problem
 from mcutrain.analysis.training import TrainingSettings, by_training
 from mcutrain.analysis.workers import Execution
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.sparse import UpdateScheme, arrange, find_head
 from mcutrain.sparse.scheme import NEW_HEAD_RATE
@@ -52,7 +52,7 @@ def test_a_rate_of_the_head_that_is_given_stays(graph: Graph, classes: int | Non
 def test_what_a_recipe_says_makes_the_same_step(graph: Graph) -> None:
     step = prepare(graph, "last:2", classes=3)
     assert step.recipe is not None
-    again = prepare(graph, step.recipe.scheme, classes=step.recipe.classes)
+    again = pipeline.prepare(graph, step.recipe.scheme, step.recipe.options)
     assert again.project.digest == step.project.digest
     slower = replace(step.recipe.scheme, head_rate=1.0)
     assert prepare(graph, slower, classes=3).project.digest != step.project.digest

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
 from mcutrain.autodiff import Levels
-from mcutrain.errors import StateError
-from mcutrain.pipeline.recipe import MOST_LEVELS, Recipe, of_dict, of_json
+from mcutrain.errors import ArgumentError, StateError
+from mcutrain.pipeline.options import MOST_LEVELS, StepOptions
+from mcutrain.pipeline.recipe import Recipe, of_dict, of_json
 from mcutrain.sparse import UpdateScheme
 
 SCHEME = UpdateScheme(
     "all", 3, {"1": 0.5}, 1, importance={"1": (1.0, 0.5)}, layer_residual_bits={"1": 8}
 )
 FULL = Recipe(
-    SCHEME, 7, "int16", 4, "mse", ("cat", "dog"), "relu3", 0.8, True, "drawn", Levels(3, "a b c")
+    SCHEME,
+    StepOptions(
+        "int16",
+        4,
+        0.8,
+        True,
+        "drawn",
+        classes=7,
+        added=("cat", "dog"),
+        class_names=("ant", "cat", "dog"),
+        loss="mse",
+        part="tail",
+        latent="relu3",
+        drift=True,
+        levels=Levels(3, "a b c", drifts=True),
+    ),
+    "0123",
+    "net",
+    "gain",
+    "gain:2",
 )
 
 
@@ -25,7 +45,7 @@ FULL = Recipe(
 def test_a_recipe_is_read_as_it_was_written(recipe: Recipe) -> None:
     again = of_json(recipe.to_json(), "the state")
     assert again.to_dict() == recipe.to_dict()
-    assert (again.levels, again.added, again.swap) == (recipe.levels, recipe.added, recipe.swap)
+    assert replace(again, scheme=recipe.scheme) == recipe
 
 
 @pytest.mark.parametrize(
@@ -54,9 +74,34 @@ def test_a_recipe_that_no_step_was_made_by_is_refused(change: dict[str, Any]) ->
         of_dict(values, "the state")
 
 
-def test_what_a_later_version_says_besides_is_kept() -> None:
-    values = FULL.to_dict() | {"unheard of": [1, {"a": "b"}]}
-    assert of_dict(values, "the state").to_dict() == values
+def test_what_a_later_version_says_besides_is_named() -> None:
+    """It may change what the state means."""
+    values = FULL.to_dict() | {"momentum": 0.9}
+    with pytest.raises(StateError, match="'momentum'"):
+        of_dict(values, "the state")
+
+
+def test_an_option_of_a_recipe_of_any_age_is_read() -> None:
+    """What a file leaves out was not there then; what says nothing is left out."""
+    values = FULL.to_dict()
+    for name in (field.name for field in fields(StepOptions) if field.name in values):
+        less = of_dict({k: v for k, v in values.items() if k != name}, "the state")
+        assert less != FULL
+    assert of_dict({"scheme": values["scheme"]}, "the state").options == StepOptions()
+    assert Recipe(SCHEME).to_dict().keys() == {
+        *("scheme", "classes", "gradient_dtype", "accumulate", "loss", "added", "latent"),
+        *("gate", "elastic", "swap"),
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"accumulate": 1.5}, {"part": "half"}, {"elastic": 1}, {"classes": 0}, {"gate": -1.0}],
+    ids=str,
+)
+def test_an_option_without_a_meaning_is_a_sentence(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError):
+        StepOptions(**wrong)
 
 
 def test_modules_of_an_earlier_recipe_learn_at_the_rate_of_all_else() -> None:
@@ -80,4 +125,4 @@ def test_the_head_of_an_earlier_recipe_learns_at_the_rate_of_all_else() -> None:
 @pytest.mark.parametrize("count", [2, MOST_LEVELS])
 def test_a_ladder_has_two_levels_to_sixteen(count: int) -> None:
     values = FULL.to_dict() | {"levels": {"count": count, "digest": "a"}}
-    assert of_dict(values, "the state").levels == Levels(count, "a")
+    assert of_dict(values, "the state").options.levels == Levels(count, "a")

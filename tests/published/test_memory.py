@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcutrain import pipeline
+from mcutrain import pipeline, prepare
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import validate
 
@@ -25,12 +25,12 @@ def mcunet(shared: Path) -> Graph:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_published_schemes_are_planned_at_their_lower_bound(scheme: str, mcunet: Graph) -> None:
-    plan = pipeline.prepare(mcunet, scheme, classes=10).plan
+    plan = prepare(mcunet, scheme, classes=10).plan
     validate(plan.arena)
     assert plan.arena_bytes == plan.arena.lower_bound_bytes
 
 
 def test_the_49_kb_scheme_needs_less_than_the_released_code(mcunet: Graph) -> None:
-    plan = pipeline.prepare(mcunet, "mcunet-5fps-49kb", classes=10).plan
+    plan = prepare(mcunet, "mcunet-5fps-49kb", classes=10).plan
     assert plan.arena_bytes < RELEASED_ARENA_BYTES
     assert plan.state_bytes < RELEASED_TRAINABLE_BYTES

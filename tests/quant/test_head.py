@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mcutrain import prepare
 from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
-from mcutrain.pipeline import prepare
 from mcutrain.quant import add_classes, random_start, replace_head
 from mcutrain.sparse import find_head
 from tests.simulation.networks import Network, rates, residual_network, samples

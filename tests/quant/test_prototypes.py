@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcutrain import prepare
 from mcutrain.errors import SchemeError
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.quant import HeadStart, head_of_means, head_scales, random_start, replace_head
 from mcutrain.quant.prototypes import (
     LARGEST_WEIGHT,

@@ -15,11 +15,11 @@ import pytest
 
 import mcutrain
 from mcutrain import data as datasets
-from mcutrain import demo
+from mcutrain import demo, prepare
 from mcutrain.cost.elastic import estimated_times
 from mcutrain.data import Split
 from mcutrain.errors import AnalysisError, ArgumentError, McutrainError
-from mcutrain.pipeline import load, prepare
+from mcutrain.pipeline import StepOptions, load
 from mcutrain.report.compare import (
     LAST,
     Budget,
@@ -157,7 +157,7 @@ def test_checkpoints_that_nobody_continues_go_after_a_month(
         stamp = time.time() - days * 24 * 3600
         os.utime(path, (stamp, stamp))
     split = load_data(load(model), images)
-    assert train_all(Lesson(model, (), None, split, RunSettings()), [], 1) == []
+    assert train_all(Lesson(model, (), StepOptions(), split, RunSettings()), [], 1) == []
     assert [path.name for path in folder.iterdir()] == ["new.npz"]
 
 
@@ -171,7 +171,7 @@ def test_the_rate_of_a_row_is_judged_by_the_validation_part(model: Path, images:
     rates = []
     for split in (parts, replace(parts, validation=wrong)):
         (result,) = train_all(
-            Lesson(model, (UpdateScheme(),), None, split, settings), [Trial(0, 0)], 1
+            Lesson(model, (UpdateScheme(),), StepOptions(), split, settings), [Trial(0, 0)], 1
         )
         assert (
             result.learning_rate == api.train(prepare(graph, "head"), split, settings).learning_rate
@@ -186,14 +186,14 @@ def test_a_damaged_checkpoint_in_the_cache_is_begun_anew(
 ) -> None:
     whole = load_data(load(model), images)
     split = Split(whole.train.subset(16), whole.test.subset(8))
-    lesson = Lesson(model, (UpdateScheme(),), None, split, RunSettings(epochs=1))
+    lesson = Lesson(model, (UpdateScheme(),), StepOptions(), split, RunSettings(epochs=1))
     monkeypatch.setattr("mcutrain.runs.parallel.cache_folder", lambda: tmp_path)
     folder = tmp_path / "samples"
     folder.mkdir()
     runs._save(split, folder)
     order = runs._Order(
-        runs._plain(lesson.schemes[0]), 0, 0, model, None, lesson.settings, None, 1,
-        runs.Saving(), folder, os.getppid(),
+        runs._plain(lesson.schemes[0]), 0, 0, model, lesson.settings, None, runs.StepMaking(),
+        folder, os.getppid(),
     )  # fmt: skip
     expected = runs._work(order)
     (checkpoint,) = (tmp_path / "runs").glob("*.npz")
@@ -242,7 +242,7 @@ def test_the_gate_of_a_comparison_is_that_of_its_runs(model: Path, images: Path)
     graph, whole = load(model), load_data(load(model), images)
     split = Split(whole.train.subset(24), whole.test.part(0, 8))
     settings = RunSettings(epochs=2, learning_rate=0.03)
-    lesson = Lesson(model, (UpdateScheme(),), None, split, settings, gate=1.0)
+    lesson = Lesson(model, (UpdateScheme(),), StepOptions(gate=1.0), split, settings)
     (result,) = train_all(lesson, [Trial(0, 0)], 1)
     assert result.saved == api.train(prepare(graph, "head", gate=1.0), split, settings).saved
     assert result.skipped
@@ -271,12 +271,12 @@ def test_a_ladder_is_for_the_schemes_that_were_asked_for(tmp_path: Path) -> None
     found, own = with_ladders_scheme(usual_ones, 2, 0, made_for("last:3"))
     assert [row.name for row in found] == ["head only", "last 6", "last:3"]
     assert own == found[2:]
-    both = [row.name for row in proxies.rows(asked)]
+    both = [row.name for row in proxies.rows(asked, StepOptions())]
     assert both[2:4] == ["proxies, gate 0.5: last:2", "gate 0.5: bias:3"]
-    one = proxies.rows(asked[:1])
+    one = proxies.rows(asked[:1], StepOptions())
     assert [row.name for row in one] == ["gate 0.5", "proxies", "proxies, gate 0.5"]
     assert {row.scheme.name for row in one} == {"last:2"}
-    ways = [(row.saving.gate, row.saving.ladder is None) for row in one if row.saving]
+    ways = [(r.making.options.gate, r.making.ladder is None) for r in one if r.making]
     assert ways == [(0.5, True), (None, False), (0.5, False)]
 
 
@@ -287,7 +287,7 @@ def test_nobody_asked_for_the_scheme_of_a_ladder(
     facts = {"format": 1, "latent": "x", "front": "0", "proxies": 1, "scheme": "22:0.25,bias:4"}
     (tmp_path / "ladder.json").write_text(json.dumps(facts))
     monkeypatch.setattr(Proxies, "rows", lambda *_: [])
-    planner = Planner(load(demo.MODEL), None, Budget(), RunSettings(epochs=1), 40)
+    planner = Planner(load(demo.MODEL), StepOptions(), Budget(), RunSettings(epochs=1), 40)
     usual_ones = [
         PlannedRow("head only", UpdateScheme()),
         PlannedRow("last", parse_scheme("last:2")),
@@ -302,7 +302,7 @@ def test_nobody_asked_for_the_scheme_of_a_ladder(
 
 def test_a_selected_scheme_is_none_that_was_asked_for() -> None:
     """It is trained whole; elastic, or with other columns in turn, is what was given."""
-    planner = Planner(load(demo.MODEL), None, Budget(), RunSettings(epochs=1), 40)
+    planner = Planner(load(demo.MODEL), StepOptions(), Budget(), RunSettings(epochs=1), 40)
     usual_ones = [
         PlannedRow("head only", UpdateScheme()),
         PlannedRow("last", parse_scheme("last:2")),
@@ -323,7 +323,7 @@ def test_a_selected_scheme_is_none_that_was_asked_for() -> None:
 
 def test_an_elastic_row_takes_its_share_in_the_room_of_all() -> None:
     target = load_target("nucleo-f446re")
-    planner = Planner(load(demo.MODEL), None, Budget(target), RunSettings(epochs=1), 40)
+    planner = Planner(load(demo.MODEL), StepOptions(), Budget(target), RunSettings(epochs=1), 40)
     candidates = [
         PlannedRow("head only", UpdateScheme()),
         PlannedRow("mine", parse_scheme("last:2")),

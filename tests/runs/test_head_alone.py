@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcutrain import data
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain import data, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.runs import head_alone
 from mcutrain.runs.head_alone import head_alone_warning
 from mcutrain.runs.training import fastest_simulator, prepare_run

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcutrain_host.saved import HEADER_BYTES
 
-from mcutrain import data
-from mcutrain.autodiff import Gate, TrainGraph, TrainOptions
+from mcutrain import data, prepare
+from mcutrain.autodiff import TrainGraph, TrainOptions
 from mcutrain.errors import ArgumentError, SchemeError, StateError
 from mcutrain.memplan import TrainingPlan, check_board, find_latent, plan_training, tail
 from mcutrain.ops.training import pack_residual
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import CompiledSimulator, PlannedReference, RunSettings
 from mcutrain.sparse import UpdateScheme
@@ -45,7 +45,7 @@ def draw_swapping(s: Source) -> TrainGraph:
         residual_bits=s.choice(BITS),
         layer_residual_bits={"3": s.choice(BITS), "5": s.choice(BITS)},
     )
-    gate = Gate.of(1) if s.boolean() else None
+    gate = 1 if s.boolean() else None
     kind, group = s.choice(("int8", "int16")), s.choice((1, 1, 3))
     options = TrainOptions(kind, group, gate, s.boolean(), s.choice(RULES))
     return networks.training_graph(networks.residual_network(), scheme, options)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcutrain_host.saved import HEADER_BYTES
 
-from mcutrain.autodiff import Gate, TrainGraph, TrainOptions
+from mcutrain.autodiff import TrainGraph, TrainOptions
 from mcutrain.autodiff.elastic import ElasticTensor, importance_of
 from mcutrain.codegen import Interface, generate
 from mcutrain.cost.elastic import elastic_times
@@ -79,7 +79,7 @@ def test_c_and_numpy_leave_out_the_same_of_drawn_networks(
 
 
 def test_the_gate_leaves_the_selection() -> None:
-    options = TrainOptions(gate=Gate.of(1), elastic=True)
+    options = TrainOptions(gate=1, elastic=True)
     plan = plan_training(networks.training_graph(networks.modern_network(), None, options), 8)
     count = len(plan.training.elastic)
     assert_same_bits(plan, (range(3), range(count), (count - 1,), (0, 2, 5)))
@@ -204,7 +204,7 @@ def reselect(
     [
         ELASTIC,
         TrainOptions("int16", 2, elastic=True),
-        TrainOptions(gate=Gate.of(0.5), elastic=True),
+        TrainOptions(gate=0.5, elastic=True),
     ],
     ids=["int8", "int16, 2 samples", "gate"],
 )

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcutrain import prepare
 from mcutrain.autodiff import Gate, TrainGraph, TrainOptions
 from mcutrain.codegen import Interface, generate
 from mcutrain.memplan import TrainingPlan, find_latent, plan_training
-from mcutrain.pipeline import prepare
 from mcutrain.simulation import (
     CompiledSimulator,
     LatentReference,

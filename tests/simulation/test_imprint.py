@@ -16,12 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcutrain import prepare
 from mcutrain.autodiff import Classifier
 from mcutrain.codegen import Interface
 from mcutrain.errors import DataError, McutrainError, SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import find_latent
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.quant import random_start
 from mcutrain.quant.imprint import MOST_SAMPLES, centre_of, imprinted, row_scale
 from mcutrain.quant.prototypes import MEAN_BITS, class_means, rounded_division

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mcutrain import prepare
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.ops.loss import OutputRange
 from mcutrain.ops.softmax_cross_entropy import NEAR_Q16, OUTPUT_WINDOW, SoftmaxCrossEntropy
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.quant import add_classes, replace_head
 from mcutrain.runs import training
 from mcutrain.runs.training import SimulationResult

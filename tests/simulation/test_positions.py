@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcutrain import simulate
+from mcutrain import prepare, simulate
 from mcutrain.autodiff import TrainOptions
 from mcutrain.codegen import Interface
 from mcutrain.data import IGNORED, Split, of_arrays
 from mcutrain.errors import DataError, McutrainError, SchemeError, UnsupportedError
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import TrainingStep, differentiated, prepare
+from mcutrain.pipeline import TrainingStep, differentiated
 from mcutrain.pipeline.losses import fit_to_data, loss_of
 from mcutrain.runs.training import prepare_run, train
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator, RunSettings

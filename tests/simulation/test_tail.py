@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mcutrain_host.saved import HEADER_BYTES
 
+from mcutrain import prepare
 from mcutrain.autodiff import TrainOptions
 from mcutrain.codegen import Interface, generate
 from mcutrain.demo import MODEL
@@ -21,7 +22,7 @@ from mcutrain.ir.verify import verify
 from mcutrain.memplan import Latent, TrainingPlan, find_latent, front, latents, plan_training, tail
 from mcutrain.oracle.onnxruntime import onnxruntime_outputs
 from mcutrain.oracle.tflite import tflite_outputs
-from mcutrain.pipeline import TrainingStep, front_of, load, prepare
+from mcutrain.pipeline import TrainingStep, front_of, load
 from mcutrain.runs import training
 from mcutrain.simulation import CompiledSimulator, PlannedReference, RunSettings
 from mcutrain.sparse import UpdateScheme

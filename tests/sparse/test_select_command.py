@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from mcutrain import demo
+from mcutrain import demo, prepare
 from mcutrain.cli import select, select_request
 from mcutrain.cli.commands import app
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.ladder import front_flash_bytes
 from mcutrain.errors import AnalysisError, McutrainError, PlanError, TargetError
-from mcutrain.pipeline import prepare
 from mcutrain.proxies import kept_ladder, write_ladder
 from mcutrain.sparse import find_head, layers_of, parse_scheme
 from mcutrain.sparse.contribution import Contributions

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from mcutrain import prepare
 from mcutrain.formats import load
 from mcutrain.ops.batch_matmul import BatchMatMul
 from mcutrain.ops.softmax import Softmax
-from mcutrain.pipeline import prepare
 from tests.formats.oracle import needs_interpreter
 from tests.formats.test_onnx_products import attention
 from tests.quant.networks import OnnxNetwork

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from mcutrain import prepare
 from mcutrain.errors import SchemeError
 from mcutrain.formats import load
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.pooling import Mean, MeanSums
 from mcutrain.ops.reshape import Reshape
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.pipeline.losses import choose_loss, positions_of
 from mcutrain.simulation.rates import LearningRate
 from tests.formats.oracle import needs_interpreter

@@ -8,8 +8,10 @@ import pytest
 from mcutrain_host.saved import SavedState
 
 import mcutrain
+from mcutrain import prepare
 from mcutrain.errors import ArgumentError
-from mcutrain.pipeline import load, prepare
+from mcutrain.pipeline import load
+from mcutrain.pipeline.options import StepOptions
 from mcutrain.pipeline.recipe import Recipe, of_json
 from mcutrain.sparse import UpdateScheme
 from tests.cli.conftest import Run, run
@@ -159,5 +161,6 @@ def test_diff_names_a_file_that_is_none(run: Run, model: Path, tmp_path: Path):
 
 def test_a_recipe_is_kept_in_full():
     scheme = UpdateScheme("mine", None, {"3": 0.25}, 2, 8, 4, False, {"3": [0.5, 1.5]})
-    recipe = Recipe(scheme, 7, "int16", 5, "mse", ("up", "down"), gate=0.8, elastic=True)
+    outputs = {"classes": 7, "added": ("up", "down"), "loss": "mse"}
+    recipe = Recipe(scheme, StepOptions("int16", 5, gate=0.8, elastic=True, **outputs))
     assert of_json(recipe.to_json(), "it") == recipe

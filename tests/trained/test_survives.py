@@ -9,12 +9,13 @@ import pytest
 import tflite
 from onnx import numpy_helper
 
+from mcutrain import prepare
 from mcutrain.errors import McutrainError
 from mcutrain.formats.tflite.flatbuffer import Table, read_model
 from mcutrain.ir.difference import difference
 from mcutrain.ir.graph import Graph
 from mcutrain.oracle.onnxruntime import onnxruntime_outputs
-from mcutrain.pipeline import load, prepare
+from mcutrain.pipeline import load
 from mcutrain.quant import replace_head, scale_outputs
 from mcutrain.sparse import find_head
 from mcutrain.trained import compare_models, export

@@ -41,7 +41,7 @@ def run(graph, x):
 def after_tail(trained: Trained, graph):
     """The device's outputs, and the softmax of them where a new head has got one again."""
     softmax = [node.op for node in graph.nodes if isinstance(node.op, Softmax)]
-    if trained.step.recipe.classes is None or not softmax:
+    if trained.step.recipe.options.classes is None or not softmax:
         return trained.outputs
     return softmax[0].reference(trained.outputs)[0]
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from mcutrain import prepare
 from mcutrain.formats import load
 from mcutrain.ops.pooling import Mean
 from mcutrain.ops.transpose import Transpose
-from mcutrain.pipeline import prepare
 from tests.formats.oracle import needs_interpreter
 from tests.quant.networks import OnnxNetwork
 from tests.simulation.test_training_steps import assert_same_bits

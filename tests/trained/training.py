@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from mcutrain import prepare
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import parse_scheme
 from mcutrain.trained import trained_graph

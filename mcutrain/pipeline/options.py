@@ -1,0 +1,115 @@
+"""What a training step is made with, besides a model and a scheme: one value, in all files alike.
+
+Projects, checkpoints and saved states carry it in their recipe. A new option is a field here, or of
+TrainOptions where the differentiation needs it; files have it under the field's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
+
+from mcutrain_host.json_values import ValuesError, from_values
+
+from mcutrain.arguments import Within, check_fields
+from mcutrain.autodiff import Gate, Levels, TrainOptions
+from mcutrain.errors import ArgumentError
+from mcutrain.sparse.columns import RULES
+
+Part = Literal["whole", "tail"]
+"""Of a network's training step: all of it, or what lies behind the latent."""
+AUTO = "auto"
+MOST_LEVELS = 16
+MOST_ACCUMULATED = 65535
+ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
+OPTIONAL = ("levels", "class_names")
+"""Left out of files where they say nothing."""
+FOLLOWING = ("part", "drift")
+"""Not in files: `latent` and `levels` say as much."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepOptions(TrainOptions):
+    """How a training step learns, and of which outputs and what part of the network it is.
+
+    classes: of a new classifier; None keeps the model's own. added: names of classes that the
+    model's own classifier learns in addition to its own. class_names: of the outputs; none where
+    the model knows them, or nobody does. They change nothing that is computed.
+    loss: cross-entropy, mse or auto, see mcutrain.pipeline.losses.
+    part: tail leaves out what lies before the latent. latent: which one, see
+    mcutrain.memplan.find_latent. drift: what samples taught corrects which front of a ladder is
+    taken. levels: of a ladder that is not at hand, for a step that is to read a state, not to run.
+
+    Raises ArgumentError for what has no meaning.
+    """
+
+    classes: int | None = None
+    added: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    loss: str = "cross-entropy"
+    part: Part = "whole"
+    latent: str = AUTO
+    drift: bool = False
+    levels: Levels | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.swap not in ("", *RULES):
+            raise ArgumentError(
+                f"swap is {self.swap!r}: take {' or '.join(RULES)}, or leave it out"
+            )
+        if self.gradient_dtype not in ALIGN_BYTES:
+            raise ArgumentError(f"gradient_dtype is {self.gradient_dtype!r}: take int8 or int16")
+        Within(1, MOST_ACCUMULATED).check("accumulate", self.accumulate)
+        if self.classes is not None:
+            Within(1).check("classes", self.classes)
+        if self.levels is not None and not 2 <= self.levels.count <= MOST_LEVELS:
+            raise ArgumentError(f"levels are {self.levels.count}: a ladder has 2 to {MOST_LEVELS}")
+        if self.gate is not None:
+            Gate.of(self.gate)  # or a sentence
+
+    @property
+    def align_bytes(self) -> int:
+        """Of buffers."""
+        return ALIGN_BYTES[self.gradient_dtype]
+
+    @property
+    def learning_alone(self) -> StepOptions:
+        """How a step learns, without its outputs, its part and its ladder.
+
+        For a graph that has the classifier that is trained.
+        """
+        return StepOptions(**{f.name: getattr(self, f.name) for f in fields(TrainOptions)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `of_dict` reads it, ready for JSON."""
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in FOLLOWING}
+        found["latent"] = self.latent if self.part == "tail" else ""
+        found["added"], found["class_names"] = list(self.added), list(self.class_names)
+        found["levels"] = None if self.levels is None else asdict(self.levels)
+        return {k: v for k, v in found.items() if v or k not in OPTIONAL}
+
+    @staticmethod
+    def of_dict(values: Mapping[str, Any]) -> StepOptions:
+        """What to_dict made; what a file of an earlier version leaves out was not there then.
+
+        Raises ArgumentError for a name that this version does not know, and for values that no step
+        is made with.
+        """
+        unknown = sorted(values.keys() - NAMES)
+        if unknown:
+            raise ArgumentError(
+                f"it says {unknown[0]!r}, which this version of mcutrain does not know"
+            )
+        try:
+            found = from_values(StepOptions, dict(values), "it")
+        except ValuesError as error:
+            raise ArgumentError(str(error)) from error
+        drift = found.levels is not None and found.levels.drifts
+        part: Part = "tail" if values.get("latent") else "whole"
+        return replace(found, part=part, latent=values.get("latent") or AUTO, drift=drift)
+
+
+NAMES = frozenset(f.name for f in fields(StepOptions)) - set(FOLLOWING)
+"""Of options in files."""
