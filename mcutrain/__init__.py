@@ -13,6 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from mcutrain import shown as _shown
+
 if TYPE_CHECKING:
     from mcutrain.data import Normalization, Split
     from mcutrain.errors import McutrainError
@@ -95,3 +97,13 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+def _drawn(result: _shown.Shown) -> str:
+    """As HTML. The report is loaded when a notebook shows the first result."""
+    from mcutrain.report.notebook import html_of
+
+    return html_of(result)
+
+
+_shown.drawn_by(_drawn)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from html import escape
 from importlib import import_module
 from typing import Any
 
 from mcutrain.errors import McutrainError
 
 Record = dict[str, Any]
+_drawers: list[Callable[[Any], str]] = []
 
 
 class Shown:
@@ -40,9 +43,10 @@ class Shown:
         return f"<{type(self).__name__}: {self.summary()}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the sections that a report has of it, or its table.
+        """What a notebook shows: what was registered to draw it, or the line of text."""
+        return _drawers[-1](self) if _drawers else f"<pre>{escape(repr(self))}</pre>"
 
-        By name, because a result is made long before anything can draw it.
-        """
-        drawn: str = import_module("mcutrain.report.notebook").html_of(self)
-        return drawn
+
+def drawn_by(drawer: Callable[[Any], str]) -> None:
+    """Let a function draw all results in notebooks: it gets one, and returns a fragment of HTML."""
+    _drawers.append(drawer)

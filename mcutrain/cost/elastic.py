@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from mcutrain.autodiff.train_graph import TrainGraph
-from mcutrain.cost.instructions import USUAL_ISA, estimate
+from mcutrain.cost.instructions import estimate, model_for
 from mcutrain.memplan import TrainingPlan
 from mcutrain.sparse.elastic import ElasticProblem, ElasticTimes
 
 
 def estimated_times(plan: TrainingPlan, isa: str) -> ElasticTimes:
-    """Estimate times by the instruction model; by that of USUAL_ISA where an isa has none."""
-    estimated = estimate(plan.training, isa, plan.segments)
-    nodes = estimated or estimate(plan.training, USUAL_ISA, plan.segments)
-    return elastic_times(plan.training, nodes)
+    """Estimate times by the instruction model that `model_for` gives. Raises TargetError."""
+    return elastic_times(plan.training, estimate(plan.training, model_for(isa), plan.segments))
 
 
 def elastic_times(

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.errors import TargetError
 from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.ir.op import NULL, Op, Operand, Param, Rows
 from mcutrain.memplan.stream import Segment
@@ -30,6 +31,8 @@ else:  # pragma: no cover
 COSTS = FIRMWARE / "costs"
 USUAL_ISA = "dsp"
 """Instruction set of the chips that most train on: Cortex-M4 and M7."""
+HOST = "host"
+"""The instruction set without a model: its processor is asked for times by `mcutrain profile`."""
 OTHER = "other"
 """Whose terms stand for a function that was never measured; they are rather too high."""
 ENGINE_INSTRUCTIONS = 700
@@ -84,6 +87,23 @@ def nodes_of(training: TrainGraph) -> Mapping[str, str]:
         node.name: "" if node.op.is_view else node.op.kernel(types, results).function
         for node, types, results in calls(training)
     }
+
+
+def model_for(isa: str) -> str:
+    """The instruction set by whose model the nodes of a step are compared with each other.
+
+    It is the board's own; for a host USUAL_ISA, until its times are measured. Raises TargetError
+    for one whose costs nobody has fitted.
+    """
+    if isa == HOST:
+        return USUAL_ISA
+    if not load_costs(isa):
+        raise TargetError(
+            f"the instructions of {isa!r} are not known: fit them with "
+            f"benchmarks/instruction_model.py, which writes firmware/costs/{isa}.toml, or choose a "
+            "board with another instruction set"
+        )
+    return isa
 
 
 @lru_cache(maxsize=8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mcutrain_host.manifest import FrontCost
 
 from mcutrain.cost.flash import CodeSizes, code_sizes, flash_parts, inference_parts
-from mcutrain.cost.instructions import USUAL_ISA, estimate, load_costs, network_instructions
+from mcutrain.cost.instructions import USUAL_ISA, estimate, model_for, network_instructions
 from mcutrain.errors import PlanError
 from mcutrain.memplan import TrainingPlan, front_constant_bytes
 from mcutrain.target import Target
@@ -15,12 +15,12 @@ def front_costs(plan: TrainingPlan, isa: str = USUAL_ISA) -> tuple[FrontCost, ..
     """Return the costs of the policy, the whole front, level 1 and so on; none without proxies.
 
     Flash is what a front has besides the step and the fronts before it; the whole front's is a part
-    of the step's. isa: as a board has it; USUAL_ISA's instructions where it has no model.
+    of the step's. isa: of the board, see mcutrain.cost.instructions.model_for. Raises TargetError.
     """
     ladder = plan.ladder
     if ladder is None:
         return ()
-    isa = isa if load_costs(isa) else USUAL_ISA
+    isa = model_for(isa)
     code = code_sizes(isa)
     flash = front_flash_bytes(plan, code)
     training = plan.training

@@ -12,7 +12,7 @@ from mcutrain_host.manifest import TimedNode, Timing
 from mcutrain_host.reading import read_text
 
 from mcutrain.cost.elastic import elastic_times, estimated_times, problem_of
-from mcutrain.cost.instructions import USUAL_ISA, estimate, nodes_of
+from mcutrain.cost.instructions import estimate, model_for, nodes_of
 from mcutrain.errors import ModelError
 from mcutrain.memplan import TrainingPlan
 from mcutrain.sparse.elastic import ElasticTimes
@@ -93,12 +93,10 @@ class StepProfile:
 def timing_of(plan: TrainingPlan, isa: str) -> Timing:
     """The nodes of an elastic step for a program that times them, without views.
 
-    isa: whose instructions are estimated; USUAL_ISA's where it has no model, as the host's.
+    isa: of the board, see mcutrain.cost.instructions.model_for. Raises TargetError.
     """
-    training = plan.training
+    training, isa = plan.training, model_for(isa)
     estimated = estimate(training, isa, plan.segments)
-    isa = isa if estimated else USUAL_ISA
-    estimated = estimated or estimate(training, isa, plan.segments)
     applied = {node.name for node in training.apply}
     return Timing(
         isa=isa,
