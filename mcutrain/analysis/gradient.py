@@ -47,7 +47,7 @@ from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.training import ACC_DROPPED_BITS, ApplyUpdate
-from mcutrain.simulation import CompiledSimulator
+from mcutrain.simulation import CompiledSimulator, rounding_seed
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, resolve
 from mcutrain.sparse.contribution import JOINT, SHARES, Contributions, Gains
@@ -197,7 +197,7 @@ def parameter_moments(
     plan = step.plan(GRADIENT_DTYPE, GROUP)
     report("compiling the full training step", 0, 1)
     project = generate(plan, "gradients")
-    simulator = CompiledSimulator(plan, seed=settings.seed + 1, project=project)
+    simulator = CompiledSimulator(plan, seed=rounding_seed(settings.seed), project=project)
     units = real_units(plan)
     settle = np.resize(index, GROUP * (SETTLING + len(problem.layers)))
     simulator.train(problem.train_x[settle], problem.train_y[settle], [STILL] * len(settle))

@@ -16,7 +16,7 @@ from mcutrain.analysis.front import Cut
 from mcutrain.codegen import generate
 from mcutrain.ir.graph import Graph
 from mcutrain.quant import scale_outputs
-from mcutrain.simulation import CompiledSimulator
+from mcutrain.simulation import CompiledSimulator, rounding_seed
 from mcutrain.simulation.build import build_library
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.sparse import find_head
@@ -75,7 +75,7 @@ def compiled(step: CutStep, seed: int) -> CompiledSimulator:
     plan = step.plan()
     project = generate(plan, "candidate")
     library = build_library(project)
-    simulator = CompiledSimulator(plan, seed=seed + 1, project=project)
+    simulator = CompiledSimulator(plan, seed=rounding_seed(seed), project=project)
     library.unlink(missing_ok=True)
     return simulator
 

@@ -133,10 +133,10 @@ class BackendFlags:
         if step.plan.ladder is not None:
             check_ladder(step.plan, settings, self.latent)
         if self.reference and self.latent in ("auto", "off"):
-            return step.reference(settings.seed + 1)
+            return step.reference(settings.rounding_seed)
         if self.reference:
             begin = find_latent(step.plan, self.latent)
-            return LatentReference(step.plan, begin, settings.seed + 1)
+            return LatentReference(step.plan, begin, settings.rounding_seed)
         latent, portable = self.latent, self.portable
         return fastest_simulator(step, split, settings, latent=latent, portable=portable)
 

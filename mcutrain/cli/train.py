@@ -419,7 +419,7 @@ def _settings(
 
     return Settings(
         firmware=project.firmware,
-        seed=course.settings.seed + 1,  # as mcutrain.runs.training.prepare_run begins a simulation
+        seed=course.settings.rounding_seed,
         state=state,
         save_every=saving.save_every,
         begin=saving.begin,
@@ -593,7 +593,7 @@ def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> S
         manifest.model_hash,
         manifest.start,
         manifest.samples_per_update,
-        lambda: simulator_of_folder(project.folder, manifest, settings.seed + 1),
+        lambda: simulator_of_folder(project.folder, manifest, settings.rounding_seed),
         len((manifest.recipe or {}).get("added", ())),
         step_macs(manifest.macs, manifest.front_macs, settings),
     )

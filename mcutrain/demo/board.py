@@ -23,7 +23,7 @@ from mcutrain.cost.schemes import has_compiler
 from mcutrain.demo import SETTINGS
 from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.training import board_lessons, prepare_run
-from mcutrain.simulation import Run
+from mcutrain.simulation import Run, rounding_seed
 from mcutrain.target import load_target
 
 BOARD = "nucleo-f446re"
@@ -85,7 +85,7 @@ def train(
     project = BoardProject.read(folder)
     settings = Settings(
         project.firmware,
-        seed + 1,
+        rounding_seed(seed),
         folder / "trained.mcts",
         size.save_every,
         reconnect_seconds=10.0,

@@ -393,7 +393,7 @@ def prepare_run(
         check_latents(split, settings, step.plan.training.x, x.shape[1:])
     samples = samples_of(step, split, settings, normalization, note)
     samples, earlier = after.added_to(samples, settings) if after else (samples, Earlier())
-    made = simulator() if simulator else step.simulator(settings.seed + 1)
+    made = simulator() if simulator else step.simulator(settings.rounding_seed)
     if after is not None:
         made.load(after.saved(len(made.save())))  # or a sentence
     if isinstance(made, TAKES_LATENTS):
@@ -559,7 +559,7 @@ def fastest_simulator(
     samples take more than a gigabyte. Raises PlanError for a name that is none, DataError for one
     with varied samples.
     """
-    seed = settings.seed + 1
+    seed = settings.rounding_seed
     if step.plan.ladder is not None:
         check_ladder(step.plan, settings, latent)
         return step.simulator(seed, portable=portable)
@@ -594,7 +594,7 @@ def search_of(
         step.project.model_hash,
         step.plan.training.start,
         step.plan.training.accumulate,
-        lambda: simulator or step.simulator(settings.seed + 1),
+        lambda: simulator or step.simulator(settings.rounding_seed),
         0 if step.recipe is None else len(step.recipe.options.added),
         step_macs(step.plan.training.forward.macs(), front_macs(step.plan), settings),
     )

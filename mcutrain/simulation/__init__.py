@@ -29,6 +29,7 @@ from mcutrain.simulation.run import (
     Samples,
     Simulator,
     rate_of_checkpoint,
+    rounding_seed,
 )
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "loss_sign",
     "rate_of_checkpoint",
     "reference_of",
+    "rounding_seed",
     "simulator_of_folder",
     "step_macs",
     "warning",

@@ -70,6 +70,11 @@ class CountsLevels(Simulator, Protocol):
     def replay(self, x: Array, labels: Array, rates: list[LearningRate]) -> tuple[Array, Array]: ...
 
 
+def rounding_seed(seed: int) -> int:
+    """Of the random numbers that round, for a run of this seed; it is never 0, which they lack."""
+    return seed + 1
+
+
 @dataclass(frozen=True)
 class RunSettings:
     """All that determines a run besides model, scheme and data.
@@ -112,6 +117,11 @@ class RunSettings:
     importance: str = MOVES
     swap: str = ""
     batches: str = MIXED
+
+    @property
+    def rounding_seed(self) -> int:
+        """What simulators and boards begin their random numbers with in such a run."""
+        return rounding_seed(self.seed)
 
     @property
     def varies_samples(self) -> bool:
