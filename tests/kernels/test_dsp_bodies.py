@@ -84,6 +84,30 @@ def groups_within_a_byte(s: Source) -> Sample:
     return Sample.of(op, x, w, bias(s, groups * outs))
 
 
+def short_columns(s: Source) -> Sample:
+    """As deep as several panels at a time take, and a little deeper; all ways of storing."""
+    kernel, ins = s.choice(((1, s.integer(1, 50)), (3, s.integer(1, 5)), (2, s.integer(3, 13))))
+    outs, size = s.integer(1, 9), (s.integer(1, 5), s.integer(3, 30))
+    window = Window((kernel, kernel), padding=(kernel // 2,) * 4)
+    shifts = tuple(-s.choice((0, 1, 2, *range(4, 12), 22, 23, 29)) for _ in range(outs))
+    mults = tuple(s.integer(2**30, 2**31 - 1) for _ in range(outs))
+    q = Requantize(mults, shifts, s.choice((-128, s.integer(-128, 127))))
+    x = tensor(s, (1, *size, ins))
+    op = Conv2D(window, s.integer(-128, 127), q, saves_mask=s.choice((False, False, True)))
+    return Sample.of(op, x, weight(s, (outs, kernel, kernel, ins)), bias(s, outs))
+
+
+def deep_columns(s: Source) -> Sample:
+    """Of several parts, with a mask or without; whole bytes of a mask or not."""
+    ins, outs = s.choice((145, 160, 192, 290, 301, 576)), s.choice((3, 8, 16, 27, 48))
+    shifts = tuple(-s.choice((0, 1, *range(5, 12), 22, 23)) for _ in range(outs))
+    mults = tuple(s.integer(2**30, 2**31 - 1) for _ in range(outs))
+    q = Requantize(mults, shifts, s.choice((-128, s.integer(-128, 127))))
+    x = tensor(s, (1, s.integer(1, 3), s.integer(1, 5), ins))
+    op = Conv2D(POINT, s.integer(-128, 127), q, saves_mask=s.boolean())
+    return Sample.of(op, x, weight(s, (outs, 1, 1, ins)), bias(s, outs))
+
+
 def planes(s: Source) -> Shape:
     """Several blocks of columns and strips of rows, whole groups of columns or some left over."""
     kernel = s.choice(((3, 3), (3, 3), (5, 5), (7, 7), (s.integer(1, 9), s.integer(1, 8))))
@@ -153,6 +177,8 @@ DRAWN = (
     *WIDE,
     large_bias,
     groups_within_a_byte,
+    short_columns,
+    deep_columns,
     noted_planes,
     more_terms_than_int32,
     lambda s: depthwise(s, planes(s)),

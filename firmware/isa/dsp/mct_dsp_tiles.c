@@ -8,6 +8,8 @@
 
 _Static_assert(sizeof(mct_dsp_channel) == 16 && offsetof(mct_dsp_channel, mult_q31) == 4, "order");
 _Static_assert(offsetof(mct_tile_channels, panel) == 16, "order");
+_Static_assert(offsetof(mct_tile_panels, channel) == 32, "order");
+_Static_assert(MCT_TILE_ROW_QUADS == 12, "eleven quads behind the first one");
 
 /* A line is an instruction. */
 /* clang-format off */
@@ -162,6 +164,169 @@ _Static_assert(offsetof(mct_tile_channels, panel) == 16, "order");
 MCT_CHANNELS(void, mct_tile_channels_run, MCT_STORE_PLAIN)
 MCT_CHANNELS(uint32_t, mct_tile_channels_noted, MCT_STORE_NOTED)
 
+/* r0 channel, r1 y, r2 sums, r3 stride, r12 end; on the stack 28 noted. */
+#define MCT_SUMS(type, name, MCT_STORE)                                                            \
+    MCT_NAKED type name(const mct_tile_sums *t __attribute__((unused))) {                          \
+        __asm__ volatile(                                                                          \
+            MCT_PUSH                                                                               \
+            "sub sp, sp, #32\n\t"                                                                  \
+            "ldm r0, {r1, r3, r4, r5, r6}\n\t"                                                     \
+            "mov r12, r4\n\t"                                                                      \
+            "mov r0, r5\n\t"                                                                       \
+            "mov r2, r6\n\t"                                                                       \
+            "movs r4, #0\n\t"                                                                      \
+            "str r4, [sp, #28]\n\t"                                                                \
+            "1:\n\t"                                                                               \
+            "ldm r0!, {r7, r8, r9, r10}\n\t"                                                       \
+            "ldm r2!, {r4, r5, r6, r7}\n\t"                                                        \
+            MCT_STORE                                                                              \
+            "adds r1, r1, #1\n\t"                                                                  \
+            "cmp r0, r12\n\t"                                                                      \
+            "bne 1b\n\t"                                                                           \
+            "ldr r0, [sp, #28]\n\t"                                                                \
+            "add sp, sp, #32\n\t"                                                                  \
+            MCT_POP);                                                                              \
+    }
+
+MCT_SUMS(void, mct_tile_sums_run, MCT_STORE_PLAIN)
+MCT_SUMS(uint32_t, mct_tile_sums_noted, MCT_STORE_NOTED)
+
+/* Four sums to int8; shift: the last of the two that make n bits, with `shifted` before it if it needs
+ * that. r0 panel, r1 stride, r2 y; on the stack as below. */
+#define MCT_SHIFT_NOTHING
+#define MCT_SHIFT_BITS                                                                             \
+    "ldr r11, [sp, #12]\n\t"                                                                       \
+    "asr r4, r4, r11\n\t"                                                                          \
+    "asr r5, r5, r11\n\t"                                                                          \
+    "asr r6, r6, r11\n\t"                                                                          \
+    "asr r7, r7, r11\n\t"
+#define MCT_STORE_PANEL(label, shifted, shift)                                                     \
+    label ":\n\t"                                                                                  \
+    "ldm sp, {r8, r9, r10}\n\t"                                                                    \
+    "smmlar r11, r4, r8, r9\n\t"                                                                   \
+    "smmlar r12, r5, r8, r9\n\t"                                                                   \
+    "add r4, r11, r4, asr #31\n\t"                                                                 \
+    "smmlar r11, r6, r8, r9\n\t"                                                                   \
+    "add r5, r12, r5, asr #31\n\t"                                                                 \
+    "smmlar r12, r7, r8, r9\n\t"                                                                   \
+    "add r6, r11, r6, asr #31\n\t"                                                                 \
+    "add r7, r12, r7, asr #31\n\t"                                                                 \
+    shifted                                                                                        \
+    "ssat r4, #8, r4, asr #" shift "\n\t"                                                          \
+    "ssat r5, #8, r5, asr #" shift "\n\t"                                                          \
+    "ssat r6, #8, r6, asr #" shift "\n\t"                                                          \
+    "ssat r7, #8, r7, asr #" shift "\n\t"                                                          \
+    "strb r4, [r2]\n\t"                                                                            \
+    "strb r5, [r2, r1]\n\t"                                                                        \
+    "add r2, r2, r1, lsl #1\n\t"                                                                   \
+    "strb r6, [r2]\n\t"                                                                            \
+    "strb r7, [r2, r1]\n\t"                                                                        \
+    "add r2, r2, r1, lsl #1\n\t"                                                                   \
+    "cmp r0, r10\n\t"                                                                              \
+    "bne 2b\n\t"                                                                                   \
+    "b 9f\n\t"
+
+/* A word of weights at r2 to its place on the stack; 16 bytes. */
+#define MCT_UNPACK(place)                                                                          \
+    "ldr.w r4, [r2], #4\n\t"                                                                       \
+    "sxtb16 r5, r4, ror #8\n\t"                                                                    \
+    "sxtb16 r4, r4\n\t"                                                                            \
+    "strd r4, r5, [sp, #" place "]\n\t"
+/* 11 instructions of 4 bytes. */
+#define MCT_UNPACKED_QUAD(place, s4, s5, s6, s7)                                                   \
+    "ldrd r11, lr, [sp, #" place "]\n\t"                                                           \
+    "ldm.w r0!, {r8, r9, r10, r12}\n\t"                                                            \
+    "smlad r4, r8, r11, " s4 "\n\t"                                                                \
+    "smlad r5, r9, r11, " s5 "\n\t"                                                                \
+    "smlad r6, r10, r11, " s6 "\n\t"                                                               \
+    "smlad r7, r12, r11, " s7 "\n\t"                                                               \
+    "ldm.w r0!, {r8, r9, r10, r12}\n\t"                                                            \
+    "smlad r4, r8, lr, r4\n\t"                                                                     \
+    "smlad r5, r9, lr, r5\n\t"                                                                     \
+    "smlad r6, r10, lr, r6\n\t"                                                                    \
+    "smlad r7, r12, lr, r7\n\t"
+#define MCT_NEXT_QUAD(place) MCT_UNPACKED_QUAD(place, "r4", "r5", "r6", "r7")
+/* Behind the first one; the last ones are gone through. */
+#define MCT_ELEVEN(MCT_DO)                                                                         \
+    MCT_DO("60") MCT_DO("68") MCT_DO("76") MCT_DO("84") MCT_DO("92") MCT_DO("100") MCT_DO("108")   \
+    MCT_DO("116") MCT_DO("124") MCT_DO("132") MCT_DO("140")
+
+/* r0 panel, r1 stride, r2 y, r3 start, r4 … r7 sums. On the stack 0 mult_q31, half, 8 the panels' end, 12
+ * bits, 16 where to enter the quads, 20 what stores, 24 where to enter what unpacks, 28 the first panel, 32
+ * y of the channel, 36 the channels' end, 40 row, 44 w, 48 channel, 52 the row's words, unpacked. */
+MCT_NAKED void mct_tile_panels_run(const mct_tile_panels *t __attribute__((unused))) {
+    __asm__ volatile(
+        MCT_PUSH
+        "sub sp, sp, #148\n\t"
+        "ldm r0, {r0, r1, r2, r3, r4, r5, r6, r7, r8}\n\t"
+        "str r5, [sp, #8]\n\t"
+        "strd r4, r0, [sp, #28]\n\t"
+        "strd r3, r2, [sp, #36]\n\t"
+        "strd r7, r8, [sp, #44]\n\t"
+        "subs r6, r6, #1\n\t"
+        "adr r4, 4f\n\t"
+        "mov r5, #44\n\t"
+        "mls r4, r6, r5, r4\n\t"
+        "orr r4, r4, #1\n\t"
+        "str r4, [sp, #16]\n\t"
+        "adr r4, 3f\n\t"
+        "sub r4, r4, r6, lsl #4\n\t"
+        "orr r4, r4, #1\n\t"
+        "str r4, [sp, #24]\n\t"
+        "1:\n\t"
+        "ldrd r2, r12, [sp, #44]\n\t"
+        "ldm r12!, {r3, r8, r9, r10}\n\t"
+        "strd r8, r9, [sp]\n\t"
+        "str r10, [sp, #12]\n\t"
+        "ldr r11, [sp, #40]\n\t"
+        "add r11, r2, r11\n\t"
+        "strd r11, r12, [sp, #44]\n\t"
+        "subs r10, r10, #4\n\t"
+        "cmp r10, #5\n\t"
+        "it hs\n\t"
+        "movhs r10, #5\n\t"
+        "adr r11, 10f\n\t"
+        "ldr r10, [r11, r10, lsl #2]\n\t"
+        "add r10, r10, r11\n\t"
+        "str r10, [sp, #20]\n\t"
+        MCT_UNPACK("52")
+        "ldr pc, [sp, #24]\n\t"
+        ".balign 4\n\t"
+        MCT_ELEVEN(MCT_UNPACK)
+        "3:\n\t"
+        "ldrd r0, r2, [sp, #28]\n\t"
+        "adds r4, r2, #1\n\t"
+        "str r4, [sp, #32]\n\t"
+        "2:\n\t"
+        MCT_UNPACKED_QUAD("52", "r3", "r3", "r3", "r3")
+        "ldr pc, [sp, #16]\n\t"
+        ".balign 4\n\t"
+        MCT_ELEVEN(MCT_NEXT_QUAD)
+        "4:\n\t"
+        "ldr pc, [sp, #20]\n\t"
+        ".balign 4\n\t"
+        "10:\n\t"
+        ".word 11f - 10b + 1\n\t"
+        ".word 12f - 10b + 1\n\t"
+        ".word 13f - 10b + 1\n\t"
+        ".word 14f - 10b + 1\n\t"
+        ".word 15f - 10b + 1\n\t"
+        ".word 16f - 10b + 1\n\t"
+        MCT_STORE_PANEL("11", MCT_SHIFT_NOTHING, "5")
+        MCT_STORE_PANEL("12", MCT_SHIFT_NOTHING, "6")
+        MCT_STORE_PANEL("13", MCT_SHIFT_NOTHING, "7")
+        MCT_STORE_PANEL("14", MCT_SHIFT_NOTHING, "8")
+        MCT_STORE_PANEL("15", MCT_SHIFT_NOTHING, "9")
+        MCT_STORE_PANEL("16", MCT_SHIFT_BITS, "1")
+        "9:\n\t"
+        "ldr r4, [sp, #36]\n\t"
+        "ldr r5, [sp, #48]\n\t"
+        "cmp r4, r5\n\t"
+        "bne 1b\n\t"
+        "add sp, sp, #148\n\t"
+        MCT_POP);
+}
+
 /* r0 panel, r1 … r4 columns, r5 plus; on the stack the end of the first column. */
 #define MCT_PANEL(name)                                                                            \
     MCT_NAKED void name(const mct_tile_panel *t __attribute__((unused))) {                         \
@@ -265,6 +430,20 @@ void mct_tile_channels_run(const mct_tile_channels *t) {
     }
 }
 
+void mct_tile_panels_run(const mct_tile_panels *t) {
+    const int8_t *w = t->w;
+    int8_t *y = t->y;
+    for (const mct_dsp_channel *c = t->channel; c < t->end; c++, y++, w += t->row) {
+        const mct_sums4 start = {{c->start, c->start, c->start, c->start}};
+        int8_t *at = y;
+        for (const uint32_t *p = t->panel; p < t->panel_end; p += 8 * t->quads) {
+            const mct_sums4 sums = mct_dot4(p, w, t->quads, start);
+            mct_dsp_store_plain(c, &sums, t->stride, at);
+            at += 4 * t->stride;
+        }
+    }
+}
+
 void mct_tile_panel_run(const mct_tile_panel *t) {
     for (int32_t n = 0; n < 4 * t->words; n++) {
         const uint32_t word = mct_load32(t->columns[n % 4] + n / 4 * 4);
@@ -275,20 +454,47 @@ void mct_tile_panel_run(const mct_tile_panel *t) {
     }
 }
 
+/* What mct_tile_channels_noted returns, one channel on. */
+static uint32_t mct_note_plain(const mct_dsp_channel *c, const mct_sums4 *sums, int32_t stride,
+                               int8_t *y, uint32_t noted) {
+    noted = noted >> 1 & 0x7F7F7F7Fu;
+    for (int32_t l = 0; l < 4; l++) {
+        const int32_t value = mct_dsp_scaled(c, sums->lane[l]) >> 1;
+        y[l * stride] = (int8_t)mct_saturate8(value);
+        noted |= value == mct_saturate8(value) ? UINT32_C(0x80) << (8 * l) : 0;
+    }
+    return noted;
+}
+
 uint32_t mct_tile_channels_noted(const mct_tile_channels *t) {
     const int8_t *w = t->w;
     int8_t *y = t->y;
     uint32_t noted = 0;
-    for (const mct_dsp_channel *c = t->channel; c < t->end; c++, y++) {
+    for (const mct_dsp_channel *c = t->channel; c < t->end; c++) {
         const mct_sums4 start = {{c->start, c->start, c->start, c->start}};
         const mct_sums4 sums = mct_dot4(t->panel, w, t->quads, start);
-        noted = noted >> 1 & 0x7F7F7F7Fu;
-        for (int32_t l = 0; l < 4; l++) {
-            const int32_t value = mct_dsp_scaled(c, sums.lane[l]) >> 1;
-            y[l * t->stride] = (int8_t)mct_saturate8(value);
-            noted |= value == mct_saturate8(value) ? UINT32_C(0x80) << (8 * l) : 0;
-        }
+        noted = mct_note_plain(c, &sums, t->stride, y++, noted);
         w += 4 * t->quads + t->skip;
+    }
+    return noted;
+}
+
+void mct_tile_sums_run(const mct_tile_sums *t) {
+    const int32_t count = (int32_t)(t->end - t->channel);
+    for (int32_t i = 0; i < count; i++) {
+        mct_sums4 sums;
+        memcpy(sums.lane, t->sums + 4 * i, sizeof sums.lane);
+        mct_dsp_store_plain(t->channel + i, &sums, t->stride, t->y + i);
+    }
+}
+
+uint32_t mct_tile_sums_noted(const mct_tile_sums *t) {
+    const int32_t count = (int32_t)(t->end - t->channel);
+    uint32_t noted = 0;
+    for (int32_t i = 0; i < count; i++) {
+        mct_sums4 sums;
+        memcpy(sums.lane, t->sums + 4 * i, sizeof sums.lane);
+        noted = mct_note_plain(t->channel + i, &sums, t->stride, t->y + i, noted);
     }
     return noted;
 }

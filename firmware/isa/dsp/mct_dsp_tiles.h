@@ -25,6 +25,36 @@ void mct_tile_channels_run(const mct_tile_channels *t);
  * saturate, the bit below that the one before did not, and so on. */
 uint32_t mct_tile_channels_noted(const mct_tile_channels *t);
 
+/* Four sums of each channel from `channel` up to `end`, requantized as mct_tile_channels_run does; the second
+ * returns what mct_tile_channels_noted returns. */
+typedef struct {
+    int8_t *y;
+    int32_t stride;
+    const mct_dsp_channel *end, *channel;
+    const int32_t *sums;
+} mct_tile_sums;
+
+void mct_tile_sums_run(const mct_tile_sums *t);
+uint32_t mct_tile_sums_noted(const mct_tile_sums *t);
+
+/* Quads that a row of weights has at most below. */
+#define MCT_TILE_ROW_QUADS 12
+
+/* mct_tile_channels_run for several panels, one behind the other: a row of weights is unpacked once for
+ * all of them. From a panel to the next, y moves four times the stride. */
+typedef struct {
+    int8_t *y;
+    int32_t stride;
+    int32_t row; /* of weights, in bytes */
+    const mct_dsp_channel *end;
+    const uint32_t *panel, *panel_end;
+    int32_t quads; /* 1 … MCT_TILE_ROW_QUADS */
+    const int8_t *w;
+    const mct_dsp_channel *channel;
+} mct_tile_panels;
+
+void mct_tile_panels_run(const mct_tile_panels *t);
+
 /* Four columns of int8 into a panel, doubled after `plus`, a pair, is added. words > 0 of each. */
 typedef struct {
     const int8_t *columns[4];

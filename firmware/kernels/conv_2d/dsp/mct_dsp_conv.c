@@ -46,10 +46,11 @@ static inline mct_sums4 mct_sums_from(int32_t start) {
 }
 
 /* Channel i of the block at four positions from the element `first` on, in the general way. */
-static void mct_conv_any(const mct_conv_job *job, int32_t i, int32_t first, int32_t lanes) {
+static void mct_conv_any(const mct_conv_job *job, const uint32_t *panel, int32_t i, int32_t first,
+                         int32_t lanes) {
     const int8_t *w = job->rows + i * job->depth;
-    const mct_sums4 sums = mct_dot4_until(job->panel, w, job->depth, job->end,
-                                          mct_sums_from(job->block.channels[i].start));
+    const mct_sums4 sums =
+        mct_dot4_until(panel, w, job->depth, job->end, mct_sums_from(job->block.channels[i].start));
     mct_dsp_store(&job->out, &job->block.channels[i], job->o + i, sums.lane, first + i, lanes);
 }
 
@@ -73,7 +74,7 @@ static void mct_conv_plain(const mct_conv_job *job, int32_t first) {
     for (int32_t i = 0; i < job->outs;) {
         const int32_t run = job->plain[i];
         if (run == 0) {
-            mct_conv_any(job, i++, first, 4);
+            mct_conv_any(job, job->panel, i++, first, 4);
             continue;
         }
         const mct_tile_channels tile = mct_conv_tile(job, i, run, first);
@@ -82,29 +83,94 @@ static void mct_conv_plain(const mct_conv_job *job, int32_t first) {
     }
 }
 
+/* Eight channels' bits of four positions, from the element `first` on. */
+static inline void mct_conv_note(const mct_conv_job *job, int32_t first, uint32_t noted) {
+    const int32_t stride = job->out.stride / 8;
+    uint8_t *mask = job->out.mask + first / 8;
+    mask[0] = (uint8_t)noted;
+    mask[stride] = (uint8_t)(noted >> 8);
+    mask[2 * stride] = (uint8_t)(noted >> 16);
+    mask[3 * stride] = (uint8_t)(noted >> 24);
+}
+
 /* The same with a mask; the block, its first channel and all channels are multiples of 8. */
 static void mct_conv_noted(const mct_conv_job *job, int32_t first) {
-    const int32_t mask_stride = job->out.stride / 8;
     for (int32_t i = 0; i < job->outs; i += 8) {
         if (job->plain[i] < 8) {
             for (int32_t n = 0; n < 8; n++) {
-                mct_conv_any(job, i + n, first, 4);
+                mct_conv_any(job, job->panel, i + n, first, 4);
             }
             continue;
         }
         const mct_tile_channels tile = mct_conv_tile(job, i, 8, first);
-        const uint32_t noted = mct_tile_channels_noted(&tile);
-        uint8_t *mask = job->out.mask + (first + i) / 8;
-        mask[0] = (uint8_t)noted;
-        mask[mask_stride] = (uint8_t)(noted >> 8);
-        mask[2 * mask_stride] = (uint8_t)(noted >> 16);
-        mask[3 * mask_stride] = (uint8_t)(noted >> 24);
+        mct_conv_note(job, first + i, mct_tile_channels_noted(&tile));
     }
+}
+
+/* The channels i … i + count - 1 of the block at `panels` panels. */
+static void mct_conv_row(const mct_conv_job *job, int32_t i, int32_t count, const int8_t *w,
+                         int32_t first, int32_t panels) {
+    const int32_t quads = (job->depth + 3) / 4;
+    const mct_tile_panels tile = {
+        .y = job->out.y + first + i,
+        .stride = job->out.stride,
+        .row = job->depth,
+        .end = job->block.channels + i + count,
+        .panel = job->panel,
+        .panel_end = job->panel + 8 * quads * panels,
+        .quads = quads,
+        .w = w,
+        .channel = job->block.channels + i,
+    };
+    mct_tile_panels_run(&tile);
+}
+
+/* mct_conv_plain for panels that lie one behind the other. */
+static __attribute__((noinline)) void mct_conv_rows(const mct_conv_job *job, int32_t first,
+                                                    int32_t panels) {
+    for (int32_t i = 0; i < job->outs;) {
+        const int8_t *w = job->rows + i * job->depth;
+        int32_t run = job->plain[i];
+        if (run > 0) {
+            mct_conv_row(job, i, run, w, first, panels);
+        } else if (job->block.channels[i].bits >= 0) {
+            int8_t last[4 * MCT_TILE_ROW_QUADS]; /* beyond whose end there may be nothing to read */
+            mct_copy_bytes(w, job->depth, last);
+            mct_conv_row(job, i, 1, last, first, panels);
+        } else {
+            for (int32_t n = 0; n < panels; n++) {
+                const int32_t words = (job->depth + 3) / 4 * 8;
+                mct_conv_any(job, job->panel + n * words, i, first + 4 * n * job->out.stride, 4);
+            }
+        }
+        i += mct_max(run, 1);
+    }
+}
+
+/* Where columns are short, several panels at a time: returns how many positions that were. */
+static int32_t mct_conv_short(mct_conv_job *job, int32_t positions) {
+    const int32_t words = (job->depth + 3) / 4 * 8;
+    const int32_t most = MCT_COLUMN_DEPTH * 2 / words;
+    int32_t left = positions / 4;
+    if (job->depth > 4 * MCT_TILE_ROW_QUADS || !job->out.full || job->out.mask != NULL) {
+        return 0;
+    }
+    for (int32_t position = 0; left > 0;) {
+        const int32_t rounds = (left + most - 1) / most;
+        const int32_t panels = (left + rounds - 1) / rounds;
+        const int32_t first = position * job->out.stride + job->o;
+        for (int32_t n = 0; n < panels; n++, position += 4) {
+            mct_columns_load(&job->columns, position, 4, 0, job->depth, job->panel + n * words);
+        }
+        mct_conv_rows(job, first, panels);
+        left -= panels;
+    }
+    return positions / 4 * 4;
 }
 
 static void mct_conv_block(mct_conv_job *job, int32_t positions) {
     const mct_dsp_output *out = &job->out;
-    for (int32_t position = 0; position < positions; position += 4) {
+    for (int32_t position = mct_conv_short(job, positions); position < positions; position += 4) {
         const int32_t lanes = mct_min(positions - position, 4);
         const int32_t first = position * out->stride + job->o;
         mct_columns_load(&job->columns, position, lanes, 0, job->depth, job->panel);
@@ -114,31 +180,78 @@ static void mct_conv_block(mct_conv_job *job, int32_t positions) {
             mct_conv_noted(job, first);
         } else {
             for (int32_t i = 0; i < job->outs; i++) {
-                mct_conv_any(job, i, first, lanes);
+                mct_conv_any(job, job->panel, i, first, lanes);
             }
         }
     }
 }
 
+/* What the terms k … k + depth - 1, which are in the panel, add to the sums of a block. */
+static void mct_conv_add(mct_conv_job *job, int32_t k, int32_t depth) {
+    mct_sums4 *sums = job->block.deep.sums;
+    const int32_t quads = (depth + 3) / 4;
+    const int8_t *last = job->rows + (job->outs - 1) * job->depth + k;
+    int32_t count = job->outs;
+    if (job->end - last < 4 * quads) { /* its last word would be read beyond the weights */
+        count--;
+        sums[count] = mct_dot4_until(job->panel, last, depth, job->end, sums[count]);
+    }
+    const mct_tile_positions tile = {
+        .panel = job->panel,
+        .quads = quads,
+        .stride = job->depth - 4 * quads,
+        .count = count,
+        .stream = job->rows + k,
+        .sums = sums->lane,
+    };
+    if (count > 0) {
+        mct_tile_positions_add(&tile);
+    }
+}
+
+/* Requantizes the sums of a block at four positions. */
+static void mct_conv_store(const mct_conv_job *job, int32_t first, int32_t lanes) {
+    const mct_dsp_output *out = &job->out;
+    const mct_dsp_channel *channels = job->block.channels;
+    const mct_sums4 *sums = job->block.deep.sums;
+    const int noted = out->mask != NULL;
+    const int whole =
+        lanes == 4 && out->full && (!noted || (out->stride | job->o | job->outs) % 8 == 0);
+    for (int32_t i = 0; i < job->outs;) {
+        const int32_t run = whole ? job->plain[i] : 0;
+        const int32_t count = noted ? 8 : run;
+        const mct_tile_sums tile = {
+            .y = out->y + first + i,
+            .stride = out->stride,
+            .end = channels + i + count,
+            .channel = channels + i,
+            .sums = sums[i].lane,
+        };
+        if (run == 0 || run < count || (noted && i % 8 != 0)) {
+            mct_dsp_store(out, &channels[i], job->o + i, sums[i].lane, first + i, lanes);
+            i++;
+            continue;
+        }
+        if (noted) {
+            mct_conv_note(job, first + i, mct_tile_sums_noted(&tile));
+        } else {
+            mct_tile_sums_run(&tile);
+        }
+        i += count;
+    }
+}
+
 /* A block at four positions whose columns are deeper than a panel: the sums wait for the next part. */
 static void mct_conv_deep(mct_conv_job *job, int32_t position, int32_t lanes) {
-    mct_sums4 *sums = job->block.deep.sums;
-    const int32_t first = position * job->out.stride + job->o;
     for (int32_t i = 0; i < job->outs; i++) {
-        sums[i] = mct_sums_from(job->block.channels[i].start);
+        job->block.deep.sums[i] = mct_sums_from(job->block.channels[i].start);
     }
     for (int32_t k = 0; k < job->depth; k += MCT_COLUMN_DEPTH) {
         const int32_t depth = mct_min(job->depth - k, MCT_COLUMN_DEPTH);
         mct_columns_load(&job->columns, position, lanes, k, depth, job->panel);
-        for (int32_t i = 0; i < job->outs; i++) {
-            sums[i] = mct_dot4_until(job->panel, job->rows + i * job->depth + k, depth, job->end,
-                                     sums[i]);
-        }
+        mct_conv_add(job, k, depth);
     }
-    for (int32_t i = 0; i < job->outs; i++) {
-        mct_dsp_store(&job->out, &job->block.channels[i], job->o + i, sums[i].lane, first + i,
-                      lanes);
-    }
+    mct_conv_store(job, position * job->out.stride + job->o, lanes);
 }
 
 void mct_conv_run(mct_conv_job *job, int32_t begin, int32_t end) {
