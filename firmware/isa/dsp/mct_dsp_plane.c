@@ -2,29 +2,19 @@
 
 #include <stddef.h>
 
+#include "mct_dsp_store.h"
+
 #if defined(__ARM_FEATURE_DSP) && !defined(MCT_DSP_EMULATED)
 
 _Static_assert(sizeof(mct_dsp_channel) == 16 && offsetof(mct_dsp_channel, mult_q31) == 4, "order");
-_Static_assert(offsetof(mct_tile_plane, stride) == 16, "order");
-_Static_assert(offsetof(mct_tile_plane, result) == 48, "order");
-_Static_assert(offsetof(mct_tile_plane, store) == 60, "order");
+_Static_assert(offsetof(mct_tile_plane, row) == 24, "order");
+_Static_assert(offsetof(mct_tile_plane, store) == 56, "order");
 _Static_assert(offsetof(mct_tile_load, plus) == 36, "order");
 _Static_assert(offsetof(mct_tile_filter, twice) == 20, "order");
 _Static_assert(MCT_POOL_WORDS == 108, "the offsets 432, 864, 1296 and 1300");
 
 /* A line is an instruction. */
 /* clang-format off */
-
-/* Two sums to int8. r8 mult_q31, r9 half, r10 bits; lr is used. */
-#define MCT_REQUANTIZE(a, b)                                                                       \
-    "smmlar lr, " a ", r8, r9\n\t"                                                                 \
-    "add " a ", lr, " a ", asr #31\n\t"                                                            \
-    "smmlar lr, " b ", r8, r9\n\t"                                                                 \
-    "add " b ", lr, " b ", asr #31\n\t"                                                            \
-    "asr " a ", " a ", r10\n\t"                                                                    \
-    "asr " b ", " b ", r10\n\t"                                                                    \
-    "ssat " a ", #8, " a ", asr #1\n\t"                                                            \
-    "ssat " b ", #8, " b ", asr #1\n\t"
 
 /* One sum to int8 in lr; the flags say whether that saturated. */
 #define MCT_REQUANTIZE_NOTED(a)                                                                    \
@@ -175,26 +165,33 @@ _Static_assert(MCT_POOL_WORDS == 108, "the offsets 432, 864, 1296 and 1300");
     "add r3, r3, r8\n\t"                                                                           \
     "ldr pc, [sp, #84]\n\t"
 
+#define MCT_BYTES_BY(label, shift)                                                                 \
+    label ":\n\t"                                                                                  \
+    "ldm sp, {r8, r9, r10, r11}\n\t"                                                               \
+    MCT_REQUANTIZE_BY(shift, "r10", "lr")                                                          \
+    MCT_STORE_FOUR("r3", "r11")                                                                    \
+    MCT_NEXT_GROUP
+
 /* r3 results, r12 groups left in the row. On the stack: 0 mult_q31, half, bits, stride; 16 the weights of
  * a kernel of width 3, or of wider ones 16 the group's plane, 24 weights and rows of the kernel, 32 pitch,
  * 36 all weights; 40 start; 44 what computes a group; 48 what stores it; 52 groups; 56 the table's row and
- * end; 64 plane; 68 to_next; 72 results and groups left, meanwhile; 80 notes; 84 what begins a row. */
+ * end; 64 plane; 68 to_next; 72 results and groups left, meanwhile; 80 notes; 84 what begins a row; 88 the
+ * argument. */
 __attribute__((naked, noinline)) void
-mct_tile_plane_run(const mct_tile_plane *t __attribute__((unused))) {
+mct_tile_plane_run(mct_tile_plane *t __attribute__((unused))) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, lr}\n\t"
-        "sub sp, sp, #88\n\t"
-        "ldm r0, {r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n\t"
-        "stm sp, {r2, r3, r4, r5}\n\t"
-        "strd r11, r10, [sp, #32]\n\t"
-        "str r1, [sp, #40]\n\t"
-        "str r6, [sp, #52]\n\t"
-        "strd r7, r8, [sp, #56]\n\t"
-        "strd r9, r12, [sp, #64]\n\t"
-        "mov r3, lr\n\t"
-        "ldr r4, [r0, #52]\n\t"
-        "str r4, [sp, #80]\n\t"
-        "ldrd r4, r5, [r0, #56]\n\t"
+        "sub sp, sp, #92\n\t"
+        "str r0, [sp, #88]\n\t"
+        "ldrd r1, r2, [r0, #28]\n\t"
+        "str r1, [sp, #60]\n\t"
+        "str r2, [sp, #12]\n\t"
+        "ldrd r1, r2, [r0, #36]\n\t"
+        "str r1, [sp, #52]\n\t"
+        "str r2, [sp, #32]\n\t"
+        "ldr r1, [r0, #44]\n\t"
+        "str r1, [sp, #68]\n\t"
+        "ldrd r4, r5, [r0, #52]\n\t"
         "adr r6, 10f\n\t"
         "ldr r7, [r6, r4, lsl #2]\n\t"
         "add r7, r7, r6\n\t"
@@ -209,10 +206,39 @@ mct_tile_plane_run(const mct_tile_plane *t __attribute__((unused))) {
         "ldr r8, [r6, r5, lsl #2]\n\t"
         "add r8, r8, r6\n\t"
         "str r8, [sp, #84]\n\t"
-        "bhs 30f\n\t"
-        "ldm r10, {r4, r5, r6, r7, r8, r9}\n\t"
+        /* a channel; r0 the argument */
+        "1:\n\t"
+        "ldm r0, {r1, r2, r3, r4, r5, r6, r7}\n\t"
+        "ldr r12, [r0, #48]\n\t"
+        "add r8, r1, #16\n\t"
+        "add r9, r2, #432\n\t"
+        "add r10, r3, #432\n\t"
+        "add r11, r4, r12\n\t"
+        "add r12, r5, #1\n\t"
+        "sub lr, r6, #1\n\t"
+        "stm r0, {r8, r9, r10, r11, r12, lr}\n\t"
+        "str r2, [sp, #64]\n\t"
+        "str r7, [sp, #56]\n\t"
+        "str r5, [sp, #80]\n\t"
+        "ldm r1, {r8, r9, r10, r11}\n\t"
+        "str r8, [sp, #40]\n\t"
+        "stm sp, {r9, r10, r11}\n\t"
+        "ldrd r1, r2, [r0, #52]\n\t"
+        "cbnz r2, 2f\n\t"
+        MCT_CHOOSE_STORE("r11", "9f", "r12")
+        "str r11, [sp, #48]\n\t"
+        "2:\n\t"
+        "mov r12, r3\n\t"
+        "mov r3, r4\n\t"
+        "cmp r1, #2\n\t"
+        "bhs 3f\n\t"
+        "ldm r12, {r4, r5, r6, r7, r8, r9}\n\t"
         "add r10, sp, #16\n\t"
         "stm r10, {r4, r5, r6, r7, r8, r9}\n\t"
+        "b 20f\n\t"
+        "3:\n\t"
+        "str r12, [sp, #36]\n\t"
+        "b 30f\n\t"
         /* a row of a kernel of width 3: r0, r1, r2 rows of the plane */
         "20:\n\t"
         "ldrd lr, r8, [sp, #56]\n\t"
@@ -242,7 +268,11 @@ mct_tile_plane_run(const mct_tile_plane *t __attribute__((unused))) {
         "ldr r12, [sp, #52]\n\t"
         "ldr pc, [sp, #44]\n\t"
         "40:\n\t"
-        "add sp, sp, #88\n\t"
+        "ldr r0, [sp, #88]\n\t"
+        "ldr r1, [r0, #20]\n\t"
+        "cmp r1, #0\n\t"
+        "bne 1b\n\t"
+        "add sp, sp, #92\n\t"
         "pop {r4, r5, r6, r7, r8, r9, r10, r11, pc}\n\t"
         ".balign 4\n\t"
         "10:\n\t"
@@ -257,6 +287,13 @@ mct_tile_plane_run(const mct_tile_plane *t __attribute__((unused))) {
         ".word 19f - 10b + 1\n\t"
         ".word 20b - 10b + 1\n\t"
         ".word 30b - 10b + 1\n\t"
+        "9:\n\t"
+        ".word 21f - 9b + 1\n\t"
+        ".word 22f - 9b + 1\n\t"
+        ".word 23f - 9b + 1\n\t"
+        ".word 24f - 9b + 1\n\t"
+        ".word 25f - 9b + 1\n\t"
+        ".word 17f - 9b + 1\n\t"
         MCT_GROUP3("11", MCT_FIRST_ROW3, MCT_ROW3)
         MCT_GROUP3("12", MCT_FIRST_ROW3_BY2, MCT_ROW3_BY2)
         MCT_GROUP("13", "1", "8", MCT_ROW5)
@@ -267,14 +304,14 @@ mct_tile_plane_run(const mct_tile_plane *t __attribute__((unused))) {
         "17:\n\t"
         "ldm sp, {r8, r9, r10, r11}\n\t"
         MCT_REQUANTIZE("r4", "r5")
-        "strb r4, [r3]\n\t"
-        "strb r5, [r3, r11]\n\t"
-        "add r3, r3, r11, lsl #1\n\t"
         MCT_REQUANTIZE("r6", "r7")
-        "strb r6, [r3]\n\t"
-        "strb r7, [r3, r11]\n\t"
-        "add r3, r3, r11, lsl #1\n\t"
+        MCT_STORE_FOUR("r3", "r11")
         MCT_NEXT_GROUP
+        MCT_BYTES_BY("21", "5")
+        MCT_BYTES_BY("22", "6")
+        MCT_BYTES_BY("23", "7")
+        MCT_BYTES_BY("24", "8")
+        MCT_BYTES_BY("25", "9")
         /* noted: r4 is free once its sum is a byte */
         "18:\n\t"
         "ldm sp, {r8, r9, r10, r11}\n\t"
@@ -549,7 +586,7 @@ static int32_t mct_plane_row(const mct_tile_plane *t, uint32_t row, uint32_t wei
 }
 
 static int32_t mct_plane_sum(const mct_tile_plane *t, const uint32_t row[3], int32_t column) {
-    int32_t sum = t->channel.start;
+    int32_t sum = t->channel->start;
     if (t->kind < MCT_PLANE_WIDTH5) {
         for (uint32_t ky = 0; ky < 3; ky++) {
             sum = mct_plane_row(t, row[ky], 8 * ky, column, sum);
@@ -565,7 +602,8 @@ static int32_t mct_plane_sum(const mct_tile_plane *t, const uint32_t row[3], int
     return sum;
 }
 
-void mct_tile_plane_run(const mct_tile_plane *t) {
+/* The channel in hand. */
+static void mct_plane_channel(const mct_tile_plane *t) {
     uint8_t *result = t->result, *notes = t->notes;
     for (const uint32_t *row = t->row; row < t->end; row += 3, result += t->to_next) {
         for (int32_t column = 0; column < 4 * t->groups; column++, result += t->stride) {
@@ -574,7 +612,7 @@ void mct_tile_plane_run(const mct_tile_plane *t) {
                 memcpy(result, &sum, sizeof sum);
                 continue;
             }
-            const int32_t value = mct_dsp_scaled(&t->channel, sum) >> 1;
+            const int32_t value = mct_dsp_scaled(t->channel, sum) >> 1;
             *result = (uint8_t)mct_saturate8(value);
             if (t->store == MCT_PLANE_NOTED) {
                 const uint8_t before = column % 4 == 0 ? 0 : *notes;
@@ -582,6 +620,20 @@ void mct_tile_plane_run(const mct_tile_plane *t) {
                 notes += column % 4 == 3 ? 4 : 0;
             }
         }
+    }
+}
+
+void mct_tile_plane_run(mct_tile_plane *t) {
+    for (; t->channels > 0; t->channels--) {
+        mct_plane_channel(t);
+        if (t->channels == 1) {
+            continue; /* nothing lies behind the last one */
+        }
+        t->channel++;
+        t->plane += MCT_POOL_WORDS;
+        t->filters += MCT_POOL_WORDS;
+        t->result = (uint8_t *)t->result + t->to_channel;
+        t->notes = t->notes == NULL ? NULL : t->notes + 1;
     }
 }
 

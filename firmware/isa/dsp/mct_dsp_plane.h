@@ -1,4 +1,4 @@
-/* One channel of a depthwise convolution at a strip of rows, in assembly where there is the DSP
+/* Channels of a depthwise convolution at a strip of rows, in assembly where there is the DSP
  * extension, in C elsewhere. Fields are read by their offset: their order is fixed. */
 #ifndef MCT_DSP_PLANE_H
 #define MCT_DSP_PLANE_H
@@ -60,22 +60,25 @@ void mct_tile_filter_run(const mct_tile_filter *t);
  * A plane holds int16, two in a word; filters: each row of weights, as mct_tile_filter_run makes them,
  * apart at stride 2. Of each row of the result the table has three numbers: where the three rows of the plane begin that
  * a kernel of width 3 covers; or, of wider ones, where the first row begins, where the first of the
- * weights' rows begins, and how many rows there are, 1 or more. All in bytes. */
+ * weights' rows begins, and how many rows there are, 1 or more. All in bytes. The next channel's plane and
+ * filters are MCT_POOL_WORDS on, its notes one. The first fields are the function's own once it runs. */
 typedef struct {
-    mct_dsp_channel channel;
-    int32_t stride;            /* from a column's result to the next, in bytes */
-    int32_t groups;            /* of four columns, 1 or more */
-    const uint32_t *row, *end; /* of the table */
+    const mct_dsp_channel *channel;
     const uint32_t *plane;
     const uint32_t *filters;
-    int32_t pitch;   /* of a row of the plane, in bytes */
-    int32_t to_next; /* from the last group's end to the next row, in bytes */
     void *result;
     uint8_t *notes;
+    int32_t channels;          /* 1 or more */
+    const uint32_t *row, *end; /* of the table */
+    int32_t stride;            /* from a column's result to the next, in bytes */
+    int32_t groups;            /* of four columns, 1 or more */
+    int32_t pitch;             /* of a row of the plane, in bytes */
+    int32_t to_next;           /* from the last group's end to the next row, in bytes */
+    int32_t to_channel;        /* from a channel's first result to that of the next, in bytes */
     int32_t kind;
     int32_t store;
 } mct_tile_plane;
 
-void mct_tile_plane_run(const mct_tile_plane *t);
+void mct_tile_plane_run(mct_tile_plane *t);
 
 #endif

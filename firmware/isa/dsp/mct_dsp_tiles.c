@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+#include "mct_dsp_store.h"
+
 #if defined(__ARM_FEATURE_DSP) && !defined(MCT_DSP_EMULATED)
 
 #define MCT_NAKED __attribute__((naked, noinline))
@@ -82,17 +84,6 @@ _Static_assert(MCT_TILE_ROW_QUADS == 12, "eleven quads behind the first one");
     "bne 3b\n\t"                                                                                   \
     ".balign 4\n\t"                                                                                \
     "4:\n\t"
-
-/* Two sums to int8. r8 mult_q31, r9 half, r10 bits; lr is used. */
-#define MCT_REQUANTIZE(a, b)                                                                       \
-    "smmlar lr, " a ", r8, r9\n\t"                                                                 \
-    "add " a ", lr, " a ", asr #31\n\t"                                                            \
-    "smmlar lr, " b ", r8, r9\n\t"                                                                 \
-    "add " b ", lr, " b ", asr #31\n\t"                                                            \
-    "asr " a ", " a ", r10\n\t"                                                                    \
-    "asr " b ", " b ", r10\n\t"                                                                    \
-    "ssat " a ", #8, " a ", asr #1\n\t"                                                            \
-    "ssat " b ", #8, " b ", asr #1\n\t"
 
 /* One sum to int8 in lr; sets its bit of r11 if that did not saturate. */
 #define MCT_REQUANTIZE_NOTED(a, bit)                                                               \
@@ -191,40 +182,17 @@ MCT_CHANNELS(uint32_t, mct_tile_channels_noted, MCT_STORE_NOTED)
 MCT_SUMS(void, mct_tile_sums_run, MCT_STORE_PLAIN)
 MCT_SUMS(uint32_t, mct_tile_sums_noted, MCT_STORE_NOTED)
 
-/* Four sums to int8; shift: the last of the two that make n bits, with `shifted` before it if it needs
- * that. r0 panel, r1 stride, r2 y; on the stack as below. */
-#define MCT_SHIFT_NOTHING
-#define MCT_SHIFT_BITS                                                                             \
-    "ldr r11, [sp, #12]\n\t"                                                                       \
-    "asr r4, r4, r11\n\t"                                                                          \
-    "asr r5, r5, r11\n\t"                                                                          \
-    "asr r6, r6, r11\n\t"                                                                          \
-    "asr r7, r7, r11\n\t"
-#define MCT_STORE_PANEL(label, shifted, shift)                                                     \
+/* What comes behind the quads of a panel; requantize: r4 … r7 to int8. r0 panel, r1 stride, r2 y. */
+#define MCT_STORE_PANEL(label, requantize)                                                         \
     label ":\n\t"                                                                                  \
-    "ldm sp, {r8, r9, r10}\n\t"                                                                    \
-    "smmlar r11, r4, r8, r9\n\t"                                                                   \
-    "smmlar r12, r5, r8, r9\n\t"                                                                   \
-    "add r4, r11, r4, asr #31\n\t"                                                                 \
-    "smmlar r11, r6, r8, r9\n\t"                                                                   \
-    "add r5, r12, r5, asr #31\n\t"                                                                 \
-    "smmlar r12, r7, r8, r9\n\t"                                                                   \
-    "add r6, r11, r6, asr #31\n\t"                                                                 \
-    "add r7, r12, r7, asr #31\n\t"                                                                 \
-    shifted                                                                                        \
-    "ssat r4, #8, r4, asr #" shift "\n\t"                                                          \
-    "ssat r5, #8, r5, asr #" shift "\n\t"                                                          \
-    "ssat r6, #8, r6, asr #" shift "\n\t"                                                          \
-    "ssat r7, #8, r7, asr #" shift "\n\t"                                                          \
-    "strb r4, [r2]\n\t"                                                                            \
-    "strb r5, [r2, r1]\n\t"                                                                        \
-    "add r2, r2, r1, lsl #1\n\t"                                                                   \
-    "strb r6, [r2]\n\t"                                                                            \
-    "strb r7, [r2, r1]\n\t"                                                                        \
-    "add r2, r2, r1, lsl #1\n\t"                                                                   \
-    "cmp r0, r10\n\t"                                                                              \
+    "ldm sp, {r8, r9, r10, r11}\n\t"                                                               \
+    requantize                                                                                     \
+    MCT_STORE_FOUR("r2", "r1")                                                                     \
+    "cmp r0, r11\n\t"                                                                              \
     "bne 2b\n\t"                                                                                   \
     "b 9f\n\t"
+#define MCT_STORE_PANEL_BY(label, shift)                                                           \
+    MCT_STORE_PANEL(label, MCT_REQUANTIZE_BY(shift, "r12", "lr"))
 
 /* A word of weights at r2 to its place on the stack; 16 bytes. */
 #define MCT_UNPACK(place)                                                                          \
@@ -251,15 +219,15 @@ MCT_SUMS(uint32_t, mct_tile_sums_noted, MCT_STORE_NOTED)
     MCT_DO("60") MCT_DO("68") MCT_DO("76") MCT_DO("84") MCT_DO("92") MCT_DO("100") MCT_DO("108")   \
     MCT_DO("116") MCT_DO("124") MCT_DO("132") MCT_DO("140")
 
-/* r0 panel, r1 stride, r2 y, r3 start, r4 … r7 sums. On the stack 0 mult_q31, half, 8 the panels' end, 12
- * bits, 16 where to enter the quads, 20 what stores, 24 where to enter what unpacks, 28 the first panel, 32
+/* r0 panel, r1 stride, r2 y, r3 start, r4 … r7 sums. On the stack 0 mult_q31, half, bits, 12 the
+ * panels' end, 16 where to enter the quads, 20 what stores, 24 where to enter what unpacks, 28 the first panel, 32
  * y of the channel, 36 the channels' end, 40 row, 44 w, 48 channel, 52 the row's words, unpacked. */
 MCT_NAKED void mct_tile_panels_run(const mct_tile_panels *t __attribute__((unused))) {
     __asm__ volatile(
         MCT_PUSH
         "sub sp, sp, #148\n\t"
         "ldm r0, {r0, r1, r2, r3, r4, r5, r6, r7, r8}\n\t"
-        "str r5, [sp, #8]\n\t"
+        "str r5, [sp, #12]\n\t"
         "strd r4, r0, [sp, #28]\n\t"
         "strd r3, r2, [sp, #36]\n\t"
         "strd r7, r8, [sp, #44]\n\t"
@@ -277,17 +245,11 @@ MCT_NAKED void mct_tile_panels_run(const mct_tile_panels *t __attribute__((unuse
         "ldrd r2, r12, [sp, #44]\n\t"
         "ldm r12!, {r3, r8, r9, r10}\n\t"
         "strd r8, r9, [sp]\n\t"
-        "str r10, [sp, #12]\n\t"
+        "str r10, [sp, #8]\n\t"
         "ldr r11, [sp, #40]\n\t"
         "add r11, r2, r11\n\t"
         "strd r11, r12, [sp, #44]\n\t"
-        "subs r10, r10, #4\n\t"
-        "cmp r10, #5\n\t"
-        "it hs\n\t"
-        "movhs r10, #5\n\t"
-        "adr r11, 10f\n\t"
-        "ldr r10, [r11, r10, lsl #2]\n\t"
-        "add r10, r10, r11\n\t"
+        MCT_CHOOSE_STORE("r10", "10f", "r11")
         "str r10, [sp, #20]\n\t"
         MCT_UNPACK("52")
         "ldr pc, [sp, #24]\n\t"
@@ -312,12 +274,12 @@ MCT_NAKED void mct_tile_panels_run(const mct_tile_panels *t __attribute__((unuse
         ".word 14f - 10b + 1\n\t"
         ".word 15f - 10b + 1\n\t"
         ".word 16f - 10b + 1\n\t"
-        MCT_STORE_PANEL("11", MCT_SHIFT_NOTHING, "5")
-        MCT_STORE_PANEL("12", MCT_SHIFT_NOTHING, "6")
-        MCT_STORE_PANEL("13", MCT_SHIFT_NOTHING, "7")
-        MCT_STORE_PANEL("14", MCT_SHIFT_NOTHING, "8")
-        MCT_STORE_PANEL("15", MCT_SHIFT_NOTHING, "9")
-        MCT_STORE_PANEL("16", MCT_SHIFT_BITS, "1")
+        MCT_STORE_PANEL_BY("11", "5")
+        MCT_STORE_PANEL_BY("12", "6")
+        MCT_STORE_PANEL_BY("13", "7")
+        MCT_STORE_PANEL_BY("14", "8")
+        MCT_STORE_PANEL_BY("15", "9")
+        MCT_STORE_PANEL("16", MCT_REQUANTIZE("r4", "r5") MCT_REQUANTIZE("r6", "r7"))
         "9:\n\t"
         "ldr r4, [sp, #36]\n\t"
         "ldr r5, [sp, #48]\n\t"

@@ -24,14 +24,9 @@ static void mct_take_gathered(void *result, mct_depthwise_block *b) {
     const int32_t channels = to->dx->c, columns = b->columns;
     const int whole = to->row_step == 1 && to->column_step == 1 && columns == to->dx->w;
     const int32_t count = whole ? b->rows * columns : columns;
-    const int32_t tail = MCT_POOL_WORDS - b->cut.rows * b->cut.columns;
-    for (int32_t l = 0; l < b->channels; l++) {
-        mct_depthwise_sums(b, l, 0, 0, b->rows, 0, (columns + 3) / 4, columns,
-                           (int32_t *)b->pool[l] + tail);
-    }
+    const int32_t *found = mct_depthwise_block_sums(b);
     for (int32_t row = 0; row < (whole ? 1 : b->rows); row++) {
-        const mct_dsp_sums sums = {(const int32_t *)b->pool[0] + tail + row * columns,
-                                   MCT_POOL_WORDS, 1};
+        const mct_dsp_sums sums = {found + row * columns, MCT_POOL_WORDS, 1};
         const int32_t at_row = to->row + (b->row + row) * to->row_step;
         const int32_t at_column = to->column + b->column * to->column_step;
         mct_dsp_write_sums(&to->writer, to->factors, sums, b->c, b->channels,

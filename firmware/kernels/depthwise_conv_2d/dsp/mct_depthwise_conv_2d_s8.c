@@ -34,7 +34,7 @@ static __attribute__((noinline)) void mct_take_sums(const mct_filtered *to, mct_
         const int32_t count = mct_min(b->columns - column, MCT_SUMS_COLUMNS);
         for (int32_t row = 0; row < b->rows; row++) {
             int32_t sums[MCT_SUMS_COLUMNS];
-            mct_depthwise_sums(b, l, channel->start, row, 1, column, (count + 3) / 4, 0, sums);
+            mct_depthwise_sums(b, l, channel, row, column, (count + 3) / 4, sums);
             mct_dsp_store(&to->out, channel, b->c + l, sums, mct_element(to, b, l, row, column),
                           count);
         }
@@ -51,7 +51,7 @@ static __attribute__((noinline)) void mct_take_rest(const mct_filtered *to, mct_
     b->tile.stride = 1;
     b->tile.to_next = 0;
     b->tile.result = bytes;
-    mct_depthwise_run_tile(b, l, column);
+    mct_depthwise_run_tile(b, l, 1, column);
     int8_t *y = to->out.y + mct_element(to, b, l, 0, column);
     for (int32_t row = 0; row < b->rows; row++, y += b->d.columns * stride) {
         for (int32_t i = 0; column + i < b->columns; i++) {
@@ -60,23 +60,28 @@ static __attribute__((noinline)) void mct_take_rest(const mct_filtered *to, mct_
     }
 }
 
-/* Channel c + l by the tile. notes: a word for each group of four columns, of which it fills the byte l;
- * or NULL. */
-static void mct_take_bytes(const mct_filtered *to, mct_depthwise_block *b, int32_t l,
+/* The channels c + l … c + l + count - 1 by the tile. notes: a word for each group of four columns, of which
+ * each channel fills its byte; or NULL. */
+static void mct_take_bytes(const mct_filtered *to, mct_depthwise_block *b, int32_t l, int32_t count,
                            uint32_t *notes) {
     const int32_t groups = b->columns / 4, stride = to->out.stride;
     mct_tile_plane *tile = &b->tile;
-    tile->channel = to->channels[l];
+    tile->row = b->table;
+    tile->end = b->table + 3 * b->rows;
+    tile->store = notes == NULL ? MCT_PLANE_BYTES : MCT_PLANE_NOTED;
+    tile->channel = &to->channels[l];
     tile->notes = notes == NULL ? NULL : (uint8_t *)notes + l;
     if (groups > 0) {
         tile->stride = stride;
         tile->groups = groups;
         tile->to_next = (b->d.columns - 4 * groups) * stride;
+        tile->to_channel = 1;
         tile->result = to->out.y + mct_element(to, b, l, 0, 0);
-        mct_depthwise_run_tile(b, l, 0);
+        mct_depthwise_run_tile(b, l, count, 0);
     }
-    if (b->columns % 4 != 0) {
-        tile->notes = notes == NULL ? NULL : tile->notes + 4 * groups * b->rows;
+    for (; b->columns % 4 != 0 && count > 0; count--, l++) {
+        tile->channel = &to->channels[l];
+        tile->notes = notes == NULL ? NULL : (uint8_t *)(notes + groups * b->rows) + l;
         mct_take_rest(to, b, l);
     }
 }
@@ -113,15 +118,17 @@ static void mct_take_filtered(void *result, mct_depthwise_block *b) {
         notes[i] = 0;
         mct_keep_loop();
     }
-    for (int32_t l = 0; l < b->channels; l++) {
-        b->tile.row = b->table;
-        b->tile.end = b->table + 3 * b->rows;
-        b->tile.store = notes == NULL ? MCT_PLANE_BYTES : MCT_PLANE_NOTED;
-        if (plain && to->channels[l].bits >= 0) {
-            mct_take_bytes(to, b, l, notes);
+    for (int32_t l = 0; l < b->channels;) {
+        int32_t count = 0;
+        while (plain && l + count < b->channels && to->channels[l + count].bits >= 0) {
+            count++;
+        }
+        if (count > 0) {
+            mct_take_bytes(to, b, l, count, notes);
         } else {
             mct_take_sums(to, b, l);
         }
+        l += mct_max(count, 1);
     }
     if (plain && notes != NULL) {
         mct_mark_strip(to, b, notes);

@@ -239,9 +239,10 @@ static void mct_depthwise_list(mct_depthwise_block *b, int32_t first) {
     }
 }
 
-void mct_depthwise_run_tile(mct_depthwise_block *b, int32_t l, int32_t column) {
+void mct_depthwise_run_tile(mct_depthwise_block *b, int32_t l, int32_t channels, int32_t column) {
     b->tile.filters = b->pool[l];
     b->tile.plane = b->pool[l] + b->cut.filter_words + column * b->d.stride_w / 2;
+    b->tile.channels = channels;
     mct_tile_plane_run(&b->tile);
 }
 
@@ -272,27 +273,51 @@ static __attribute__((noinline)) void mct_depthwise_any_sums(const mct_depthwise
     int32_t *to = t->result;
     for (const uint32_t *row = t->row; row < t->end; row += 3, to += t->to_next / 4) {
         for (int32_t i = 0; i < 4 * t->groups; i++) {
-            *to++ = mct_depthwise_sum_of(b, l, row, column + i, t->channel.start);
+            *to++ = mct_depthwise_sum_of(b, l, row, column + i, t->channel->start);
         }
     }
 }
 
-void mct_depthwise_sums(mct_depthwise_block *b, int32_t l, int32_t start, int32_t row, int32_t rows,
-                        int32_t column, int32_t groups, int32_t pitch, int32_t *to) {
+/* Sets what is the same for all sums. */
+static void mct_depthwise_to_sums(mct_depthwise_block *b, int32_t row, int32_t rows, int32_t groups,
+                                  int32_t pitch) {
     mct_tile_plane *t = &b->tile;
-    t->channel.start = start;
     t->stride = 4;
     t->groups = groups;
     t->row = b->table + 3 * row;
     t->end = t->row + 3 * rows;
     t->to_next = 4 * (pitch - 4 * groups);
-    t->result = to;
     t->store = MCT_PLANE_SUMS;
+}
+
+void mct_depthwise_sums(mct_depthwise_block *b, int32_t l, const mct_dsp_channel *channel,
+                        int32_t row, int32_t column, int32_t groups, int32_t *to) {
+    mct_depthwise_to_sums(b, row, 1, groups, 0);
+    b->tile.channel = channel;
+    b->tile.result = to;
     if (b->cut.kind < 0) {
         mct_depthwise_any_sums(b, l, column);
     } else {
-        mct_depthwise_run_tile(b, l, column);
+        mct_depthwise_run_tile(b, l, 1, column);
     }
+}
+
+const int32_t *mct_depthwise_block_sums(mct_depthwise_block *b) {
+    static const mct_dsp_channel nothing[4] = {{0}};
+    const int32_t tail = MCT_POOL_WORDS - b->cut.rows * b->cut.columns;
+    mct_depthwise_to_sums(b, 0, b->rows, (b->columns + 3) / 4, b->columns);
+    b->tile.channel = nothing;
+    b->tile.result = b->pool[0] + tail;
+    b->tile.to_channel = 4 * MCT_POOL_WORDS;
+    if (b->cut.kind >= 0) {
+        mct_depthwise_run_tile(b, 0, b->channels, 0);
+        return (const int32_t *)b->pool[0] + tail;
+    }
+    for (int32_t l = 0; l < b->channels; l++) {
+        b->tile.result = b->pool[l] + tail;
+        mct_depthwise_any_sums(b, l, 0);
+    }
+    return (const int32_t *)b->pool[0] + tail;
 }
 
 /* The block's columns, strip after strip. */

@@ -88,12 +88,17 @@ void mct_depthwise_run(mct_depthwise_block *b, mct_depthwise_begin *begin, mct_d
 void mct_depthwise_load_s8(const mct_depthwise_block *b, const int8_t *from,
                            mct_depthwise_span span, int32_t rows, uint32_t *to);
 
-/* Runs the block's tile for channel c + l, from the block's column `column` on, a multiple of 4. */
-void mct_depthwise_run_tile(mct_depthwise_block *b, int32_t l, int32_t column);
+/* Runs the block's tile for the channels c + l … c + l + channels - 1, from the block's column `column` on,
+ * a multiple of 4. */
+void mct_depthwise_run_tile(mct_depthwise_block *b, int32_t l, int32_t channels, int32_t column);
 
-/* The sums of channel c + l at the columns from `column` on, groups of four of them, in the strip's rows
- * row … row + rows - 1; at up to three columns more than the block has. to: [rows][pitch]. Uses the tile. */
-void mct_depthwise_sums(mct_depthwise_block *b, int32_t l, int32_t start, int32_t row, int32_t rows,
-                        int32_t column, int32_t groups, int32_t pitch, int32_t *to);
+/* The sums of channel c + l at the columns from `column` on, groups of four of them, in the strip's row
+ * `row`; at up to three columns more than the block has. Uses the tile. */
+void mct_depthwise_sums(mct_depthwise_block *b, int32_t l, const mct_dsp_channel *channel,
+                        int32_t row, int32_t column, int32_t groups, int32_t *to);
+
+/* The sums of all channels, which begin with 0, at the whole strip: [channels][MCT_POOL_WORDS], of which the first
+ * are [rows][columns]. They lie at the end of the pool, see mct_depthwise.tail. Uses the tile. */
+const int32_t *mct_depthwise_block_sums(mct_depthwise_block *b);
 
 #endif
