@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcutrain_host.toolchain import ZIG
 
+from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.batch_matmul import BatchMatMul, BatchMatMulGradInput
 from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
@@ -108,6 +109,20 @@ def deep_columns(s: Source) -> Sample:
     return Sample.of(op, x, weight(s, (outs, 1, 1, ins)), bias(s, outs))
 
 
+def add_of_a_whole(s: Source) -> Sample:
+    """Operands of which one, or both or neither, is only halved, as TFLite's larger scale is."""
+    shape = (1, s.integer(1, 5), s.integer(1, 7), s.integer(1, 9))
+    one, other = (
+        Scaled(s.integer(-128, 127), s.choice((2**30, m)), s.choice((0, -s.integer(1, 22))))
+        for m in (2**30, s.integer(2**30, 2**31 - 1))
+    )
+    operands = (one, other) if s.boolean() else (other, one)
+    y = Scaled(s.integer(-128, 127), s.integer(2**30, 2**31 - 1), -s.choice((0, 15, 18, 19, 20)))
+    low = s.choice((-128, -128, -100))
+    op = Add(*operands, y, s.choice((20, 20, 20, 19)), low, 127, s.choice((False, False, True)))
+    return Sample.of(op, tensor(s, shape), tensor(s, shape))
+
+
 def planes(s: Source) -> Shape:
     """Several blocks of columns and strips of rows, whole groups of columns or some left over."""
     kernel = s.choice(((3, 3), (3, 3), (5, 5), (7, 7), (s.integer(1, 9), s.integer(1, 8))))
@@ -179,6 +194,7 @@ DRAWN = (
     groups_within_a_byte,
     short_columns,
     deep_columns,
+    add_of_a_whole,
     noted_planes,
     more_terms_than_int32,
     lambda s: depthwise(s, planes(s)),

@@ -2,7 +2,7 @@
 #ifndef MCT_DSP_PANEL_H
 #define MCT_DSP_PANEL_H
 
-#include "mct_dsp.h"
+#include "mct_dsp_tiles.h"
 
 /* Four rows of four columns, plus `plus` in both halves, into eight words of a panel. */
 static inline void mct_panel_quad(uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32_t plus,
@@ -34,17 +34,12 @@ static inline uint32_t mct_row_word(const int8_t *row, int32_t columns) {
 static inline void mct_panel_rows(const int8_t *rows, int32_t stride, int32_t columns,
                                   int32_t depth, uint32_t *to) {
     int32_t k = 0;
-    if (columns == 4) {
-        for (; k + 4 <= depth; k += 4) {
-            const uint32_t a = mct_load32(rows);
-            const uint32_t b = mct_load32(rows + stride);
-            rows += 2 * stride;
-            const uint32_t c = mct_load32(rows);
-            const uint32_t d = mct_load32(rows + stride);
-            rows += 2 * stride;
-            mct_panel_quad(a, b, c, d, 0, to);
-            to += 8;
-        }
+    if (columns == 4 && depth >= 4) {
+        const mct_tile_rows tile = {rows, stride, 0, to, depth / 4};
+        mct_tile_rows_run(&tile);
+        k = depth & ~3;
+        rows += k * stride;
+        to += 2 * k;
     }
     for (; k < depth; k += 4) {
         uint32_t words[4] = {0};

@@ -11,6 +11,7 @@
 _Static_assert(sizeof(mct_dsp_channel) == 16 && offsetof(mct_dsp_channel, mult_q31) == 4, "order");
 _Static_assert(offsetof(mct_tile_channels, panel) == 16, "order");
 _Static_assert(offsetof(mct_tile_panels, channel) == 32, "order");
+_Static_assert(offsetof(mct_tile_rows, quads) == 16, "order");
 _Static_assert(MCT_TILE_ROW_QUADS == 12, "eleven quads behind the first one");
 
 /* A line is an instruction. */
@@ -330,6 +331,36 @@ MCT_NAKED void mct_tile_panels_run(const mct_tile_panels *t __attribute__((unuse
 
 MCT_PANEL(mct_tile_panel_run)
 
+/* Two rows to four words of a panel. */
+#define MCT_TWO_ROWS                                                                               \
+    "ldr r4, [r0]\n\t"                                                                             \
+    "ldr r6, [r0, r1, lsl #1]\n\t"                                                                 \
+    "add r0, r0, r1\n\t"                                                                           \
+    "sxtab16 r8, r2, r4\n\t"                                                                       \
+    "sxtab16 r9, r2, r6\n\t"                                                                       \
+    "sxtab16 r4, r2, r4, ror #8\n\t"                                                               \
+    "sxtab16 r6, r2, r6, ror #8\n\t"                                                               \
+    "pkhbt r10, r8, r9, lsl #16\n\t"                                                               \
+    "pkhtb r12, r9, r8, asr #16\n\t"                                                               \
+    "pkhbt r11, r4, r6, lsl #16\n\t"                                                               \
+    "pkhtb lr, r6, r4, asr #16\n\t"                                                                \
+    "stm r3!, {r10, r11, r12, lr}\n\t"
+
+/* r0 rows, r1 stride, r2 plus, r3 panel, r5 quads. */
+MCT_NAKED void mct_tile_rows_run(const mct_tile_rows *t __attribute__((unused))) {
+    __asm__ volatile(
+        MCT_PUSH
+        "ldr r5, [r0, #16]\n\t"
+        "ldm r0, {r0, r1, r2, r3}\n\t"
+        "1:\n\t"
+        MCT_TWO_ROWS
+        MCT_TWO_ROWS
+        "add r0, r0, r1, lsl #1\n\t"
+        "subs r5, r5, #1\n\t"
+        "bne 1b\n\t"
+        MCT_POP);
+}
+
 #define MCT_ADD_TO                                                                                 \
     "ldm r0, {r4, r5, r6, r7}\n\t"
 #define MCT_START                                                                                  \
@@ -426,6 +457,14 @@ static uint32_t mct_note_plain(const mct_dsp_channel *c, const mct_sums4 *sums, 
         noted |= value == mct_saturate8(value) ? UINT32_C(0x80) << (8 * l) : 0;
     }
     return noted;
+}
+
+void mct_tile_rows_run(const mct_tile_rows *t) {
+    const int32_t plus = mct_low(t->plus);
+    for (int32_t n = 0; n < 8 * t->quads; n++) {
+        const int8_t *from = t->from + (n / 8 * 4 + n / 4 % 2) * t->stride + n % 4;
+        t->panel[n] = mct_pair(from[0] + plus, from[2 * t->stride] + plus);
+    }
 }
 
 uint32_t mct_tile_channels_noted(const mct_tile_channels *t) {

@@ -65,6 +65,18 @@ typedef struct {
 
 void mct_tile_panel_run(const mct_tile_panel *t);
 
+/* Rows of four columns each, `stride` bytes apart, into a panel whose lanes are the columns; `plus`, a pair,
+ * is added. quads > 0: of rows. */
+typedef struct {
+    const int8_t *from;
+    int32_t stride;
+    uint32_t plus;
+    uint32_t *panel;
+    int32_t quads;
+} mct_tile_rows;
+
+void mct_tile_rows_run(const mct_tile_rows *t);
+
 /* Four sums for one position after the other: a panel times a stream, added to the sums or instead of
  * them, count > 0 times. */
 typedef struct {

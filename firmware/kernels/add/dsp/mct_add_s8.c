@@ -1,4 +1,5 @@
 #include "mct_add.h"
+#include "mct_dsp_add.h"
 #include "mct_dsp_requantize.h"
 
 /* A factor as mct_requantize_q31 takes it, for values below 2^30: rounded to a whole number by
@@ -125,6 +126,39 @@ static void mct_add_results(const mct_add_s8_params *p, const int32_t *sums, int
     }
 }
 
+/* Whether an operand, requantized, is half of what it was: that of the larger scale is, as a rule. */
+static int mct_add_is_whole(const mct_scaled *scaled) {
+    return scaled->mult_q31 == 1 << 30 && scaled->shift == 0;
+}
+
+/* The first elements in one pass, where it takes them: returns how many these are, a multiple of 4. */
+static int32_t mct_add_at_once(const mct_add_s8_params *p, const int8_t *a, const int8_t *b,
+                               int8_t *y) {
+    const int swapped = mct_add_is_whole(&p->b);
+    const mct_scaled *whole = swapped ? &p->b : &p->a, *other = swapped ? &p->a : &p->b;
+    const int32_t count = p->elements & ~3;
+    if (count == 0 || p->left_shift != MCT_TILE_ADD_SHIFT || !mct_add_is_whole(whole) ||
+        other->shift == 0 || p->y.shift == 0 || p->low != -128 || p->high != 127) {
+        return 0;
+    }
+    const mct_tile_add tile = {
+        .whole = swapped ? b : a,
+        .other = swapped ? a : b,
+        .y = y,
+        .end = (swapped ? b : a) + count,
+        .start = -whole->zero_point * (1 << MCT_TILE_ADD_SHIFT),
+        .other_start = -other->zero_point * (2 << MCT_TILE_ADD_SHIFT),
+        .other_mult_q31 = other->mult_q31,
+        .other_half = 1 << (-other->shift - 1),
+        .other_bits = -other->shift,
+        .mult_q31 = p->y.mult_q31,
+        .half = (2 * p->y.zero_point + 1) * (1 << (-p->y.shift - 1)),
+        .bits = -p->y.shift - 1,
+    };
+    mct_tile_add_run(&tile);
+    return count;
+}
+
 static inline int32_t mct_operand(const mct_scaled *scaled, int32_t value, int32_t left_shift) {
     const int32_t shifted = (value - scaled->zero_point) * (1 << left_shift);
     return mct_requantize_q31(shifted, scaled->mult_q31, scaled->shift);
@@ -133,7 +167,8 @@ static inline int32_t mct_operand(const mct_scaled *scaled, int32_t value, int32
 void mct_add_s8(const mct_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y,
                 uint8_t *mask) {
     if (mct_add_is_short(p)) {
-        for (int32_t i = 0; i < p->elements; i += MCT_ADD_BLOCK) {
+        const int32_t done = mask == NULL ? mct_add_at_once(p, a, b, y) : 0;
+        for (int32_t i = done; i < p->elements; i += MCT_ADD_BLOCK) {
             int32_t sums[MCT_ADD_BLOCK];
             const int32_t count = mct_min(p->elements - i, MCT_ADD_BLOCK);
             mct_add_operand(&p->a, p->left_shift, a + i, count, sums);

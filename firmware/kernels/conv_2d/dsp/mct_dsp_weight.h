@@ -97,13 +97,11 @@ static inline void mct_weight_panel(mct_weight_job *job, int32_t tap, int32_t i,
     const int8_t *x = job->x_values + i;
     uint32_t *to = job->panel;
     int32_t k = 0;
-    if (columns == 4 && mct_weight_is_point(job)) {
-        const int8_t *from = x + position * channels;
-        for (; k + 4 <= depth; k += 4, from += 4 * channels, to += 8) {
-            mct_panel_quad(mct_load32(from), mct_load32(from + channels),
-                           mct_load32(from + 2 * channels), mct_load32(from + 3 * channels), minus,
-                           to);
-        }
+    if (columns == 4 && depth >= 4 && mct_weight_is_point(job)) {
+        const mct_tile_rows tile = {x + position * channels, channels, minus, to, depth / 4};
+        mct_tile_rows_run(&tile);
+        k = depth & ~3;
+        to += 2 * k;
     }
     int32_t column = (position + k) % job->dy->w;
     const int32_t left = tap % win->kernel_w * win->dilation_w - win->pad_left;
