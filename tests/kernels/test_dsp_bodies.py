@@ -30,6 +30,7 @@ from tests.kernels.test_host_bodies import (
     WIDE,
     Shape,
     assert_same_bits,
+    conv_2d_weight,
     depthwise,
     depthwise_grad_input,
 )
@@ -123,6 +124,15 @@ def add_of_a_whole(s: Source) -> Sample:
     return Sample.of(op, tensor(s, shape), tensor(s, shape))
 
 
+def silent_channels(s: Source) -> Sample:
+    """As many positions as are taken at a time, or a few more; some channels learn nothing."""
+    geometry = Geometry(POINT, (s.choice((5, 8, 9, 11, 13, 16, 17)), 8))
+    sample = conv_2d_weight(s, (geometry, s.choice((3, 4, 9)), s.integer(1, 40)))
+    step, dy, *rest = sample.inputs
+    learns = s.array(dy.shape[-1:], "int8", 0, 1)
+    return replace(sample, inputs=(step, dy * learns.astype(dy.dtype), *rest))
+
+
 def planes(s: Source) -> Shape:
     """Several blocks of columns and strips of rows, whole groups of columns or some left over."""
     kernel = s.choice(((3, 3), (3, 3), (5, 5), (7, 7), (s.integer(1, 9), s.integer(1, 8))))
@@ -195,6 +205,7 @@ DRAWN = (
     short_columns,
     deep_columns,
     add_of_a_whole,
+    silent_channels,
     noted_planes,
     more_terms_than_int32,
     lambda s: depthwise(s, planes(s)),

@@ -1,5 +1,5 @@
 /* The weight gradient of a convolution: sums[o][tap][i] over positions of dy[o] * (x[i] - zero_point),
- * four input channels and MCT_WEIGHT_ROWS output channels at a time. */
+ * four input channels and up to MCT_WEIGHT_ROWS output channels at a time. */
 #ifndef MCT_DSP_WEIGHT_H
 #define MCT_DSP_WEIGHT_H
 
@@ -7,8 +7,10 @@
 #include "mct_fixedpoint.h"
 #include "mct_window.h"
 
+/* Output channels and positions at a time, a multiple of 4; or half and twice as many, where all positions then
+ * fit, so that the gradient is turned once and not for all columns anew. */
 #define MCT_WEIGHT_ROWS 16
-#define MCT_WEIGHT_DEPTH 64 /* positions at a time; a multiple of 4 */
+#define MCT_WEIGHT_DEPTH 64
 
 typedef struct {
     const mct_shape *x, *dy;
@@ -19,8 +21,9 @@ typedef struct {
     int32_t held_o, held_position;      /* what is in `turned`; -1: nothing */
     uint32_t
         silent; /* a bit for each output channel in hand that has no gradient at any position */
-    uint32_t panel[MCT_WEIGHT_DEPTH * 2];
-    int8_t turned[MCT_WEIGHT_ROWS][MCT_WEIGHT_DEPTH]; /* dy of an output channel, by position */
+    int32_t rows, depth; /* at a time */
+    uint32_t panel[MCT_WEIGHT_DEPTH * 2 * 2];
+    int8_t turned[MCT_WEIGHT_ROWS * MCT_WEIGHT_DEPTH]; /* [rows][depth]: dy, by position */
 } mct_weight_job;
 
 /* The sums of `columns` neighbouring weights of output channel o, the first of them number `first`. */
@@ -40,7 +43,8 @@ static inline uint32_t mct_weight_word(const int8_t *row, int32_t columns) {
 typedef void mct_weight_take_nothing(void *result, int32_t o);
 
 /* Four positions of four output channels. */
-static inline void mct_weight_turn4(uint32_t a, uint32_t b, uint32_t c, uint32_t d, int8_t *to) {
+static inline void mct_weight_turn4(uint32_t a, uint32_t b, uint32_t c, uint32_t d, int32_t pitch,
+                                    int8_t *to) {
     const uint32_t bytes = 0x00FF00FFu;
     const uint32_t ab_even = (a & bytes) | (b & bytes) << 8;
     const uint32_t cd_even = (c & bytes) | (d & bytes) << 8;
@@ -48,8 +52,8 @@ static inline void mct_weight_turn4(uint32_t a, uint32_t b, uint32_t c, uint32_t
     const uint32_t cd_odd = (c >> 8 & bytes) | (d & ~bytes);
     const uint32_t turned[4] = {mct_lows(ab_even, cd_even), mct_lows(ab_odd, cd_odd),
                                 mct_highs(ab_even, cd_even), mct_highs(ab_odd, cd_odd)};
-    for (int32_t i = 0; i < 4; i++) {
-        __builtin_memcpy(to + i * MCT_WEIGHT_DEPTH, &turned[i], 4);
+    for (int32_t i = 0; i < 4; i++, to += pitch) {
+        __builtin_memcpy(to, &turned[i], 4);
     }
 }
 
@@ -64,10 +68,11 @@ static inline void mct_weight_turn(mct_weight_job *job, int32_t o, int32_t rows,
     for (int32_t r = 0; r < rows; r += 4) {
         const int8_t *from = job->dy_values + position * step + o + r;
         const int32_t columns = mct_min(rows - r, 4);
+        int8_t *to = job->turned + r * job->depth;
         int32_t k = 0;
         for (; columns == 4 && k + 4 <= depth; k += 4, from += 4 * step) {
             mct_weight_turn4(mct_load32(from), mct_load32(from + step), mct_load32(from + 2 * step),
-                             mct_load32(from + 3 * step), job->turned[r] + k);
+                             mct_load32(from + 3 * step), job->depth, to + k);
         }
         for (; k < depth; k += 4) {
             uint32_t words[4] = {0};
@@ -75,7 +80,7 @@ static inline void mct_weight_turn(mct_weight_job *job, int32_t o, int32_t rows,
                 words[i] = mct_weight_word(from, columns);
                 from += step;
             }
-            mct_weight_turn4(words[0], words[1], words[2], words[3], job->turned[r] + k);
+            mct_weight_turn4(words[0], words[1], words[2], words[3], job->depth, to + k);
         }
     }
 }
@@ -144,6 +149,32 @@ static inline uint32_t mct_weight_silent(const mct_weight_job *job, int32_t o, i
     return silent;
 }
 
+/* What the panel adds to the sums of the rows that are not silent, or what these begin with. */
+static void mct_weight_add(const mct_weight_job *job, int32_t rows, int32_t depth, int is_first,
+                           mct_sums4 *sums) {
+    const int32_t quads = (depth + 3) / 4;
+    for (int32_t r = 0; r < rows;) {
+        int32_t count = 0;
+        while (r + count < rows && (job->silent >> (r + count) & 1u) == 0) {
+            count++;
+        }
+        const mct_tile_positions tile = {
+            .panel = job->panel,
+            .quads = quads,
+            .stride = job->depth - 4 * quads,
+            .count = count,
+            .stream = job->turned + r * job->depth,
+            .sums = sums[r].lane,
+        };
+        if (count > 0 && is_first) {
+            mct_tile_positions_start(&tile);
+        } else if (count > 0) {
+            mct_tile_positions_add(&tile);
+        }
+        r += count + 1; /* what ended the run is silent */
+    }
+}
+
 static inline __attribute__((always_inline)) void mct_weight_columns(mct_weight_job *job, int32_t o,
                                                                      int32_t tap, int32_t i,
                                                                      mct_weight_take *take,
@@ -151,22 +182,16 @@ static inline __attribute__((always_inline)) void mct_weight_columns(mct_weight_
     mct_sums4 sums[MCT_WEIGHT_ROWS];
     const int32_t positions = job->dy->h * job->dy->w;
     const int32_t taps = job->window->kernel_h * job->window->kernel_w;
-    const int32_t rows = mct_min(job->end - o, MCT_WEIGHT_ROWS);
+    const int32_t rows = mct_min(job->end - o, job->rows);
     const int32_t columns = mct_min(job->columns - i, 4);
-    const int32_t last = (positions - 1) / MCT_WEIGHT_DEPTH * MCT_WEIGHT_DEPTH;
+    const int32_t last = (positions - 1) / job->depth * job->depth;
     const int backwards = job->held_o == o && job->held_position == last; /* turned already */
-    for (int32_t done = 0; done <= last; done += MCT_WEIGHT_DEPTH) {
+    for (int32_t done = 0; done <= last; done += job->depth) {
         const int32_t position = backwards ? last - done : done;
-        const int32_t depth = mct_min(positions - position, MCT_WEIGHT_DEPTH);
+        const int32_t depth = mct_min(positions - position, job->depth);
         mct_weight_turn(job, o, rows, position, depth);
         mct_weight_panel(job, tap, i, columns, position, depth);
-        for (int32_t r = 0; r < rows; r++) {
-            if ((job->silent >> r & 1u) != 0) {
-                continue;
-            }
-            const mct_sums4 before = done == 0 ? (mct_sums4){{0, 0, 0, 0}} : sums[r];
-            sums[r] = mct_dot4(job->panel, job->turned[r], (depth + 3) / 4, before);
-        }
+        mct_weight_add(job, rows, depth, done == 0, sums);
     }
     for (int32_t r = 0; r < rows; r++) {
         if ((job->silent >> r & 1u) != 0) {
@@ -176,11 +201,11 @@ static inline __attribute__((always_inline)) void mct_weight_columns(mct_weight_
     }
 }
 
-/* The channels o … of a group, MCT_WEIGHT_ROWS or as many as it has left. */
+/* The channels o … of a group, job->rows or as many as it has left. */
 static inline __attribute__((always_inline)) void
 mct_weight_rows(mct_weight_job *job, int32_t o, mct_weight_take *take,
                 mct_weight_take_nothing *take_nothing, void *result) {
-    const int32_t rows = mct_min(job->end - o, MCT_WEIGHT_ROWS);
+    const int32_t rows = mct_min(job->end - o, job->rows);
     job->silent = take_nothing == NULL ? 0 : mct_weight_silent(job, o, rows);
     for (int32_t r = 0; r < rows && take_nothing != NULL; r++) {
         if ((job->silent >> r & 1u) != 0) {
@@ -210,12 +235,16 @@ mct_weight_run(const mct_shape *x, const mct_shape *dy, const mct_window *window
     job.zero_point = zero_point;
     job.dy_values = dy_values;
     job.columns = x->c / groups;
+    const int32_t positions = dy->h * dy->w;
+    const int twice = positions > MCT_WEIGHT_DEPTH && positions <= 2 * MCT_WEIGHT_DEPTH;
+    job.depth = twice ? 2 * MCT_WEIGHT_DEPTH : MCT_WEIGHT_DEPTH;
+    job.rows = twice ? MCT_WEIGHT_ROWS / 2 : MCT_WEIGHT_ROWS;
     job.held_o = -1;
     job.held_position = -1;
     for (int32_t group = 0; group < groups; group++) {
         job.x_values = x_values + group * job.columns;
         job.end = dy->c / groups * (group + 1);
-        for (int32_t o = job.end - dy->c / groups; o < job.end; o += MCT_WEIGHT_ROWS) {
+        for (int32_t o = job.end - dy->c / groups; o < job.end; o += job.rows) {
             mct_weight_rows(&job, o, take, take_nothing, result);
         }
     }
