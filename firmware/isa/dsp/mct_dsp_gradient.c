@@ -228,8 +228,10 @@ static int8_t mct_dsp_round_wide(const mct_dsp_writer *to, const mct_factor *fac
 
 /* The sums of four neighbouring channels at the elements first … first + 3, `count` of which there
  * are, the portable way. */
-static void mct_dsp_write4_wide(mct_dsp_writer *to, const mct_factor *factors, const int32_t *sums,
-                                int32_t lane, int32_t c, int32_t first, int32_t count) {
+static __attribute__((noinline)) void mct_dsp_write4_wide(mct_dsp_writer *to,
+                                                          const mct_factor *factors,
+                                                          const int32_t *sums, int32_t lane,
+                                                          int32_t c, int32_t first, int32_t count) {
     for (int32_t l = 0; l < count; l++) {
         const int32_t i = first + l;
         to->dx[i] = mct_dsp_passes(to->writer->mask, i)

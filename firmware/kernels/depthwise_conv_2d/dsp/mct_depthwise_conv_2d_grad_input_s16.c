@@ -9,9 +9,7 @@
 typedef struct {
     mct_gradient_writer *writer;
     int16_t *values; /* dx */
-    const mct_shape *dx;
-    int32_t row, column;           /* the first of dx that a phase writes */
-    int32_t row_step, column_step; /* from a row and a column of a phase to the next, in dx */
+    mct_depthwise_target target;
     mct_factor16 factors[4];
 } mct_gathered;
 
@@ -22,17 +20,13 @@ static void mct_begin_gathered(void *result, const mct_depthwise_block *b) {
 
 static void mct_take_gathered(void *result, mct_depthwise_block *b) {
     mct_gathered *to = result;
-    const int32_t channels = to->dx->c, columns = b->columns;
-    const int whole = to->row_step == 1 && to->column_step == 1 && columns == to->dx->w;
-    const int32_t count = whole ? b->rows * columns : columns;
+    const int32_t rows = mct_depthwise_is_whole(&to->target, b) ? 1 : b->rows;
     const int32_t *found = mct_depthwise_block_sums(b);
-    for (int32_t row = 0; row < (whole ? 1 : b->rows); row++) {
-        const mct_dsp_sums sums = {found + row * columns, MCT_POOL_WORDS, 1};
-        const int32_t at_row = to->row + (b->row + row) * to->row_step;
-        const int32_t at_column = to->column + b->column * to->column_step;
-        mct_dsp_write_sums16(to->writer, to->factors, sums, b->c, b->channels,
-                             (at_row * to->dx->w + at_column) * channels + b->c,
-                             to->column_step * channels, count, to->values);
+    for (int32_t row = 0; row < rows; row++) {
+        const mct_dsp_sums sums = {found + row * b->columns, MCT_POOL_WORDS, 1};
+        const mct_depthwise_place place = mct_depthwise_place_of(&to->target, b, row);
+        mct_dsp_write_sums16(to->writer, to->factors, sums, b->c, b->channels, place.first,
+                             place.step, place.count, to->values);
     }
 }
 
@@ -73,7 +67,7 @@ static inline void mct_pixel16(const mct_depthwise_block *b, const int8_t *from,
 
 static void mct_load_s16(const mct_depthwise_block *b, const int8_t *from, mct_depthwise_span span,
                          int32_t rows, uint32_t *to) {
-    const int32_t pixel = b->pixel, row_bytes = b->d.from->w * pixel;
+    const int32_t pixel = mct_depthwise_column_bytes(b), row_bytes = mct_depthwise_row_bytes(b);
     const int32_t lead = span.before % 2, end = span.count + lead;
     to += span.before / 2;
     for (; rows > 0; rows--, from += row_bytes, to += b->cut.pairs) {
@@ -98,10 +92,10 @@ void mct_depthwise_conv_2d_grad_input_s16(const mct_depthwise_conv_2d_grad_input
                                           int64_t *scratch) {
     mct_gradient_writer writer =
         mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS_S16, mask, exponent);
-    mct_gathered result = {.writer = &writer, .values = dx, .dx = &p->dx};
+    mct_gathered result = {.writer = &writer, .values = dx, .target = {.dx = &p->dx}};
     mct_depthwise_block block;
     block.d = (mct_depthwise){
-        .from = &p->dy,
+        .from = p->dy,
         .factor = 1,
         .tail = 4, /* a sum for each position */
         .element_bytes = 2,
@@ -109,19 +103,11 @@ void mct_depthwise_conv_2d_grad_input_s16(const mct_depthwise_conv_2d_grad_input
         .x = (const int8_t *)dy,
         .aside = dy == dx ? (int8_t *)scratch : NULL,
     };
-    if (mct_depthwise_has_phases(&p->dx, &p->window, w, &block.d)) {
-        for (int32_t phase = 0; phase < p->window.stride_h * p->window.stride_w; phase++) {
-            result.row_step = p->window.stride_h;
-            result.column_step = p->window.stride_w;
-            result.row = phase / p->window.stride_w;
-            result.column = phase % p->window.stride_w;
-            if (mct_depthwise_phase(&p->dx, &p->window, w, result.row, result.column, &block.d)) {
-                mct_depthwise_run(&block, mct_begin_gathered, mct_take_gathered, &result);
-            }
-        }
-    } else if (dy == dx) {
+    const int done = mct_depthwise_gather(&p->window, w, &result.target, &block, mct_begin_gathered,
+                                          mct_take_gathered, &result);
+    if (!done && dy == dx) {
         mct_depthwise_grad_in_place(&p->dx, &p->window, w, dx, (int16_t *)(void *)scratch, &writer);
-    } else {
+    } else if (!done) {
         for (int32_t position = 0; position < p->dx.h * p->dx.w; position++) {
             mct_position_sums(p, position, dy, w, scratch);
             const int32_t first = position * p->dx.c;

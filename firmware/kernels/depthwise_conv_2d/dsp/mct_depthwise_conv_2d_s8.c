@@ -22,21 +22,32 @@ static void mct_begin_filtered(void *result, const mct_depthwise_block *b) {
 /* The element of channel c + l at the strip's row and column. */
 static int32_t mct_element(const mct_filtered *to, const mct_depthwise_block *b, int32_t l,
                            int32_t row, int32_t column) {
-    const int32_t position = (b->row + row) * b->d.columns + b->column + column;
+    const int32_t at_row = b->row + row, at_column = b->column + column;
+    const int32_t position =
+        b->d.turned ? at_column * b->d.rows + at_row : at_row * b->d.columns + at_column;
     return position * to->out.stride + b->c + l;
+}
+
+/* How far the element of the next column is, and of the next row. */
+static int32_t mct_next_column(const mct_filtered *to, const mct_depthwise_block *b) {
+    return b->d.turned ? b->d.rows * to->out.stride : to->out.stride;
+}
+static int32_t mct_next_row(const mct_filtered *to, const mct_depthwise_block *b) {
+    return b->d.turned ? to->out.stride : b->d.columns * to->out.stride;
 }
 
 /* Channel c + l in the general way. */
 static __attribute__((noinline)) void mct_take_sums(const mct_filtered *to, mct_depthwise_block *b,
                                                     int32_t l) {
     const mct_dsp_channel *channel = &to->channels[l];
+    mct_dsp_output out = to->out;
+    out.stride = mct_next_column(to, b);
     for (int32_t column = 0; column < b->columns; column += MCT_SUMS_COLUMNS) {
         const int32_t count = mct_min(b->columns - column, MCT_SUMS_COLUMNS);
         for (int32_t row = 0; row < b->rows; row++) {
             int32_t sums[MCT_SUMS_COLUMNS];
             mct_depthwise_sums(b, l, channel, row, column, (count + 3) / 4, sums);
-            mct_dsp_store(&to->out, channel, b->c + l, sums, mct_element(to, b, l, row, column),
-                          count);
+            mct_dsp_store(&out, channel, b->c + l, sums, mct_element(to, b, l, row, column), count);
         }
     }
 }
@@ -45,7 +56,7 @@ static __attribute__((noinline)) void mct_take_sums(const mct_filtered *to, mct_
  * are go to y. */
 static __attribute__((noinline)) void mct_take_rest(const mct_filtered *to, mct_depthwise_block *b,
                                                     int32_t l) {
-    const int32_t column = b->columns / 4 * 4, stride = to->out.stride;
+    const int32_t column = b->columns / 4 * 4, stride = mct_next_column(to, b);
     int8_t bytes[4 * MCT_STRIP_ROWS];
     b->tile.groups = 1;
     b->tile.stride = 1;
@@ -53,7 +64,7 @@ static __attribute__((noinline)) void mct_take_rest(const mct_filtered *to, mct_
     b->tile.result = bytes;
     mct_depthwise_run_tile(b, l, 1, column);
     int8_t *y = to->out.y + mct_element(to, b, l, 0, column);
-    for (int32_t row = 0; row < b->rows; row++, y += b->d.columns * stride) {
+    for (int32_t row = 0; row < b->rows; row++, y += mct_next_row(to, b)) {
         for (int32_t i = 0; column + i < b->columns; i++) {
             y[i * stride] = bytes[4 * row + i];
         }
@@ -64,7 +75,7 @@ static __attribute__((noinline)) void mct_take_rest(const mct_filtered *to, mct_
  * each channel fills its byte; or NULL. */
 static void mct_take_bytes(const mct_filtered *to, mct_depthwise_block *b, int32_t l, int32_t count,
                            uint32_t *notes) {
-    const int32_t groups = b->columns / 4, stride = to->out.stride;
+    const int32_t groups = b->columns / 4, stride = mct_next_column(to, b);
     mct_tile_plane *tile = &b->tile;
     tile->row = b->table;
     tile->end = b->table + 3 * b->rows;
@@ -74,7 +85,7 @@ static void mct_take_bytes(const mct_filtered *to, mct_depthwise_block *b, int32
     if (groups > 0) {
         tile->stride = stride;
         tile->groups = groups;
-        tile->to_next = (b->d.columns - 4 * groups) * stride;
+        tile->to_next = mct_next_row(to, b) - 4 * groups * stride;
         tile->to_channel = 1;
         tile->result = to->out.y + mct_element(to, b, l, 0, 0);
         mct_depthwise_run_tile(b, l, count, 0);
@@ -87,9 +98,9 @@ static void mct_take_bytes(const mct_filtered *to, mct_depthwise_block *b, int32
 }
 
 /* Four channels' bits of a group's columns into the mask, of whose bytes they are a half each. */
-static inline void mct_mark(const mct_filtered *to, int32_t i, int32_t columns, uint32_t notes) {
-    uint8_t *mask = to->out.mask;
-    for (; columns > 0; columns--, notes >>= 1, i += to->out.stride) {
+static inline void mct_mark(uint8_t *mask, int32_t i, int32_t stride, int32_t columns,
+                            uint32_t notes) {
+    for (; columns > 0; columns--, notes >>= 1, i += stride) {
         const uint32_t bits = (notes & 0x01010101u) * 0x01020408u >> 24;
         mask[i >> 3] = (uint8_t)(mask[i >> 3] | bits << (i & 4));
     }
@@ -98,13 +109,15 @@ static inline void mct_mark(const mct_filtered *to, int32_t i, int32_t columns, 
 static __attribute__((noinline)) void
 mct_mark_strip(const mct_filtered *to, const mct_depthwise_block *b, const uint32_t *notes) {
     const int32_t whole = b->columns / 4 * 4, rest = b->columns - whole;
+    const int32_t stride = mct_next_column(to, b);
+    uint8_t *mask = to->out.mask;
     for (int32_t row = 0; row < b->rows; row++) {
         for (int32_t column = 0; column < whole; column += 4) {
-            mct_mark(to, mct_element(to, b, 0, row, column), 4, *notes++);
+            mct_mark(mask, mct_element(to, b, 0, row, column), stride, 4, *notes++);
         }
     }
     for (int32_t row = 0; rest > 0 && row < b->rows; row++) {
-        mct_mark(to, mct_element(to, b, 0, row, whole), rest, *notes++);
+        mct_mark(mask, mct_element(to, b, 0, row, whole), stride, rest, *notes++);
     }
 }
 
@@ -148,7 +161,7 @@ void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const in
     const mct_window *win = &p->window;
     mct_depthwise_block block;
     block.d = (mct_depthwise){
-        .from = &p->x,
+        .from = p->x,
         .rows = p->y.h,
         .columns = p->y.w,
         .kernel_h = win->kernel_h,
@@ -169,7 +182,7 @@ void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const in
         .aside = x == y ? scratch : NULL,
     };
     if (p->x.c != p->y.c || win->dilation_h != 1 || win->dilation_w != 1 ||
-        mct_depthwise_cut_of(&block.d).columns == 0) {
+        !mct_depthwise_choose(&block.d)) {
         mct_filter_any(p, x, w, b, y, mask, scratch);
         return;
     }

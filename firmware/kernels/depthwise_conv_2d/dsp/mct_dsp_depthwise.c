@@ -21,7 +21,7 @@ static mct_depthwise_cut mct_depthwise_cut_kernel(const mct_depthwise *d) {
     cut.filter_words = (mct_depthwise_is_narrow(&cut) ? 3 : d->kernel_h) * cut.row_words;
     cut.zero_row = mct_depthwise_is_narrow(&cut) &&
                    (d->kernel_h < 3 || d->pad_top > 0 ||
-                    (d->rows - 1) * d->stride_h - d->pad_top + d->kernel_h > d->from->h);
+                    (d->rows - 1) * d->stride_h - d->pad_top + d->kernel_h > d->from.h);
     return cut;
 }
 
@@ -33,7 +33,7 @@ static void mct_depthwise_cut_rows(const mct_depthwise *d, int32_t columns,
     cut->pairs = ((columns - 1) * d->stride_w + cut->width + 1) / 2;
     cut->rows = mct_min(d->rows, MCT_STRIP_ROWS);
     for (; cut->rows > 0; cut->rows--) {
-        const int32_t under = mct_min((cut->rows - 1) * d->stride_h + d->kernel_h, d->from->h);
+        const int32_t under = mct_min((cut->rows - 1) * d->stride_h + d->kernel_h, d->from.h);
         cut->slots = under + cut->zero_row;
         if (cut->slots * cut->pairs + cut->rows * columns * d->tail / 4 <= room) {
             return;
@@ -45,15 +45,15 @@ __attribute__((noinline)) mct_depthwise_cut mct_depthwise_cut_of(const mct_depth
     mct_depthwise_cut cut = mct_depthwise_cut_kernel(d), best = {0};
     int32_t least = INT32_MAX;
     if (d->kernel_h < 1 || d->kernel_w < 1 || cut.filter_words > MCT_POOL_WORDS ||
-        !mct_depthwise_reaches(d->rows, d->kernel_h, d->stride_h, d->pad_top, d->from->h) ||
-        !mct_depthwise_reaches(d->columns, d->kernel_w, d->stride_w, d->pad_left, d->from->w)) {
+        !mct_depthwise_reaches(d->rows, d->kernel_h, d->stride_h, d->pad_top, d->from.h) ||
+        !mct_depthwise_reaches(d->columns, d->kernel_w, d->stride_w, d->pad_left, d->from.w)) {
         return best;
     }
     for (int32_t blocks = 1;; blocks++) {
         mct_depthwise_cut_rows(d, (d->columns + 4 * blocks - 1) / (4 * blocks) * 4, &cut);
         if (cut.rows > 0) {
             const int32_t strips = (d->rows + cut.rows - 1) / cut.rows;
-            const int32_t cost = blocks * (cut.pairs * d->from->h + 16 * strips);
+            const int32_t cost = blocks * (cut.pairs * d->from.h + 16 * strips);
             if (cost < least) {
                 least = cost;
                 best = cut;
@@ -63,6 +63,33 @@ __attribute__((noinline)) mct_depthwise_cut mct_depthwise_cut_of(const mct_depth
             return best;
         }
     }
+}
+
+static void mct_depthwise_exchange(int32_t *a, int32_t *b) {
+    const int32_t held = *a;
+    *a = *b;
+    *b = held;
+}
+
+void mct_depthwise_turn(mct_depthwise *d) {
+    d->turned = !d->turned;
+    mct_depthwise_exchange(&d->from.h, &d->from.w);
+    mct_depthwise_exchange(&d->rows, &d->columns);
+    mct_depthwise_exchange(&d->kernel_h, &d->kernel_w);
+    mct_depthwise_exchange(&d->stride_h, &d->stride_w);
+    mct_depthwise_exchange(&d->pad_top, &d->pad_left);
+    mct_depthwise_exchange(&d->w_row, &d->w_column);
+}
+
+int mct_depthwise_choose(mct_depthwise *d) {
+    if (d->columns * ((d->rows + 3) / 4) < d->rows * ((d->columns + 3) / 4)) {
+        mct_depthwise_turn(d);
+        if (mct_depthwise_cut_of(d).columns > 0) {
+            return 1;
+        }
+        mct_depthwise_turn(d);
+    }
+    return mct_depthwise_cut_of(d).columns > 0;
 }
 
 static void mct_depthwise_clear(uint32_t *to, int32_t pairs) {
@@ -119,7 +146,7 @@ static mct_depthwise_span mct_depthwise_columns_read(const mct_depthwise_block *
     const mct_depthwise *d = &b->d;
     const int32_t ix = b->column * d->stride_w - d->pad_left;
     const int32_t first = mct_max(ix, 0);
-    const int32_t end = mct_min(ix + 2 * b->cut.pairs, d->from->w);
+    const int32_t end = mct_min(ix + 2 * b->cut.pairs, d->from.w);
     return (mct_depthwise_span){first, mct_max(end - first, 0), first - ix};
 }
 
@@ -148,14 +175,14 @@ static void mct_depthwise_pad(mct_depthwise_block *b) {
 /* mct_tile_load_run for fewer than four channels: a row. */
 static void mct_depthwise_few(const mct_depthwise_block *b, const int8_t *from,
                               mct_depthwise_span span, uint32_t *to) {
-    const int32_t zero_point = b->d.zero_point;
+    const int32_t zero_point = b->d.zero_point, pixel = mct_depthwise_column_bytes(b);
     for (int32_t l = 0; l < b->channels; l++, to += MCT_POOL_WORDS) {
         for (int32_t i = span.before / 2; i < (span.before + span.count + 1) / 2; i++) {
             int32_t pair[2] = {0, 0};
             for (int32_t n = 0; n < 2; n++) {
                 const int32_t at = 2 * i + n - span.before;
                 if (at >= 0 && at < span.count) {
-                    pair[n] = from[at * b->pixel + l] - zero_point;
+                    pair[n] = from[at * pixel + l] - zero_point;
                 }
             }
             to[i] = mct_pair(pair[0], pair[1]);
@@ -165,7 +192,7 @@ static void mct_depthwise_few(const mct_depthwise_block *b, const int8_t *from,
 
 void mct_depthwise_load_s8(const mct_depthwise_block *b, const int8_t *from,
                            mct_depthwise_span span, int32_t rows, uint32_t *to) {
-    const int32_t row_bytes = b->d.from->w * b->pixel, pairs = b->cut.pairs;
+    const int32_t row_bytes = mct_depthwise_row_bytes(b), pairs = b->cut.pairs;
     if (b->channels < 4 || span.count == 0) {
         for (; rows > 0; rows--, from += row_bytes, to += pairs) {
             mct_depthwise_few(b, from, span, to);
@@ -182,7 +209,7 @@ void mct_depthwise_load_s8(const mct_depthwise_block *b, const int8_t *from,
         .lead = lead,
         .quads = count / 4,
         .rest = count % 4,
-        .pixel = b->pixel,
+        .pixel = mct_depthwise_column_bytes(b),
         .plus = mct_pair(-b->d.zero_point, -b->d.zero_point),
     };
     mct_tile_load_run(&tile);
@@ -206,11 +233,12 @@ static int32_t mct_depthwise_keep(mct_depthwise_block *b, int32_t begin, int32_t
 static void mct_depthwise_fill(mct_depthwise_block *b, int32_t first, int32_t end) {
     const mct_depthwise *d = &b->d;
     const mct_depthwise_span span = mct_depthwise_columns_read(b);
-    const int32_t pairs = b->cut.pairs, row_bytes = d->from->w * b->pixel;
+    const int32_t pairs = b->cut.pairs, row_bytes = mct_depthwise_row_bytes(b);
     const int32_t begin = b->cut.filter_words + b->cut.zero_row * pairs;
     const int32_t kept = mct_depthwise_keep(b, begin, first);
     uint32_t *to = b->pool[0] + begin + kept * pairs;
-    const int8_t *from = b->x + (first + kept) * row_bytes + span.first * b->pixel;
+    const int8_t *from =
+        b->x + (first + kept) * row_bytes + span.first * mct_depthwise_column_bytes(b);
     if (first + kept < end) {
         d->load(b, from, span, end - first - kept, to);
     }
@@ -225,7 +253,7 @@ static void mct_depthwise_list(mct_depthwise_block *b, int32_t first) {
     uint32_t *to = b->table;
     int32_t iy = b->row * d->stride_h - d->pad_top;
     for (int32_t r = 0; r < b->rows; r++, iy += d->stride_h, to += 3) {
-        const int32_t begin = mct_max(-iy, 0), end = mct_min(d->kernel_h, d->from->h - iy);
+        const int32_t begin = mct_max(-iy, 0), end = mct_min(d->kernel_h, d->from.h - iy);
         if (mct_depthwise_is_narrow(&b->cut)) {
             for (int32_t ky = 0; ky < 3; ky++) {
                 const int inside = ky >= begin && ky < end;
@@ -335,7 +363,7 @@ static void mct_depthwise_run_columns(mct_depthwise_block *b, mct_depthwise_take
         const int32_t iy = b->row * d->stride_h - d->pad_top;
         const int32_t first = mct_max(iy, 0);
         const int32_t end = iy + (b->rows - 1) * d->stride_h + d->kernel_h;
-        mct_depthwise_fill(b, first, mct_min(end, d->from->h));
+        mct_depthwise_fill(b, first, mct_min(end, d->from.h));
         if (b->listed != b->row) {
             mct_depthwise_list(b, first);
             b->listed = b->row;
@@ -352,7 +380,7 @@ static void mct_depthwise_set_aside(mct_depthwise_block *b) {
     const mct_depthwise *d = &b->d;
     const int32_t bytes = 4 * d->element_bytes, whole = b->channels * d->element_bytes;
     int8_t *to = d->aside;
-    for (int32_t i = 0; i < d->from->h * d->from->w; i++, to += bytes) {
+    for (int32_t i = 0; i < d->from.h * d->from.w; i++, to += bytes) {
         for (int32_t n = 0; n < bytes; n += 4) {
             const int8_t *from = b->x + i * b->pixel + n;
             const uint32_t word = mct_row_word(from, mct_clamp(whole - n, 0, 4));
@@ -369,10 +397,10 @@ void mct_depthwise_run(mct_depthwise_block *b, mct_depthwise_begin *begin, mct_d
     b->cut = mct_depthwise_cut_of(d);
     b->padded = -1;
     b->listed = -1;
-    for (b->c = 0; b->c < d->from->c; b->c += 4) {
-        b->channels = mct_min(d->from->c - b->c, 4);
+    for (b->c = 0; b->c < d->from.c; b->c += 4) {
+        b->channels = mct_min(d->from.c - b->c, 4);
         b->x = d->x + b->c * d->element_bytes;
-        b->pixel = d->from->c * d->element_bytes;
+        b->pixel = d->from.c * d->element_bytes;
         if (d->aside != NULL && d->columns > b->cut.columns) {
             mct_depthwise_set_aside(b);
         }

@@ -4,7 +4,10 @@
  * sums[row][column] = sum over ky, kx of
  *     plane[row * stride_h + ky - pad_top][column * stride_w + kx - pad_left] * w[ky][kx]
  * where the planes hold x less its zero point, and zeros around. w[ky][kx] of channel c is
- * w[ky * w_row + kx * w_column + c]. */
+ * w[ky * w_row + kx * w_column + c].
+ *
+ * Columns are computed four at a time. Where that leaves less over, rows and columns are exchanged: all that follows
+ * then calls columns what are rows elsewhere. */
 #ifndef MCT_DSP_DEPTHWISE_H
 #define MCT_DSP_DEPTHWISE_H
 
@@ -27,7 +30,8 @@ typedef void mct_depthwise_load(const mct_depthwise_block *b, const int8_t *from
                                 mct_depthwise_span span, int32_t rows, uint32_t *to);
 
 typedef struct {
-    const mct_shape *from;
+    mct_shape from;
+    int32_t turned;        /* 1: rows and columns are exchanged */
     int32_t rows, columns; /* of the result */
     int32_t kernel_h, kernel_w;
     int32_t stride_h, stride_w;
@@ -79,6 +83,20 @@ typedef void mct_depthwise_begin(void *result, const mct_depthwise_block *b);
 
 /* The cut that takes the least time; columns = 0 if there is none. */
 mct_depthwise_cut mct_depthwise_cut_of(const mct_depthwise *d);
+
+/* Exchanges rows and columns. */
+void mct_depthwise_turn(mct_depthwise *d);
+
+/* Exchanges them if that is better; 0: there is no cut. */
+int mct_depthwise_choose(mct_depthwise *d);
+
+/* How far the next column and the next row of x are, in bytes. */
+static inline int32_t mct_depthwise_column_bytes(const mct_depthwise_block *b) {
+    return b->d.turned ? b->pixel * b->d.from.h : b->pixel;
+}
+static inline int32_t mct_depthwise_row_bytes(const mct_depthwise_block *b) {
+    return b->d.turned ? b->pixel : b->pixel * b->d.from.w;
+}
 
 /* Computes b->d, all else of b is its own. Only if it has a cut. */
 void mct_depthwise_run(mct_depthwise_block *b, mct_depthwise_begin *begin, mct_depthwise_take *take,

@@ -20,6 +20,9 @@ static mct_depthwise_axis mct_depthwise_axis_of(int32_t begin, int32_t size, int
 
 int mct_depthwise_phase(const mct_shape *dx, const mct_window *win, const int8_t *w, int32_t row,
                         int32_t column, mct_depthwise *d) {
+    if (d->turned) {
+        mct_depthwise_turn(d);
+    }
     const mct_depthwise_axis rows =
         mct_depthwise_axis_of(row, dx->h, win->kernel_h, win->stride_h, win->pad_top);
     const mct_depthwise_axis columns =
@@ -35,21 +38,37 @@ int mct_depthwise_phase(const mct_shape *dx, const mct_window *win, const int8_t
     d->w = w + (rows.tap * win->kernel_w + columns.tap) * dx->c;
     d->w_row = -win->stride_h * win->kernel_w * dx->c;
     d->w_column = -win->stride_w * dx->c;
-    return rows.results > 0 && columns.results > 0;
+    return rows.results > 0 && columns.results > 0 && mct_depthwise_choose(d);
 }
 
 int mct_depthwise_has_phases(const mct_shape *dx, const mct_window *win, const int8_t *w,
                              mct_depthwise *d) {
-    if (dx->c != d->from->c || win->dilation_h != 1 || win->dilation_w != 1) {
+    if (dx->c != d->from.c || win->dilation_h != 1 || win->dilation_w != 1) {
         return 0;
     }
     for (int32_t row = 0; row < win->stride_h; row++) {
         for (int32_t column = 0; column < win->stride_w; column++) {
-            if (mct_depthwise_phase(dx, win, w, row, column, d) &&
-                mct_depthwise_cut_of(d).columns == 0) {
+            if (!mct_depthwise_phase(dx, win, w, row, column, d) && d->rows > 0 && d->columns > 0) {
                 return 0;
             }
         }
     }
     return 1;
+}
+
+int mct_depthwise_is_whole(const mct_depthwise_target *to, const mct_depthwise_block *b) {
+    return to->row_step == 1 && to->column_step == 1 && b->columns == to->dx->w && !b->d.turned;
+}
+
+mct_depthwise_place mct_depthwise_place_of(const mct_depthwise_target *to,
+                                           const mct_depthwise_block *b, int32_t row) {
+    const int turned = b->d.turned, whole = mct_depthwise_is_whole(to, b);
+    const int32_t strip_row = b->row + row, channels = to->dx->c, width = to->dx->w;
+    const int32_t at_row = to->row + (turned ? b->column : strip_row) * to->row_step;
+    const int32_t at_column = to->column + (turned ? strip_row : b->column) * to->column_step;
+    return (mct_depthwise_place){
+        .first = (at_row * width + at_column) * channels + b->c,
+        .step = (turned ? to->row_step * width : to->column_step) * channels,
+        .count = whole ? b->rows * b->columns : b->columns,
+    };
 }
