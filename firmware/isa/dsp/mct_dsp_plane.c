@@ -16,14 +16,6 @@ _Static_assert(MCT_POOL_WORDS == 108, "the offsets 432, 864, 1296 and 1300");
 /* A line is an instruction. */
 /* clang-format off */
 
-/* One sum to int8 in lr; the flags say whether that saturated. */
-#define MCT_REQUANTIZE_NOTED(a)                                                                    \
-    "smmlar lr, " a ", r8, r9\n\t"                                                                 \
-    "add " a ", lr, " a ", asr #31\n\t"                                                            \
-    "asr " a ", " a ", r10\n\t"                                                                    \
-    "ssat lr, #8, " a ", asr #1\n\t"                                                               \
-    "cmp lr, " a ", asr #1\n\t"
-
 /* Three weights of a row at four columns; w: where they are on the stack. begin, next: what the four
  * sums begin with, and what comes before the second half. */
 #define MCT_ROW3_OF(row, w, s4, s5, s6, s7)                                                        \

@@ -11,8 +11,6 @@
 #include "mct_dsp.h"
 #include "mct_fixedpoint.h"
 
-#define MCT_DSP_MOST_BITS 22
-
 /* What a channel's sums start from and what they are scaled by. */
 typedef struct {
     int32_t start; /* twice the bias; 0 if bits < 0 */
@@ -21,21 +19,10 @@ typedef struct {
     int32_t bits; /* n - 1; negative: the portable way */
 } mct_dsp_channel;
 
-/* What it is for channel c if the short way does not take it, or only once b[c] is known. */
-mct_dsp_channel mct_dsp_rare_channel(const mct_requantize *q, const int32_t *b, int32_t c,
-                                     int32_t depth);
-
-/* depth: how many products of a weight and a difference of two int8 a sum has. */
-static inline mct_dsp_channel mct_dsp_channel_of(const mct_requantize *q, const int32_t *b,
-                                                 int32_t c, int32_t depth) {
-    const int32_t m = q->per_channel ? c : 0;
-    const int32_t bits = ~q->shift[m];
-    const int32_t limit = (1 << 30) - 1 - depth * (255 * 128);
-    if (q->rounds_once || bits < 0 || bits >= MCT_DSP_MOST_BITS || b[c] > limit || b[c] < -limit) {
-        return mct_dsp_rare_channel(q, b, c, depth);
-    }
-    return (mct_dsp_channel){2 * b[c], q->mult_q31[m], (2 * q->zero_point + 1) * (1 << bits), bits};
-}
+/* Those of the channels c … c + count - 1. depth: how many products of a weight and a difference of two int8 a
+ * sum has. */
+void mct_dsp_channels_of(const mct_requantize *q, const int32_t *b, int32_t c, int32_t count,
+                         int32_t depth, mct_dsp_channel *channels);
 
 /* Twice the value before its clamp, and a bit behind the point. */
 static inline int32_t mct_dsp_scaled(const mct_dsp_channel *channel, int32_t twice) {

@@ -16,6 +16,14 @@
     "ssat " a ", #8, " a ", asr #1\n\t"                                                            \
     "ssat " b ", #8, " b ", asr #1\n\t"
 
+/* One sum to int8 in lr; the flags say whether that saturated: eq, it did not. */
+#define MCT_REQUANTIZE_NOTED(a)                                                                    \
+    "smmlar lr, " a ", r8, r9\n\t"                                                                 \
+    "add " a ", lr, " a ", asr #31\n\t"                                                            \
+    "asr " a ", " a ", r10\n\t"                                                                    \
+    "ssat lr, #8, " a ", asr #1\n\t"                                                               \
+    "cmp lr, " a ", asr #1\n\t"
+
 /* All four; shift: bits + 1. r8 mult_q31, r9 half; one and two are used. */
 #define MCT_REQUANTIZE_BY(shift, one, two)                                                         \
     "smmlar " one ", r4, r8, r9\n\t"                                                               \

@@ -11,6 +11,7 @@
 _Static_assert(sizeof(mct_dsp_channel) == 16 && offsetof(mct_dsp_channel, mult_q31) == 4, "order");
 _Static_assert(offsetof(mct_tile_channels, panel) == 16, "order");
 _Static_assert(offsetof(mct_tile_panels, channel) == 32, "order");
+_Static_assert(offsetof(mct_tile_panel, panels) == 32, "order");
 _Static_assert(offsetof(mct_tile_rows, quads) == 16, "order");
 _Static_assert(MCT_TILE_ROW_QUADS == 12, "eleven quads behind the first one");
 
@@ -86,14 +87,9 @@ _Static_assert(MCT_TILE_ROW_QUADS == 12, "eleven quads behind the first one");
     ".balign 4\n\t"                                                                                \
     "4:\n\t"
 
-/* One sum to int8 in lr; sets its bit of r11 if that did not saturate. */
-#define MCT_REQUANTIZE_NOTED(a, bit)                                                               \
-    "smmlar lr, " a ", r8, r9\n\t"                                                                 \
-    "add " a ", lr, " a ", asr #31\n\t"                                                            \
-    "asr " a ", " a ", r10\n\t"                                                                    \
-    "asr " a ", " a ", #1\n\t"                                                                     \
-    "ssat lr, #8, " a "\n\t"                                                                       \
-    "cmp lr, " a "\n\t"                                                                            \
+/* The same, and sets its bit of r11 if it did not. */
+#define MCT_REQUANTIZE_MARKED(a, bit)                                                              \
+    MCT_REQUANTIZE_NOTED(a)                                                                        \
     "it eq\n\t"                                                                                    \
     "orreq r11, r11, #" bit "\n\t"
 
@@ -110,14 +106,14 @@ _Static_assert(MCT_TILE_ROW_QUADS == 12, "eleven quads behind the first one");
     "ldr r11, [sp, #28]\n\t"                                                                       \
     "lsrs r11, r11, #1\n\t"                                                                        \
     "and r11, r11, #0x7f7f7f7f\n\t"                                                                \
-    MCT_REQUANTIZE_NOTED( "r4", "0x80")                                                            \
+    MCT_REQUANTIZE_MARKED("r4", "0x80")                                                            \
     "strb lr, [r1]\n\t"                                                                            \
     "add r4, r1, r3\n\t"                                                                           \
-    MCT_REQUANTIZE_NOTED( "r5", "0x8000")                                                          \
+    MCT_REQUANTIZE_MARKED("r5", "0x8000")                                                          \
     "strb lr, [r4]\n\t"                                                                            \
-    MCT_REQUANTIZE_NOTED("r6", "0x800000")                                                         \
+    MCT_REQUANTIZE_MARKED("r6", "0x800000")                                                         \
     "strb lr, [r1, r3, lsl #1]\n\t"                                                                \
-    MCT_REQUANTIZE_NOTED("r7", "0x80000000")                                                       \
+    MCT_REQUANTIZE_MARKED("r7", "0x80000000")                                                       \
     "strb lr, [r4, r3, lsl #1]\n\t"                                                                \
     "str r11, [sp, #28]\n\t"
 
@@ -290,46 +286,60 @@ MCT_NAKED void mct_tile_panels_run(const mct_tile_panels *t __attribute__((unuse
         MCT_POP);
 }
 
-/* r0 panel, r1 … r4 columns, r5 plus; on the stack the end of the first column. */
-#define MCT_PANEL(name)                                                                            \
-    MCT_NAKED void name(const mct_tile_panel *t __attribute__((unused))) {                         \
-        __asm__ volatile(                                                                          \
-            MCT_PUSH                                                                               \
-            "ldm r0, {r1, r2, r3, r4, r5, r6, r7}\n\t"                                             \
-            "add r6, r1, r6, lsl #2\n\t"                                                           \
-            "push {r6}\n\t"                                                                        \
-            "mov r0, r7\n\t"                                                                       \
-            "1:\n\t"                                                                               \
-            "ldr r8, [r1], #4\n\t"                                                                 \
-            "ldr r9, [r2], #4\n\t"                                                                 \
-            "ldr r10, [r3], #4\n\t"                                                                \
-            "ldr r11, [r4], #4\n\t"                                                                \
-            "sxtab16 r6, r5, r8, ror #8\n\t"                                                       \
-            "sxtab16 r7, r5, r9, ror #8\n\t"                                                       \
-            "sxtab16 r12, r5, r10, ror #8\n\t"                                                     \
-            "sxtab16 lr, r5, r11, ror #8\n\t"                                                      \
-            "sxtab16 r8, r5, r8\n\t"                                                               \
-            "sxtab16 r9, r5, r9\n\t"                                                               \
-            "sxtab16 r10, r5, r10\n\t"                                                             \
-            "sxtab16 r11, r5, r11\n\t"                                                             \
-            "sadd16 r6, r6, r6\n\t"                                                                \
-            "sadd16 r7, r7, r7\n\t"                                                                \
-            "sadd16 r12, r12, r12\n\t"                                                             \
-            "sadd16 lr, lr, lr\n\t"                                                                \
-            "sadd16 r8, r8, r8\n\t"                                                                \
-            "sadd16 r9, r9, r9\n\t"                                                                \
-            "sadd16 r10, r10, r10\n\t"                                                             \
-            "sadd16 r11, r11, r11\n\t"                                                             \
-            "stm r0!, {r8, r9, r10, r11}\n\t"                                                      \
-            "stm r0!, {r6, r7, r12, lr}\n\t"                                                       \
-            "ldr r6, [sp]\n\t"                                                                     \
-            "cmp r1, r6\n\t"                                                                       \
-            "bne 1b\n\t"                                                                           \
-            "add sp, sp, #4\n\t"                                                                   \
-            MCT_POP);                                                                              \
-    }
-
-MCT_PANEL(mct_tile_panel_run)
+/* r0 panel, r1 … r4 columns, r5 plus; on the stack the end of the first column, its bytes, next, panels. */
+MCT_NAKED void mct_tile_panel_run(const mct_tile_panel *t __attribute__((unused))) {
+    __asm__ volatile(
+        MCT_PUSH
+        "ldm r0, {r1, r2, r3, r4, r5, r6, r7}\n\t"
+        "ldrd r8, r9, [r0, #28]\n\t"
+        "lsls r6, r6, #2\n\t"
+        "add r10, r1, r6\n\t"
+        "sub sp, sp, #16\n\t"
+        "strd r10, r6, [sp]\n\t"
+        "strd r8, r9, [sp, #8]\n\t"
+        "mov r0, r7\n\t"
+        "1:\n\t"
+        "ldr r8, [r1], #4\n\t"
+        "ldr r9, [r2], #4\n\t"
+        "ldr r10, [r3], #4\n\t"
+        "ldr r11, [r4], #4\n\t"
+        "sxtab16 r6, r5, r8, ror #8\n\t"
+        "sxtab16 r7, r5, r9, ror #8\n\t"
+        "sxtab16 r12, r5, r10, ror #8\n\t"
+        "sxtab16 lr, r5, r11, ror #8\n\t"
+        "sxtab16 r8, r5, r8\n\t"
+        "sxtab16 r9, r5, r9\n\t"
+        "sxtab16 r10, r5, r10\n\t"
+        "sxtab16 r11, r5, r11\n\t"
+        "sadd16 r6, r6, r6\n\t"
+        "sadd16 r7, r7, r7\n\t"
+        "sadd16 r12, r12, r12\n\t"
+        "sadd16 lr, lr, lr\n\t"
+        "sadd16 r8, r8, r8\n\t"
+        "sadd16 r9, r9, r9\n\t"
+        "sadd16 r10, r10, r10\n\t"
+        "sadd16 r11, r11, r11\n\t"
+        "stm r0!, {r8, r9, r10, r11}\n\t"
+        "stm r0!, {r6, r7, r12, lr}\n\t"
+        "ldr r6, [sp]\n\t"
+        "cmp r1, r6\n\t"
+        "bne 1b\n\t"
+        "ldrd r8, r9, [sp, #8]\n\t"
+        "subs r9, r9, #1\n\t"
+        "beq 2f\n\t"
+        "str r9, [sp, #12]\n\t"
+        "add r1, r1, r8\n\t"
+        "add r2, r2, r8\n\t"
+        "add r3, r3, r8\n\t"
+        "add r4, r4, r8\n\t"
+        "ldr r6, [sp, #4]\n\t"
+        "add r6, r6, r1\n\t"
+        "str r6, [sp]\n\t"
+        "b 1b\n\t"
+        "2:\n\t"
+        "add sp, sp, #16\n\t"
+        MCT_POP);
+}
 
 /* Two rows to four words of a panel. */
 #define MCT_TWO_ROWS                                                                               \
@@ -438,25 +448,17 @@ void mct_tile_panels_run(const mct_tile_panels *t) {
 }
 
 void mct_tile_panel_run(const mct_tile_panel *t) {
-    for (int32_t n = 0; n < 4 * t->words; n++) {
-        const uint32_t word = mct_load32(t->columns[n % 4] + n / 4 * 4);
-        const uint32_t even = mct_add_even_bytes(t->plus, word);
-        const uint32_t odd = mct_add_odd_bytes(t->plus, word);
-        t->panel[n / 4 * 8 + n % 4] = mct_add_pairs(even, even);
-        t->panel[n / 4 * 8 + n % 4 + 4] = mct_add_pairs(odd, odd);
+    for (int32_t panel = 0; panel < t->panels; panel++) {
+        const int32_t at = panel * (4 * t->words + t->next);
+        uint32_t *to = t->panel + 8 * t->words * panel;
+        for (int32_t n = 0; n < 4 * t->words; n++) {
+            const uint32_t word = mct_load32(t->columns[n % 4] + at + n / 4 * 4);
+            const uint32_t even = mct_add_even_bytes(t->plus, word);
+            const uint32_t odd = mct_add_odd_bytes(t->plus, word);
+            to[n / 4 * 8 + n % 4] = mct_add_pairs(even, even);
+            to[n / 4 * 8 + n % 4 + 4] = mct_add_pairs(odd, odd);
+        }
     }
-}
-
-/* What mct_tile_channels_noted returns, one channel on. */
-static uint32_t mct_note_plain(const mct_dsp_channel *c, const mct_sums4 *sums, int32_t stride,
-                               int8_t *y, uint32_t noted) {
-    noted = noted >> 1 & 0x7F7F7F7Fu;
-    for (int32_t l = 0; l < 4; l++) {
-        const int32_t value = mct_dsp_scaled(c, sums->lane[l]) >> 1;
-        y[l * stride] = (int8_t)mct_saturate8(value);
-        noted |= value == mct_saturate8(value) ? UINT32_C(0x80) << (8 * l) : 0;
-    }
-    return noted;
 }
 
 void mct_tile_rows_run(const mct_tile_rows *t) {

@@ -55,12 +55,15 @@ typedef struct {
 
 void mct_tile_panels_run(const mct_tile_panels *t);
 
-/* Four columns of int8 into a panel, doubled after `plus`, a pair, is added. words > 0 of each. */
+/* Four columns of int8 into a panel, doubled after `plus`, a pair, is added. words > 0 of each. Other panels
+ * lie behind the first one, their columns `next` bytes behind the end of those before. */
 typedef struct {
     const int8_t *columns[4];
     uint32_t plus;
     int32_t words;
     uint32_t *panel;
+    int32_t next;
+    int32_t panels; /* 1 or more */
 } mct_tile_panel;
 
 void mct_tile_panel_run(const mct_tile_panel *t);

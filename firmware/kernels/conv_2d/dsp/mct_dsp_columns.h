@@ -187,17 +187,39 @@ static __attribute__((noinline, unused)) void mct_columns_load(const mct_columns
                                                                int32_t position, int32_t lanes,
                                                                int32_t k, int32_t depth,
                                                                uint32_t *panel) {
-    mct_tile_panel tile = {
-        .plus = mct_pair(-c->zero_point, -c->zero_point),
-        .words = depth / 4,
-        .panel = panel,
-    };
+    mct_tile_panel tile; /* set one by one, or gcc clears it first */
+    tile.plus = mct_pair(-c->zero_point, -c->zero_point);
+    tile.words = depth / 4;
+    tile.panel = panel;
+    tile.next = 0;
+    tile.panels = 1;
     if (!c->point) {
         mct_four_gathered(c, position, lanes, k, depth, &tile);
         return;
     }
     for (int32_t l = 0; l < 4; l++) {
         tile.columns[l] = c->from + (position + mct_min(l, lanes - 1)) * c->x->c + k;
+    }
+    mct_tile_panel_run(&tile);
+}
+
+/* Fills panels, one behind the other, with the whole columns of four positions each. */
+static inline void mct_columns_load_panels(const mct_columns *c, int32_t position, int32_t panels,
+                                           int32_t depth, uint32_t *panel) {
+    if (!c->point) {
+        for (; panels > 0; panels--, position += 4, panel += (depth + 3) / 4 * 8) {
+            mct_columns_load(c, position, 4, 0, depth, panel);
+        }
+        return;
+    }
+    mct_tile_panel tile;
+    tile.plus = mct_pair(-c->zero_point, -c->zero_point);
+    tile.words = depth / 4;
+    tile.panel = panel;
+    tile.next = 4 * c->x->c - depth;
+    tile.panels = panels;
+    for (int32_t l = 0; l < 4; l++) {
+        tile.columns[l] = c->from + (position + l) * c->x->c;
     }
     mct_tile_panel_run(&tile);
 }

@@ -31,11 +31,11 @@ static void mct_conv_channels(mct_conv_job *job, int32_t o, int32_t all) {
         job->rows = job->scratch;
         job->end = job->scratch + job->outs * job->depth;
     }
+    mct_dsp_channels_of(job->out.q, job->out.b, o, job->outs, job->depth, job->block.channels);
+    int32_t left = (int32_t)(job->end - job->rows) - (job->outs - 1) * job->depth;
     uint8_t run = 0;
-    for (int32_t i = job->outs - 1; i >= 0; i--) {
-        job->block.channels[i] = mct_dsp_channel_of(job->out.q, job->out.b, o + i, job->depth);
-        const int8_t *w = job->rows + i * job->depth;
-        const int plain = job->block.channels[i].bits >= 0 && job->end - w >= 4 * quads;
+    for (int32_t i = job->outs - 1; i >= 0; i--, left += job->depth) {
+        const int plain = job->block.channels[i].bits >= 0 && left >= 4 * quads;
         run = plain ? (uint8_t)(run + 1) : 0;
         job->plain[i] = run;
     }
@@ -159,10 +159,9 @@ static int32_t mct_conv_short(mct_conv_job *job, int32_t positions) {
         const int32_t rounds = (left + most - 1) / most;
         const int32_t panels = (left + rounds - 1) / rounds;
         const int32_t first = position * job->out.stride + job->o;
-        for (int32_t n = 0; n < panels; n++, position += 4) {
-            mct_columns_load(&job->columns, position, 4, 0, job->depth, job->panel + n * words);
-        }
+        mct_columns_load_panels(&job->columns, position, panels, job->depth, job->panel);
         mct_conv_rows(job, first, panels);
+        position += 4 * panels;
         left -= panels;
     }
     return positions / 4 * 4;

@@ -13,10 +13,8 @@ typedef struct {
 
 static void mct_begin_filtered(void *result, const mct_depthwise_block *b) {
     mct_filtered *to = result;
-    for (int32_t l = 0; l < b->channels; l++) {
-        to->channels[l] =
-            mct_dsp_channel_of(to->out.q, to->out.b, b->c + l, b->d.kernel_h * b->d.kernel_w);
-    }
+    mct_dsp_channels_of(to->out.q, to->out.b, b->c, b->channels, b->d.kernel_h * b->d.kernel_w,
+                        to->channels);
 }
 
 /* The element of channel c + l at the strip's row and column. */
