@@ -114,9 +114,8 @@ _Static_assert(sizeof(mct_factor) == 16 && offsetof(mct_factor, left) == 4, "ord
                  "add r12, r9, r6\n\t" "eor r12, r12, r12, lsr #16\n\t", "8", MCT_MORE("1", "80", "84", "88", "92")) \
         MCT_LANE("6", "ldr lr, [r0]\n\t", "0", "eor r12, r9, r9, lsr #16\n\t", "0", MCT_MORE("0", "64", "68", "72", "76")) \
         "mov r4, #0x01010101\n\t" \
-        "mvn r5, #0\n\t" \
         "qsub8 r3, r3, r4\n\t" \
-        "qsub8 r3, r3, r5\n\t" \
+        "sadd8 r3, r3, r4\n\t" \
         "7:\n\t" \
         "ldrd r4, r5, [sp, #32]\n\t" \
         "ldr r12, [sp, #48]\n\t" \

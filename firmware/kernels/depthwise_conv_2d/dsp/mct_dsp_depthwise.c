@@ -221,7 +221,15 @@ static int32_t mct_depthwise_keep(mct_depthwise_block *b, int32_t begin, int32_t
     for (int32_t l = 0; first > b->top && l < 4; l++) {
         uint32_t *to = b->pool[l] + begin;
         const uint32_t *from = to + (first - b->top) * pairs;
-        for (int32_t i = 0; i < kept * pairs; i++) {
+        int32_t left = kept * pairs;
+        for (; left >= 4; left -= 4, to += 4, from += 4) {
+            const uint32_t w0 = from[0], w1 = from[1], w2 = from[2], w3 = from[3];
+            to[0] = w0;
+            to[1] = w1;
+            to[2] = w2;
+            to[3] = w3;
+        }
+        for (int32_t i = 0; i < left; i++) {
             to[i] = from[i];
             mct_keep_loop();
         }
