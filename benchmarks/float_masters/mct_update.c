@@ -165,6 +165,28 @@ void mct_update_biases_wide_s32(const mct_updater *u, const int64_t *sums, int32
     }
 }
 
+/* A difference's master is in units of 2^shift, as the difference is. */
+void mct_update_biases_s16(const mct_updater *u, const int32_t *sums, int32_t first,
+                           int32_t count) {
+    const double units = mct_power_of_two(u->parameter->residual_bits);
+    double *masters = mct_masters_row(u->parameter, first, count);
+    int16_t *b = (int16_t *)u->parameter->values + first;
+    for (int32_t j = 0; j < count; j++) {
+        const double delta = mct_rate_of(u, first + j) * units * sums[j];
+        const double master = isnan(masters[j]) ? b[j] : masters[j];
+        masters[j] = mct_moved(master, delta, MCT_DIFFERENCE_LIMIT);
+        b[j] = (int16_t)mct_nearest(masters[j]);
+    }
+}
+
+void mct_update_biases_wide_s16(const mct_updater *u, const int64_t *sums, int32_t first,
+                                int32_t count) {
+    for (int32_t j = 0; j < count; j++) {
+        const int32_t sum = mct_narrow_sum_s16(sums[j]);
+        mct_update_biases_s16(u, &sum, first + j, 1);
+    }
+}
+
 static int32_t mct_accumulated(const mct_step *step, int32_t sum, int32_t total) {
     const int64_t added = step->sample == 0 ? sum : (int64_t)total + sum;
     return (int32_t)mct_clamp64(added, INT32_MIN, INT32_MAX);
