@@ -87,11 +87,14 @@ static int32_t mct_nearest(double x) {
     return (int32_t)(x < 0 ? x - 0.5 : x + 0.5);
 }
 
-static void mct_update_weight(const mct_updater *u, int32_t c, int32_t sum, int32_t index) {
-    double *master = mct_masters_row(u->parameter, index, 1);
-    int8_t *w = (int8_t *)u->parameter->values + index;
-    *master = mct_moved(isnan(*master) ? *w : *master, mct_rate_of(u, c) * sum, 127);
+static void mct_move(double *master, int8_t *w, double delta) {
+    *master = mct_moved(isnan(*master) ? *w : *master, delta, 127);
     *w = (int8_t)mct_nearest(*master);
+}
+
+static void mct_update_weight(const mct_updater *u, int32_t c, int32_t sum, int32_t index) {
+    int8_t *w = (int8_t *)u->parameter->values + index;
+    mct_move(mct_masters_row(u->parameter, index, 1), w, mct_rate_of(u, c) * sum);
 }
 
 mct_updater mct_update_begin_s8(const mct_parameter *parameter, const mct_step *step,
@@ -108,8 +111,11 @@ mct_rate mct_update_rate(const mct_updater *u, int32_t c) {
 
 void mct_update_scaled_s8(const mct_updater *u, const mct_rate *rate, int32_t factor,
                           const int32_t *sums, int32_t first, int32_t count) {
+    const double scale = mct_rate_of(u, rate->mult_q31) * factor;
+    double *masters = mct_masters_row(u->parameter, first, count);
+    int8_t *w = (int8_t *)u->parameter->values + first;
     for (int32_t j = 0; j < count; j++) {
-        mct_update_weight(u, rate->mult_q31, factor * sums[j], first + j);
+        mct_move(masters + j, w + j, scale * sums[j]);
     }
 }
 
@@ -119,9 +125,8 @@ void mct_update_nothing_s8(const mct_updater *u, int32_t first, int32_t count) {
 
 void mct_update_row_s8(const mct_updater *u, int32_t c, const int32_t *sums, int32_t first,
                        int32_t count) {
-    for (int32_t j = 0; j < count; j++) {
-        mct_update_weight(u, c, sums[j], first + j);
-    }
+    const mct_rate rate = mct_update_rate(u, c);
+    mct_update_scaled_s8(u, &rate, 1, sums, first, count);
 }
 
 void mct_update_channels_s8(const mct_updater *u, const int32_t *sums, int32_t first,
