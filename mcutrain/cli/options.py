@@ -108,7 +108,8 @@ ModelOutput = Annotated[
     ),
 ]
 WHAT = (
-    "head, last:K, bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` counts them), modules, "
+    "head, last:K, bias:K, linear-bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` counts "
+    "them), modules, "
     "the name of a shipped scheme, a .toml file, or a checkpoint or state of `simulate`, for what "
     "it trained"
 )

@@ -32,6 +32,11 @@ class Pet:
 
     def scheme(self, given: UpdateScheme) -> UpdateScheme:
         """Return what is trained besides what the scheme says."""
+        if self.biases != 0 and given.linear_biases:
+            raise SchemeError(
+                f"scheme {given.name!r} trains biases of linear layers, and --pet {self.text!r} "
+                "those of others, too: leave out one of the two"
+            )
         depths = (given.bias_depth, self.biases)
         depth = None if None in depths else max(d for d in depths if d is not None)
         name = self.text if given.name == "head" else f"{self.text},{given.name}"

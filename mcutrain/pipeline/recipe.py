@@ -45,6 +45,8 @@ class Recipe:
     def to_dict(self) -> dict[str, Any]:
         """As `of_dict` reads it, ready for JSON; layers are in one order, whatever the scheme's."""
         scheme = {f.name: getattr(self.scheme, f.name) for f in fields(self.scheme)}
+        if not self.scheme.linear_biases:
+            del scheme["linear_biases"]  # so that a recipe is what it was before there were any
         for name in ("weights", "layer_residual_bits", "module_channels"):
             scheme[name] = dict(sorted(scheme[name].items()))
         scheme["importance"] = {k: list(v) for k, v in sorted(self.scheme.importance.items())}

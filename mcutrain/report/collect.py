@@ -110,7 +110,7 @@ def resolved_scheme(step: TrainingStep) -> UpdateScheme:
     added = added_columns(graph) if step.scheme.modules else {}
     shares = {la.name: _share(graph, la.weight, updates, added.get(la.weight, 0)) for la in layers}
     weights = {name: share for name, share in shares.items() if share}
-    depth = sum(layer.bias in updates for layer in layers)
+    depth = len(layers) if step.scheme.bias_depth is None else step.scheme.bias_depth
     return replace(step.scheme, bias_depth=depth, weights=weights, depth_weights=0)
 
 

@@ -14,6 +14,8 @@ from mcutrain.sparse.module_names import module_part
 
 Array = npt.NDArray[Any]
 
+INT8_MIN = -128
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -90,6 +92,14 @@ def all_layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:
     nodes = [n for n in graph.nodes if _has_weights(graph, n) and n.name != head.name]
     nodes.sort(key=lambda n: module_part(n.inputs[1]) is not None)
     return tuple(Layer(i, n, n.inputs[1], n.inputs[2]) for i, n in enumerate(nodes))
+
+
+def is_linear(graph: Graph, layer: Layer) -> bool:
+    """Whether a layer's outputs may be negative: it ends in no ReLU.
+
+    Blocks of mobile networks end in such a layer, which has few channels, and so few biases.
+    """
+    return graph.tensors[layer.node.outputs[0]].type.zero_point > INT8_MIN
 
 
 def _has_weights(graph: Graph, node: Node) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from mcutrain.sparse.layers import (
     channel_count,
     channel_norms,
     find_head,
+    is_linear,
     layers_of,
 )
 from mcutrain.sparse.module_names import kind_hint
@@ -103,12 +104,7 @@ def _updates(
     own, layers = layers_of(graph, head), all_layers_of(graph, head)
     shares = _shares(scheme, layers, len(own))
     bits = {_index(scheme, key, layers): n for key, n in scheme.layer_residual_bits.items()}
-    depth = len(own) if scheme.bias_depth is None else scheme.bias_depth
-    if depth > len(own):
-        raise SchemeError(
-            f"scheme {scheme.name!r} trains the last {depth} biases; "
-            f"the model has {len(own)} layers before its head"
-        )
+    biases = _biases(scheme, graph, own)
     modules = _modules(scheme, graph)
     nothing = Trained(False, False)
     rate = 1.0 if scheme.head_rate is None else scheme.head_rate
@@ -132,13 +128,33 @@ def _updates(
                 scheme.qas,
                 1.0 if is_trained and not is_module else modules.rates[layer.weight],
             )
-        if len(own) - depth <= layer.index < len(own) or module.bias:
+        if layer.bias in biases or module.bias:
             rate = modules.rates[layer.weight] if is_module else 1.0
             bias = _update(graph, layer.bias, 0, None, scheme.qas, rate)
             shift = DIFFERENCE_SHIFT if scheme.bias_bits == 16 else None
             updates[layer.bias] = replace(bias, difference_shift=shift)
     _check_unshared(scheme, graph, updates)
     return updates
+
+
+def _biases(scheme: UpdateScheme, graph: Graph, own: Sequence[Layer]) -> frozenset[str]:
+    """Those that the scheme's depth names. own: the layers of the network itself."""
+    depth = len(own) if scheme.bias_depth is None else scheme.bias_depth
+    if depth > len(own):
+        raise SchemeError(
+            f"scheme {scheme.name!r} trains the last {depth} biases; "
+            f"the model has {len(own)} layers before its head"
+        )
+    last = own[len(own) - depth :]
+    if not scheme.linear_biases:
+        return frozenset(layer.bias for layer in last)
+    found = frozenset(layer.bias for layer in last if is_linear(graph, layer))
+    if not found:
+        raise SchemeError(
+            f"scheme {scheme.name!r} trains biases of linear layers, but of the last {depth} "
+            f"layers of {graph.name!r} each ends in a ReLU: take bias:{depth}, or count more layers"
+        )
+    return found
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,13 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib
 
-SHORT_FORMS = "head, bias:K, last:K, full, modules, LAYER:SHARE joined by commas, or a .toml file"
-WORDS = ("head", "full", "modules", "last:6", "bias:6")
+SHORT_FORMS = (
+    "head, bias:K, linear-bias:K, last:K, full, modules, LAYER:SHARE joined by commas, "
+    "or a .toml file"
+)
+WORDS = ("head", "full", "modules", "last:6", "bias:6", "linear-bias:6")
 """Short forms that a misspelt one may be like."""
-DEPTHS = ("last", "bias")
+DEPTHS = ("last", "bias", "linear-bias")
 """Short forms that count layers."""
 RESIDUAL_BITS = (0, 2, 4, 8)
 BIAS_BITS = (32, 16)
@@ -45,7 +48,7 @@ RATE_FACTORS = (1e-6, 1e6)
 """The least and the largest factor on the learning rate of some of what is trained."""
 TABLES = ("weights", "importance")
 NUMBERS = ("bias_depth", "residual_bits", "head_residual_bits", "bias_bits")
-FLAGS = ("qas", "modules")
+FLAGS = ("qas", "modules", "linear_biases")
 FACTORS = ("head_rate", "module_rate")
 KEYS = {"name", "model", *FACTORS, *NUMBERS, *FLAGS, *TABLES}
 
@@ -55,6 +58,7 @@ class UpdateScheme:
     """What one training step updates. The head (weight and bias) is always trained.
 
     bias_depth: the last so many biases, without the head's; None is all.
+    linear_biases: train only biases of linear layers, see mcutrain.sparse.layers.is_linear.
     weights: layer → share of its input channels. A layer is its index from 0 or its name; a share
         of 0 is not trained.
     depth_weights: also all weights of the last so many layers; None is all.
@@ -88,6 +92,7 @@ class UpdateScheme:
     module_channels: Mapping[str, int] = field(default_factory=dict)
     module_rate: float | None = None
     head_rate: float | None = None
+    linear_biases: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
@@ -146,6 +151,7 @@ class UpdateScheme:
         if self.bias_depth is not None:
             lines.append(f"bias_depth = {self.bias_depth}")
         lines += [
+            *(["linear_biases = true"] if self.linear_biases else []),
             f"residual_bits = {self.residual_bits}",
             f"head_residual_bits = {self.head_residual_bits}",
             f"bias_bits = {self.bias_bits}",
@@ -179,7 +185,8 @@ def usual_head_rate(is_new: bool) -> float:
 def parse_scheme(text: PathLike) -> UpdateScheme:
     """Read a scheme: a short form, the name of a shipped scheme, or the path of a TOML file.
 
-    Short forms are head, bias:K, last:K, full, modules, and LAYER:SHARE,… Raises SchemeError.
+    Short forms are head, bias:K, linear-bias:K, last:K, full, modules, and LAYER:SHARE,… Raises
+    SchemeError.
 
     >>> parse_scheme("22:0.5,bias:4")
     """
@@ -216,14 +223,17 @@ def schemes_of(network: str) -> tuple[UpdateScheme, ...]:
 def _parse_short(text: str) -> UpdateScheme:
     given: dict[str, str] = {}
     weights: dict[str, float] = {}
+    linear_biases = False
     for part in text.split(","):
         _check_no_module(text, part)
         if part in ("head", "modules"):
             continue
         if part == "full":
             name, value = "last", part
-        elif match := re.fullmatch(r"(bias|last):(\d{1,4})", part):
+        elif match := re.fullmatch(r"(linear-bias|bias|last):(\d{1,4})", part):
             name, value = match.groups()
+            linear_biases |= name == "linear-bias"
+            name = name.removeprefix("linear-")
         elif match := re.fullmatch(r"(.+):(\d*\.?\d+)", part):
             name, value = match.groups()
             _check_new(text, name, weights)
@@ -240,7 +250,10 @@ def _parse_short(text: str) -> UpdateScheme:
         given[name] = value
     depth = _depth(given.get("last", "0"))
     biases = _depth(given["bias"]) if "bias" in given else depth
-    return UpdateScheme(text, biases, weights, depth, modules="modules" in text.split(","))
+    has_modules = "modules" in text.split(",")
+    return UpdateScheme(
+        text, biases, weights, depth, modules=has_modules, linear_biases=linear_biases
+    )
 
 
 def _check_no_module(text: str, part: str) -> None:

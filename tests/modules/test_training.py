@@ -234,3 +234,13 @@ def test_a_resolved_scheme_trains_the_same_again(tmp_path: Path) -> None:
     assert scheme.modules
     assert set(scheme.weights) == {"node3"}
     assert resolve(scheme, graph) == resolve(step.scheme, graph)
+
+
+def test_a_resolved_scheme_of_linear_biases_trains_these_alone() -> None:
+    step = prepare(residual_network(), "linear-bias:5,3:0.5")
+    scheme = resolved_scheme(step)
+    trained, all_biases = (
+        resolve(s, step.graph) for s in (scheme, replace(scheme, linear_biases=False))
+    )
+    assert trained == resolve(step.scheme, step.graph)
+    assert len(trained) < len(all_biases)

@@ -104,6 +104,12 @@ def test_an_option_without_a_meaning_is_a_sentence(wrong: dict[str, Any]) -> Non
         StepOptions(**wrong)
 
 
+def test_linear_biases_are_kept_and_other_recipes_are_what_they_were() -> None:
+    linear = replace(FULL, scheme=replace(SCHEME, linear_biases=True))
+    assert of_json(linear.to_json(), "the state").scheme == linear.scheme
+    assert "linear_biases" not in FULL.to_dict()["scheme"]
+
+
 def test_modules_of_an_earlier_recipe_learn_at_the_rate_of_all_else() -> None:
     """There was no other when it was written."""
     scheme = UpdateScheme("modules", modules=True)

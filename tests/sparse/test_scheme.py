@@ -63,9 +63,15 @@ def test_a_short_form_means_what_its_words_say(
     assert scheme == UpdateScheme(text, bias_depth, weights, depth_weights)
 
 
+def test_linear_biases_are_a_short_form() -> None:
+    scheme = parse_scheme("2:0.5,linear-bias:6")
+    expected = UpdateScheme("2:0.5,linear-bias:6", 6, {"2": 0.5}, linear_biases=True)
+    assert scheme == expected
+
+
 @pytest.mark.parametrize("text", ["", "heads", "bias", "bias:x", "last:-1", "3:", "3:a", ":", ","])
 def test_what_is_no_short_form_is_refused_with_all_that_there_are(text: str) -> None:
-    with pytest.raises(SchemeError, match=r"give head, bias:K, last:K, full") as caught:
+    with pytest.raises(SchemeError, match=r"give head, bias:K, linear-bias:K, last:K,") as caught:
         parse_scheme(text)
     assert "mcunet-5fps-100kb" in str(caught.value)
 
@@ -116,6 +122,7 @@ def test_text_that_is_no_possible_path_is_refused_like_any_other(text: str) -> N
         ("3:0.5,3:1", "3"),
         ("node3:0.5,2:1,node3:0.5", "node3"),
         ("bias:2,bias:3", "bias:K"),
+        ("bias:2,linear-bias:3", "bias:K"),
         ("last:2,last:2", "last:K or full"),
         ("full,last:2", "last:K or full"),
     ],
@@ -193,7 +200,7 @@ def test_a_scheme_survives_its_toml(tmp_path: Path) -> None:
         'na"me\\', 3, {"2": 0.5, "a b": 1.0, 'q"': 0.0}, 0, 8, 4, False, bias_bits=16
     )
     scheme = replace(scheme, layer_residual_bits={"2": 0, 'q"': 2}, modules=True, module_rate=0.03)
-    scheme = replace(scheme, head_rate=8.0)
+    scheme = replace(scheme, head_rate=8.0, linear_biases=True)
     assert parse_scheme(write(tmp_path, scheme.to_toml())) == scheme
 
 
@@ -211,6 +218,7 @@ def test_a_toml_without_anything_is_the_head(tmp_path: Path) -> None:
         ("bias_depth = true", "bias_depth = True is not a int"),
         ("bias_depth = 1.5", "bias_depth = 1.5 is not a int"),
         ("qas = 1", "qas = 1 is not a bool"),
+        ("linear_biases = 'yes'", "linear_biases = 'yes' is not a bool"),
         ("name = 1", "name = 1 is not a str"),
         ("residual_bits = 3", "3 residual bits"),
         ("module_rate = '1'", "module_rate = '1' is not a number"),
@@ -275,6 +283,35 @@ def test_depths_count_layers_from_the_last(graph: Graph) -> None:
     assert set(resolve(parse_scheme("bias:2"), graph)) == {"w8", "b8", "b4", "b5"}
     assert set(resolve(parse_scheme("last:1"), graph)) == {"w8", "b8", "w5", "b5"}
     assert len(resolve(parse_scheme("full"), graph)) == 14
+
+
+def with_zero_points(graph: Graph, negative: set[str]) -> Graph:
+    """Outputs of layers may be negative where these say so, and nowhere else."""
+    tensors = dict(graph.tensors)
+    for layer in layers_of(graph, find_head(graph)):
+        (y,) = layer.node.outputs
+        zero_point = 3 if layer.bias in negative else -128
+        tensors[y] = replace(tensors[y], type=replace(tensors[y].type, zero_point=zero_point))
+    return replace(graph, tensors=tensors)
+
+
+def test_linear_biases_are_of_layers_whose_outputs_may_be_negative(graph: Graph) -> None:
+    graph = with_zero_points(graph, {"b1", "b3", "b4"})
+    assert set(resolve(parse_scheme("linear-bias:3"), graph)) == {"w8", "b8", "b3", "b4"}
+    assert set(resolve(parse_scheme("linear-bias:6"), graph)) == {"w8", "b8", "b1", "b3", "b4"}
+    deep = resolve(parse_scheme("linear-bias:6"), graph)
+    assert {k: deep[k] for k in ("b3", "b4")} == {
+        k: resolve(parse_scheme("bias:6"), graph)[k] for k in ("b3", "b4")
+    }
+    with_weights = resolve(parse_scheme("last:1,linear-bias:3"), graph)
+    assert set(with_weights) == {"w8", "b8", "b3", "b4", "w5"}
+
+
+def test_linear_biases_that_are_not_there_are_refused(graph: Graph) -> None:
+    graph = with_zero_points(graph, {"b1"})
+    assert set(resolve(parse_scheme("linear-bias:5"), graph)) == {"w8", "b8", "b1"}
+    with pytest.raises(SchemeError, match=r"of the last 4 layers of .* each ends in a ReLU: take"):
+        resolve(parse_scheme("linear-bias:4"), graph)
 
 
 def test_a_layer_is_named_by_index_or_name_and_a_share_of_zero_is_not_trained(
