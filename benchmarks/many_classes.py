@@ -7,14 +7,19 @@ inverted, blurred, darker, …). mcunet-5fps gets a new head and learns one samp
 device's integers; the frozen front is computed once. Samples, order, rates and the new head's
 weights are the same for all variants (--variants takes some of them):
 
-    default       4 residual bits, 8 in the head; int8 gradients
+    default       the usual residual bits; int8 gradients
     bits8         8 residual bits everywhere
     settled       100 steps at rate 0 come first, in which the gradients' exponents settle
+    batch 8       8 samples an update
+    smoothed      a tenth of a label is of all classes alike
+    head first    the head alone learns for the first fifth of the epochs
     unlimited     updates move a weight or a bias as far as they like
     float         masters in double precision, neither rounded at random nor limited per update, of
                   which the network computes with the nearest integers (float_masters/)
     int16         as default with int16 gradients: takes ten times as long
     float, int16  float masters with int16 gradients
+
+--data takes another data set, an .npz file or a folder with its own test part, and all of it.
 
 Printed are, for the last state and the test images, the accuracy of the int8 outputs and that of
 the int32 sums, in how many images they name another class, in how many the winner stands at the end
@@ -43,7 +48,7 @@ from rich.table import Table
 from mcutrain import data
 from mcutrain.analysis.cut_step import CutStep, cut_step
 from mcutrain.analysis.front import Activations, Cut, all_cuts, cut_before, trunk
-from mcutrain.analysis.trial import TrialSettings, train
+from mcutrain.analysis.trial import TrialSettings, train, trained_head
 from mcutrain.codegen import SAVED_HEADER_BYTES, Project, generate
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan
@@ -53,6 +58,7 @@ from mcutrain.quant import replace_head
 from mcutrain.simulation import CompiledSimulator, PlannedReference, RunSettings, Samples
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, arrange, find_head, parse_scheme
+from mcutrain.sparse.scheme import USUAL_BITS, USUAL_HEAD_BITS
 
 Array = npt.NDArray[Any]
 
@@ -67,12 +73,18 @@ SETTLING_STEPS = 100
 
 @dataclass(frozen=True)
 class Variant:
-    """What differs between runs. bits: of the layers' and of the head's residuals."""
+    """What differs between runs. bits: of the layers' and of the head's residuals.
+
+    smoothing: share of a label that is of all classes. head_first: share of the epochs.
+    """
 
     name: str
-    bits: tuple[int, int] = (4, 8)
+    bits: tuple[int, int] = (USUAL_BITS, USUAL_HEAD_BITS)
     gradients: str = "int8"
     settling_steps: int = 0
+    batch: int = 1
+    smoothing: float = 0.0
+    head_first: float = 0.0
     is_limited: bool = True
     has_float_masters: bool = False
 
@@ -82,6 +94,9 @@ VARIANTS = (
     Variant("bits8", (8, 8)),
     Variant("settled", settling_steps=SETTLING_STEPS),
     Variant("unlimited", is_limited=False),
+    Variant("batch 8", batch=8),
+    Variant("smoothed", smoothing=0.1),
+    Variant("head first", head_first=0.2),
     Variant("float", has_float_masters=True),
     Variant("int16", gradients="int16"),
     Variant("float, int16", gradients="int16", has_float_masters=True),
@@ -114,14 +129,21 @@ def main() -> None:
     parser.add_argument("--scheme", default="mcunet-5fps-100kb")
     parser.add_argument("--rates", type=float, nargs="+", default=[0.3, 1.0], help="times 1/256")
     names = [variant.name for variant in VARIANTS]
-    parser.add_argument("--variants", nargs="+", choices=names, default=names[:5])
+    usual = ["default", "bits8", "settled", "unlimited", "float"]
+    parser.add_argument("--variants", nargs="+", choices=names, default=usual)
+    parser.add_argument("--data", type=Path, help="instead of CIFAR-10's changed images")
+    parser.add_argument("--head-rate", type=float, default=1.0, help="factor on the head's rate")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--samples", type=int, default=5000)
     arguments = parser.parse_args()
     shared, console = Path(arguments.shared), Console(width=120)
-    split = dataset(shared / DATA, arguments.samples)
-    scheme, original = parse_scheme(arguments.scheme), load(shared / MODEL)
+    if arguments.data is None:
+        split = dataset(shared / DATA, arguments.samples)
+    else:
+        split = data.load(arguments.data)
+    original = load(shared / MODEL)
+    scheme = replace(parse_scheme(arguments.scheme), head_rate=arguments.head_rate)
     for rate in arguments.rates:
         found: dict[str, list[Result]] = {}
         for seed in range(arguments.seeds):
@@ -211,12 +233,15 @@ def learn(
     cuts = (all_cuts(graph)[0], last_cut(graph, scheme))
     step = cut_step(graph, scheme, cuts[1])
     train_x, test_x = (activations(graph, cuts, x) for x in quantized(graph, split))
-    plan = step.plan(variant.gradients)
-    project = generate(plan, "")
-    if not variant.is_limited:
-        project = without_limits(project)
-    if variant.has_float_masters:
-        project = with_float_masters(project)
+    if variant.head_first:
+        epochs = max(1, round(variant.head_first * settings.epochs))
+        rate = settings.learning_rate * (scheme.head_rate or 1.0)
+        first = replace(settings, epochs=epochs, learning_rate=rate)
+        graph = trained_head(graph, cuts[1], train_x, split.train.y, first)
+        step = cut_step(graph, scheme, cuts[1])
+        settings = replace(settings, epochs=settings.epochs - epochs)
+    plan = step.plan(variant.gradients, variant.batch)
+    project = changed_program(generate(plan, ""), variant, len(split.names))
     simulator = CompiledSimulator(plan, seed=settings.seed + 1, project=project)
     settle(simulator, step.ordered(train_x[: variant.settling_steps]), split.train.y)
     kept = Kept(simulator, settings.epochs, len(train_x))
@@ -227,6 +252,29 @@ def learn(
     means = (mean_state(plan, kept.states[-count:]) for count in (STATES, 3 * STATES))
     one, three = (accuracy(simulator, step, test_x, split.test.y, mean) for mean in means)
     return replace(result, last_epoch=one, last_three=three)
+
+
+def changed_program(project: Project, variant: Variant, classes: int) -> Project:
+    """The project as a variant computes."""
+    if variant.smoothing:
+        project = with_smoothing(project, variant.smoothing, classes)
+    if not variant.is_limited:
+        project = without_limits(project)
+    return with_float_masters(project) if variant.has_float_masters else project
+
+
+def with_smoothing(project: Project, share: float, classes: int) -> Project:
+    """The project with gradients of labels of which a share is of all classes alike."""
+    name = "src/mct_softmax_cross_entropy_body.h"
+    line = "    *loss_q16 = mct_label_errors(p->classes, best, *label, scratch);\n"
+    each = int(share * 2**30) // classes
+    added = (
+        f"    for (int32_t c = 0; c < p->classes; c++) {{\n        scratch[c] -= {each};\n    }}\n"
+        f"    scratch[*label] += {each * classes};\n"
+    )
+    text = project.files[name]
+    assert text.count(line) == 1, "it is replaced"
+    return replace(project, files={**project.files, name: text.replace(line, line + added)})
 
 
 def without_limits(project: Project) -> Project:
