@@ -211,7 +211,8 @@ class Flashing:
 
     boot: what to do by hand for the bootloader. origin, sector_bytes: of the flash, for an STM32;
     sector_count: so many of one size that sector_bytes says, where it is not 0. baud: of its
-    bootloader. drive: what a UF2 drive calls the board.
+    bootloader. drive: what a UF2 drive calls the board. touch_baud: that a port of the firmware's
+    is opened at, and closed, for the bootloader; 0 where that means nothing.
     """
 
     ways: tuple[str, ...] = ()
@@ -222,6 +223,7 @@ class Flashing:
     sector_count: int = 0
     baud: int = 0
     drive: str = ""
+    touch_baud: int = 0
 
     def __post_init__(self) -> None:
         if self.sector_count and len(self.sector_bytes) != 1:

@@ -6,6 +6,7 @@ import os
 import re
 import string
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import ClassVar
 
 from mcutrain_host.errors import FlashError
 from mcutrain_host.flashing.job import Job
+from mcutrain_host.link import open_port
 from mcutrain_host.reading import read_file
 
 MARK = "INFO_UF2.TXT"
@@ -20,22 +22,29 @@ BOARD_ID = "RPI-RP2"
 PIECE_BYTES = 64 * 1024
 MOST_IMAGE_BYTES = 64 << 20
 """UF2 takes twice the bytes of a flash."""
+DRIVE_SECONDS = 15.0
+"""In which a system finds a drive and mounts it."""
+POLL_SECONDS = 0.2
 
 
 class Uf2:
-    """`uf2`: needs the board in its bootloader, its drive mounted."""
+    """`uf2`: needs the board in its bootloader, its drive mounted.
+
+    A board that runs is brought there where its port is known and takes the sign for it.
+    """
 
     name: ClassVar = "uf2"
-    talks: ClassVar = False
+    talks: ClassVar = True
 
     def missing(self, job: Job) -> str:
         """The drive."""
         if job.to is not None:
             return "" if (Path(job.to) / MARK).is_file() else f"--to with the drive that has {MARK}"
-        if not _drives(job):
-            how = job.facts.boot or "hold BOOTSEL while you plug the cable in"
-            return f"the board as a USB drive: {how}, mount the drive, or name it with --to"
-        return ""
+        if _drives(job) or (job.port is not None and job.facts.touch_baud):
+            return ""
+        how = job.facts.boot or "hold BOOTSEL while you plug the cable in"
+        how += ", or give the --port of a board that runs" if job.facts.touch_baud else ""
+        return f"the board as a USB drive: {how}, mount the drive, or name it with --to"
 
     def run(self, job: Job) -> str:
         """Copy. The board restarts when the last block is there, and the drive is gone."""
@@ -46,12 +55,28 @@ class Uf2:
             raise FlashError(
                 f"{image} is not there: run `mcutrain build {job.project.folder}` first"
             ) from error
-        drive = Path(job.to) if job.to else _only(_drives(job))
+        drive = Path(job.to) if job.to else _only(_drives(job) or _restarted(job))
         try:
             _copy(data, drive / image.name, job)
         except OSError as error:
             raise FlashError(f"cannot write to {drive}: {error.strerror}") from error
         return f"{image} was copied to {drive}; the board has started it"
+
+
+def _restarted(job: Job) -> list[Path]:
+    """The drives that are there after the sign for the bootloader. Raises HostError."""
+    assert job.port is not None, "without a port nothing is run that has no drive"
+    open_port(job.port, job.facts.touch_baud).close()
+    until = time.monotonic() + DRIVE_SECONDS
+    while time.monotonic() < until:
+        if found := _drives(job):
+            return found
+        time.sleep(POLL_SECONDS)
+    raise FlashError(
+        f"the board at {job.port} was told to restart into its bootloader, and no drive of it was "
+        f"mounted within {DRIVE_SECONDS:.0f} s: mount it, or name it with --to; if there is none, "
+        "hold BOOTSEL while you plug the cable in"
+    )
 
 
 def _copy(data: bytes, path: Path, job: Job) -> None:

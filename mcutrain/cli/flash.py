@@ -24,8 +24,8 @@ def flash(
         str | None,
         typer.Option(
             metavar="PORT",
-            help="The serial port of the chip's bootloader, and where the firmware is asked who it "
-            "is afterwards.",
+            help="The serial port of the chip's bootloader, or of a board over USB that restarts "
+            "into it; and where the firmware is asked who it is afterwards.",
             show_default=False,
         ),
     ] = None,

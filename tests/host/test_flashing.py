@@ -8,6 +8,7 @@ import os
 import re
 import struct
 import sys
+import termios
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -323,6 +324,56 @@ def test_uf2_finds_the_drive(
     monkeypatch.setattr(uf2, "_mounted", lambda: iter([drive, drive]))
     with pytest.raises(FlashError, match="there are 2 such drives"):
         choose(job).run(job)
+
+
+def test_uf2_brings_a_board_that_runs_into_its_bootloader(
+    project: Callable[..., BoardProject], drive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its port, opened at 1200 baud and closed; the drive is there a little later."""
+    job = Job(project(ways=["uf2"], touch_baud=1200), port="/dev/ttyACM7")
+    (job.project.folder / "build/firmware.uf2").write_bytes(b"image")
+    seen: list[object] = []
+
+    class Port:
+        def close(self) -> None:
+            seen.append("closed")
+
+    def opened(url: str, baud: int) -> Port:
+        seen.append((url, baud))
+        return Port()
+
+    looks = iter([*[[]] * 4, *[[drive]] * 9])
+    monkeypatch.setattr(uf2, "open_port", opened)
+    monkeypatch.setattr(uf2, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(uf2, "_mounted", lambda: iter(next(looks)))
+    choose(job).run(job)
+    assert seen == [("/dev/ttyACM7", 1200), "closed"]
+    assert (drive / "firmware.uf2").read_bytes() == b"image"
+
+
+def test_uf2_says_what_to_do_if_no_drive_comes(
+    project: Callable[..., BoardProject], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uf2, "_mounted", lambda: iter([]))
+    monkeypatch.setattr(uf2, "DRIVE_SECONDS", 0.1)
+    with pytest.raises(FlashError, match="or give the --port of a board that runs, mount"):
+        choose(Job(project(ways=["uf2"], touch_baud=1200)))
+    with pytest.raises(
+        FlashError, match="as a USB drive: hold BOOTSEL while you plug the cable in,"
+    ):
+        choose(Job(project(ways=["uf2"]), port="/dev/ttyUSB0"))
+    master, slave = os.openpty()
+    try:
+        job = Job(project(ways=["uf2"], touch_baud=1200), port=os.ttyname(slave))
+        (job.project.folder / "build/firmware.uf2").write_bytes(b"image")
+        with pytest.raises(
+            FlashError, match=r"was told to restart .* mount it, or name it with --to"
+        ):
+            choose(job).run(job)
+        assert termios.tcgetattr(slave)[5] == termios.B1200
+    finally:
+        os.close(master)
+        os.close(slave)
 
 
 def test_uf2_refuses_a_folder_that_is_no_such_drive(
