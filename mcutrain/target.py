@@ -53,7 +53,7 @@ PAGE_BYTES = 256  # MCT_PAGE_BYTES of mct_board.h; page 0 of a slot is its heade
 KEYS = {
     "name", "title", "core", "isa", "flags", "zig", "sources", "linker_script", "memory", "slots",
     "define", "uart", "flash", "emulate", "bootloader", "gcc", "output", "link",
-    "cycles_per_instruction", "cycles_range", "cycles_source",
+    "cycles_per_instruction", "cycles_range", "cycles_source", "between_nodes",
 }  # fmt: skip
 
 
@@ -126,6 +126,11 @@ class Target:
         if self.clock_hz is None or self.cycles_per_instruction is None:
             return None
         return instructions * self.cycles_per_instruction / self.clock_hz
+
+    @property
+    def calls_between(self) -> bool:
+        """Whether the network calls the board behind each node: mct_between_nodes."""
+        return bool(self.values.get("between_nodes", False))
 
     @property
     def sources(self) -> tuple[str, ...]:

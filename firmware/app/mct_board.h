@@ -17,6 +17,10 @@ int32_t mct_board_receive(void);
 /* Returns when the bytes are handed to the UART. */
 void mct_board_send(const uint8_t *bytes, uint32_t count);
 
+/* Called behind each node of the network, if the board's board.toml says `between_nodes = true`:
+ * what cannot wait for the end of a step. It leaves what came over the line where it is. */
+void mct_between_nodes(void);
+
 /* CPU cycles since the start, and how many there are in a second; both 0 where none are counted. */
 uint64_t mct_board_cycles(void);
 uint32_t mct_board_clock_hz(void);

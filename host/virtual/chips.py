@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mcutrain_host.manifest import BoardDescription
-from mcutrain_host.virtual import mps2, rp2040_rom, stm32_rom
+from mcutrain_host.virtual import mps2, rp2040_rom, rp2040_usb, stm32_rom
 from mcutrain_host.virtual.bus import Board, Peripheral, Silent
 from mcutrain_host.virtual.cortex_m import CPUID, CycleCounter, SystemControl
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
@@ -33,6 +33,7 @@ from mcutrain_host.virtual.rp2040 import (
     Xosc,
     silent,
 )
+from mcutrain_host.virtual.rp2040_usb import SharedMemory, UsbPort, UsbRegisters
 from mcutrain_host.virtual.serial_line import SerialLine
 from mcutrain_host.virtual.stm32 import (
     ClockLimits,
@@ -46,6 +47,8 @@ from mcutrain_host.virtual.stm32 import (
 from mcutrain_host.virtual.stm32_family import F3, F4, Family
 
 KB = 1024
+USB = "USB"
+"""The name of a line that is no UART."""
 SYSTEM_CONTROL, CYCLE_COUNTER, DEBUG_MCU = 0xE000E000, 0xE0001000, 0xE0042000
 PAGE = 0x400
 """Peripherals begin at multiples of this."""
@@ -448,6 +451,8 @@ class Rp2040Chip(Chip):
     SECTOR, PAGE_BYTES = 4 * KB, 256
     ERASE_COST, PROGRAM_COST = 2000, 200
     """Instructions for a sector and a page."""
+    usb: UsbPort | None = None
+    """Where that is the line, and not the UART."""
 
     def __init__(self, machine: Carrier, spec: BoardDescription) -> None:
         super().__init__(machine, "cortex-m0plus")
@@ -469,15 +474,11 @@ class Rp2040Chip(Chip):
         clocks, self.watchdog = Clocks(xosc, pll), Watchdog(self.machine)
         self.ssi = Ssi(lambda: self.machine.between(self._update_flash))
         io, pads = IoBank(resets.holds(Resets.IO_BANK0)), Pads(resets.holds(Resets.PADS_BANK0))
-        self.serial = self.machine.line(32)
-
-        def pins() -> str | None:
-            if any(io.function(pin) != 2 or not pads.works(pin) for pin in (0, 1)):
-                return "UART0 is switched on and its pins GP0 and GP1 are not given to it"
-            return None
-
-        uart = Pl011(self.serial, clocks, spec.uart.baud, pins, resets.holds(Resets.UART0))
         pll_usb = Pll("PLL_USB", xosc, resets.holds(Resets.PLL_USB))
+        if spec.uart.name == USB:
+            self._add_usb(resets, clocks, pll_usb)
+        else:
+            self._add_uart(spec.uart.baud, resets, clocks, io, pads)
         timer = Timer(self.machine, clocks, self.watchdog, resets.holds(Resets.TIMER))
         for address, device in (
             (0x40008000, clocks),
@@ -490,7 +491,6 @@ class Rp2040Chip(Chip):
             (0x40024000, xosc),
             (0x40028000, pll),
             (0x4002C000, pll_usb),
-            (0x40034000, uart),
             (0x40054000, timer),
             (0x40058000, self.watchdog),
             (0x40060000, silent("ROSC", 0x24)),
@@ -501,9 +501,31 @@ class Rp2040Chip(Chip):
             self.add(address, device, 0x4000)
         self.add(0xD0000000, Sio(), 0x1000)
 
+    def _add_uart(self, baud: int, resets: Resets, clocks: Clocks, io: IoBank, pads: Pads) -> None:
+        self.serial = self.machine.line(32)
+
+        def pins() -> str | None:
+            if any(io.function(pin) != 2 or not pads.works(pin) for pin in (0, 1)):
+                return "UART0 is switched on and its pins GP0 and GP1 are not given to it"
+            return None
+
+        uart = Pl011(self.serial, clocks, baud, pins, resets.holds(Resets.UART0))
+        self.add(0x40034000, uart, 0x4000)
+
+    def _add_usb(self, resets: Resets, clocks: Clocks, pll: Pll) -> None:
+        self.serial = self.machine.line(rp2040_usb.PACKET_BYTES)
+        in_reset = resets.holds(Resets.USB)
+        registers = UsbRegisters(lambda: pll.hz if clocks.usb_runs else 0, in_reset)
+        memory = SharedMemory(self.machine, in_reset)
+        self.usb = UsbPort(self.machine, registers, memory, self.serial)
+        self.add(0x50100000, memory, 0x1000)
+        self.add(0x50110000, registers, 0x4000)
+
     def reset_devices(self) -> None:
         """As a reset does; the flash can be read by commands only."""
         super().reset_devices()
+        if self.usb is not None:
+            self.usb.reset()
         self._connected = self._serial = self._stale = False
 
     def start(self) -> Start | None:
@@ -553,7 +575,7 @@ class Rp2040Chip(Chip):
     def _exit_xip(self, registers: tuple[int, int, int, int]) -> None:
         if not self._connected:
             raise BoardFault("flash_exit_xip was called before connect_internal_flash")
-        self.ssi.values[Ssi.ENABLE] = 0
+        self.ssi.begin_commands()
         self._serial = True
         self._update_flash()
 

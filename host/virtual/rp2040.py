@@ -63,7 +63,7 @@ class Resets(Rp2040Registers):
     """2.14: all peripherals but those of the boot begin in reset."""
 
     RESET, WATCHDOG, DONE = 0x0, 0x4, 0x8
-    IO_BANK0, PADS_BANK0, PLL_SYS, PLL_USB, TIMER, UART0 = 5, 8, 12, 13, 21, 22
+    IO_BANK0, PADS_BANK0, PLL_SYS, PLL_USB, TIMER, UART0, USB = 5, 8, 12, 13, 21, 22, 24
     ALL = 0x01FFFFFF
     FREE_AFTER_BOOT = 1 << 6 | 1 << 9  # IO_QSPI, PADS_QSPI
 
@@ -143,6 +143,7 @@ class Clocks(Rp2040Registers):
 
     REF_CONTROL, REF_SELECTED = 0x30, 0x38
     SYS_CONTROL, SYS_DIVISOR, SYS_SELECTED, PERI_CONTROL = 0x3C, 0x40, 0x44, 0x48
+    USB_CONTROL, USB_DIVISOR = 0x54, 0x58
 
     def __init__(self, xosc: Xosc, pll: Pll) -> None:
         layout = dict.fromkeys(range(0, 0xC8, 4), 0)
@@ -185,6 +186,16 @@ class Clocks(Rp2040Registers):
         if hz is None:
             raise BoardFault(f"the system clock's source {source} is not modelled")
         return hz() * 256 // max(self.values[self.SYS_DIVISOR], 256)
+
+    @property
+    def usb_runs(self) -> bool:
+        """On, from PLL_USB, undivided."""
+        control = self.values[self.USB_CONTROL]
+        return (
+            control >> 11 & 1 == 1
+            and not control >> 5 & 7
+            and self.values[self.USB_DIVISOR] == 0x100
+        )
 
     @property
     def peripheral_hz(self) -> int:
@@ -354,7 +365,7 @@ class Pl011(Rp2040Registers):
 
 class Ssi(Rp2040Registers):
     """4.10: what makes the flash readable as memory. Single commands to the flash chip are answered
-    with zeros: not busy, nothing set."""
+    with zeros (not busy, nothing set), but the one for its number."""
 
     CTRLR0, ENABLE, SER, BAUDR, TX_LEVEL, RX_LEVEL, STATUS = (
         0x00,
@@ -366,17 +377,24 @@ class Ssi(Rp2040Registers):
         0x28,
     )
     DATA, SPI_CTRLR0 = 0x60, 0xF4
+    NUMBER, BEFORE_NUMBER = bytes.fromhex("E6601234ABCD5678"), 5
 
     def __init__(self, changed: Callable[[], None]) -> None:
         layout = dict.fromkeys(range(0, 0xFC, 4), 0) | {0x58: 0x51535049, 0x5C: 0x3430312A}
         super().__init__("XIP_SSI", layout)
         self.changed = changed
         self._answers = 0
+        self._command: list[int] = []
 
     def reset(self) -> None:
         """As after power-on."""
         super().reset()
         self._answers = 0
+
+    def begin_commands(self) -> None:
+        """Bytes to the flash chip and from it, as the ROM's flash_exit_xip leaves it."""
+        self.values |= {self.CTRLR0: 7 << 16, self.BAUDR: 6, self.ENABLE: 1}
+        self._command = []
 
     @property
     def reads_flash(self) -> bool:
@@ -402,13 +420,14 @@ class Ssi(Rp2040Registers):
             return self._answers
         if word == self.DATA:
             self._answers = max(self._answers - 1, 0)
-            return 0
+            return self._answer()
         return super().load(word)
 
     def store(self, word: int, value: int) -> None:
         """Settings change only while it is off."""
         if self.DATA <= word < 0xF0:
             self._answers += self.values[self.ENABLE] & 1
+            self._command.append(value & 0xFF)
             return
         fixed = word in (self.CTRLR0, 0x04, self.BAUDR, self.SPI_CTRLR0)
         if fixed and self.values[self.ENABLE] & 1:
@@ -418,6 +437,12 @@ class Ssi(Rp2040Registers):
         if word == self.ENABLE and value & 1 != was_on:  # the access comes twice
             self._answers = 0
             self.changed()
+
+    def _answer(self) -> int:
+        """To the last byte of a command: the chip's number behind 4Bh and four bytes."""
+        at = len(self._command) - self.BEFORE_NUMBER - 1
+        is_number = self._command[:1] == [0x4B] and 0 <= at < len(self.NUMBER)
+        return self.NUMBER[at] if is_number else 0
 
 
 class Sio(Registers):

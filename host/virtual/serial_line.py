@@ -65,15 +65,28 @@ class SerialLine:
         self.pump()
         if self._receiver:
             return True
-        self._empty_polls += 1
-        if self._empty_polls >= IDLE_POLLS:
-            self._wait()
+        self.wait()
         return bool(self._receiver)
 
     def take(self) -> int:
         """The next byte of the receiver, or 0."""
         self._empty_polls = 0
         return self._receiver.popleft() if self._receiver else 0
+
+    def has_come(self) -> bool:
+        """Is there a byte in the receiver? Whoever asks does not wait for one."""
+        self.pump()
+        return bool(self._receiver)
+
+    def take_all(self, most: int) -> list[int]:
+        """The next bytes of the receiver, at most so many."""
+        return [self.take() for _ in range(min(most, len(self._receiver)))]
+
+    def wait(self) -> None:
+        """The firmware looks again and again, and not for a byte."""
+        self._empty_polls += 1
+        if self._empty_polls >= IDLE_POLLS:
+            self._wait()
 
     def send(self, byte: int) -> None:
         """A byte to the world."""

@@ -329,8 +329,8 @@ Board = Annotated[
     typer.Option(
         metavar="BOARD",
         help="The board to generate firmware for: stm32f746g-disco, nucleo-f446re, nucleo-f401re, "
-        "nucleo-f303re, rpi-pico, netduinoplus2, mps2-an386, mps2-an500, mps3-an547, raspberry-pi, "
-        "native, or a folder with a board.toml.",
+        "nucleo-f303re, rpi-pico, rpi-pico-usb, netduinoplus2, mps2-an386, mps2-an500, "
+        "mps3-an547, raspberry-pi, native, or a folder with a board.toml.",
         autocompletion=boards,
         show_default=False,
     ),

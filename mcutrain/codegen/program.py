@@ -24,6 +24,9 @@ from mcutrain.memplan.lifetimes import FED, PROGRESS_PREFIX
 from mcutrain.memplan.stream import Segment
 from mcutrain.sparse.elastic import words
 
+BETWEEN_NODES = "mct_between_nodes();"
+"""A board's own function, see firmware/app/mct_board.h."""
+
 
 @dataclass(frozen=True)
 class Call:
@@ -100,6 +103,7 @@ class Program:
     latent: what both may begin with, then `front` has the statements before it, and `infer` and
     `forward` only those behind it. timed: nodes by whose number steps keep the time that they take.
     classifier: whose features an inference adds up when it is asked to; None for other programs.
+    calls_between: `mct_between_nodes` is called behind each node.
     """
 
     def __init__(
@@ -109,8 +113,10 @@ class Program:
         latent: Latent | None = None,
         timed: Sequence[str] = (),
         classifier: Classifier | None = None,
+        calls_between: bool = False,
     ) -> None:
         self.prefix = prefix
+        self.calls_between = calls_between
         self.classifier = classifier
         self.plan = plan
         self.latent = latent
@@ -300,7 +306,14 @@ class Program:
                 segment = self._segments[first]
                 code = f"mct_segment_compute(&{segment.name}, arena.bytes);"
                 calls[first] = Call(segment.comment, code, node.name)
-        return tuple(calls.values())
+        return self._with_hook(tuple(calls.values()))
+
+    def _with_hook(self, calls: tuple[Call, ...]) -> tuple[Call, ...]:
+        """With a call of the program's own behind each, on the same condition."""
+        if not self.calls_between:
+            return calls
+        own = Call("what the board does meanwhile", BETWEEN_NODES, "")
+        return tuple(c for call in calls for c in (call, replace(own, condition=call.condition)))
 
     def _add_segments(self, graph: Graph, where: Placed) -> None:
         """Add the segments of a step, or of a front, behind those that there are."""
@@ -370,6 +383,7 @@ class Program:
 
         *copies, statement = self._declarations.rows(call, operand, node.name, sets)
         code = (*copies, self.timed(node.name, statement))
+        code += (BETWEEN_NODES,) if self.calls_between else ()
         text = comment(f"{node.name}: {type_text(graph.tensors[node.outputs[0]].type)}")
         numbers = (rows.span, rows.stride, rows.pad, stage.strip, segment.sources + place, first)
         row = ", ".join(map(str, (name, *numbers, len(stage.reads))))

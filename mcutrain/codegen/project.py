@@ -165,7 +165,8 @@ def generate(
     timing = interface.timing
     timed = () if timing is None else tuple(node.name for node in timing.nodes)
     classifier = Classifier.of(plan.training) if interface.centre else None
-    program = Program(plan, interface.prefix, latent, timed, classifier)
+    calls_between = target is not None and target.calls_between
+    program = Program(plan, interface.prefix, latent, timed, classifier, calls_between)
     isa = interface.isa if target is None else target.isa
     found = library_bodies(firmware_files(program, interface.elastic is not None), isa)
     if target is None:  # a board's samples come from its host, which varies them
@@ -382,6 +383,7 @@ def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
         "fed": program.fed if program.is_fed else None,
         "feed": program.feed if program.is_fed else None,
         "timed": 0 if interface.timing is None else len(interface.timing.nodes),
+        "calls_between": program.calls_between,
         "segments": program.segments,
         "output": program.expression(forward, forward.outputs[0]),
         "latent": _latent(program),

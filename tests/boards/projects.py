@@ -29,6 +29,7 @@ CHIPS = (
     "nucleo-f401re",
     "nucleo-f446re",
     "rpi-pico",
+    "rpi-pico-usb",
     "stm32f746g-disco",
 )
 ONLY_IN_QEMU = ("mps3-an547",)

@@ -10,6 +10,8 @@ from mcutrain.target import FIRMWARE, board_names, load_target
 KB = 1024
 BOARDS = [load_target(name) for name in board_names()]
 CHIPS = [board for board in BOARDS if not board.is_hosted]
+OVER_UARTS = [board for board in CHIPS if board.uart.name != "USB"]
+PICOS = ("rpi-pico", "rpi-pico-usb")
 STM32 = [board for board in CHIPS if board.name.startswith(("stm32", "nucleo", "netduino"))]
 
 # Sector sizes: RM0385 table 3, RM0390 table 4, RM0368 table 5, RM0090 table 5, RM0316 table 4.
@@ -50,12 +52,24 @@ def test_no_two_regions_of_memory_overlap(board):
         assert origin + size_bytes <= following
 
 
-@pytest.mark.parametrize("board", CHIPS, ids=named)
+@pytest.mark.parametrize("board", OVER_UARTS, ids=named)
 def test_uart_is_described_as_it_is_programmed(board):
     assert board.values["uart"]["baud"] == board.values["define"]["UART_BAUD"]
 
 
-@pytest.mark.parametrize("board", CHIPS, ids=named)
+def test_a_pico_over_usb_is_a_pico_over_its_uart_but_for_the_line():
+    """What its host looks for is what it says of itself; each fact of the chip is the same."""
+    uart, usb = (load_target(name) for name in PICOS)
+    own = {"name", "title", "between_nodes", "sources", "define", "uart", "flash"}
+    assert {k: v for k, v in usb.values.items() if k not in own} == {
+        k: v for k, v in uart.values.items() if k not in own
+    }
+    define = usb.values["define"]
+    assert usb.uart.usb == ((define["USB_VENDOR"], define["USB_PRODUCT"]),)
+    assert usb.sram_bytes(1000, 500) == uart.sram_bytes(1000, 500)
+
+
+@pytest.mark.parametrize("board", OVER_UARTS, ids=named)
 def test_every_baud_rate_is_a_divisor_of_the_clock(board):
     define = board.values["define"]
     divided = F3_BUS_DIVISORS if board.name == "nucleo-f303re" else BUS_DIVISORS
@@ -68,7 +82,7 @@ def test_every_baud_rate_is_a_divisor_of_the_clock(board):
 @pytest.mark.parametrize("board", CHIPS, ids=named)
 def test_slots_begin_and_end_where_the_flash_can_be_erased(board):
     assert board.slot_bytes % (4 * KB) == 0
-    if board.name == "rpi-pico":  # mct_flash.c erases blocks of 64 KB
+    if board.name in PICOS:  # mct_flash.c erases blocks of 64 KB
         assert [(origin | board.slot_bytes) % (64 * KB) for origin in board.slots] == [0, 0]
 
 

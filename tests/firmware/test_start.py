@@ -60,6 +60,7 @@ def write_memory(board, folder, ram_bytes):
     """What `mcutrain generate` writes: memory.ld and mct_board_config.h."""
     define = dict(board.values["define"], STACK_BYTES=board.stack_bytes)
     define["SLOT_BYTES"] = board.slot_bytes
+    define["BOARD_NAME"] = f'"{board.name}"'
     define["SLOT_ERASE_BYTES"] = board.erase_bytes
     define |= {f"SLOT_{i}": f"{origin:#x}u" for i, origin in enumerate(board.slots)}
     lines = [f"#define MCT_{name} {value}\n" for name, value in define.items()]

@@ -14,10 +14,11 @@
 #define XOSC_CTRL 0x40024000u
 #define XOSC_STATUS 0x40024004u
 #define XOSC_STARTUP 0x4002400Cu
-#define PLL_CS 0x40028000u
-#define PLL_PWR 0x40028004u
-#define PLL_FBDIV_INT 0x40028008u
-#define PLL_PRIM 0x4002800Cu
+#define PLL_SYS 0x40028000u
+#define PLL_CS 0x0u
+#define PLL_PWR 0x4u
+#define PLL_FBDIV_INT 0x8u
+#define PLL_PRIM 0xCu
 #define TIMER_RAWH 0x40054024u
 #define TIMER_RAWL 0x40054028u
 #define WATCHDOG_TICK 0x4005802Cu
@@ -38,22 +39,25 @@ void mct_peripheral_on(uint32_t bits) {
     }
 }
 
+void mct_peripheral_restart(uint32_t bits) {
+    MCT_SET(RESETS_RESET) = bits;
+    mct_peripheral_on(bits);
+}
+
 static void start_crystal(void) {
     MCT_REGISTER(XOSC_STARTUP) = 47; /* 1 ms, in 256 crystal periods */
     MCT_REGISTER(XOSC_CTRL) = 0xFABu << 12 | 0xAA0u;
     wait_for(XOSC_STATUS, 1u << 31);
 }
 
-/* 12 MHz * 125 / 6 / 2 */
-static void start_pll(void) {
-    MCT_SET(RESETS_RESET) = MCT_RESETS_PLL_SYS;
-    mct_peripheral_on(MCT_RESETS_PLL_SYS);
-    MCT_REGISTER(PLL_CS) = 1; /* reference divider */
-    MCT_REGISTER(PLL_FBDIV_INT) = 125;
-    MCT_CLEAR(PLL_PWR) = 1u << 5 | 1u << 0; /* oscillator and PLL on */
-    wait_for(PLL_CS, 1u << 31);
-    MCT_REGISTER(PLL_PRIM) = 6u << 16 | 2u << 12;
-    MCT_CLEAR(PLL_PWR) = 1u << 3; /* output dividers on */
+void mct_pll_start(uint32_t pll, uint32_t reset, uint32_t factor, uint32_t first, uint32_t second) {
+    mct_peripheral_restart(reset);
+    MCT_REGISTER(pll + PLL_CS) = 1; /* reference divider */
+    MCT_REGISTER(pll + PLL_FBDIV_INT) = factor;
+    MCT_CLEAR(pll + PLL_PWR) = 1u << 5 | 1u << 0; /* oscillator and PLL on */
+    wait_for(pll + PLL_CS, 1u << 31);
+    MCT_REGISTER(pll + PLL_PRIM) = first << 16 | second << 12;
+    MCT_CLEAR(pll + PLL_PWR) = 1u << 3; /* output dividers on */
 }
 
 /* Steps back to the reference clock first: a debugger's restart leaves the PLL in use. */
@@ -63,7 +67,7 @@ void mct_clock_start(void) {
     start_crystal();
     MCT_REGISTER(CLK_REF_CTRL) = 2; /* crystal */
     wait_for(CLK_REF_SELECTED, 1u << 2);
-    start_pll();
+    mct_pll_start(PLL_SYS, MCT_RESETS_PLL_SYS, 125, 6, 2);
     MCT_REGISTER(CLK_SYS_CTRL) = 0; /* the other source is the PLL */
     MCT_SET(CLK_SYS_CTRL) = 1;      /* take it */
     wait_for(CLK_SYS_SELECTED, 1u << 1);

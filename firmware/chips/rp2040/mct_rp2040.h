@@ -12,8 +12,10 @@
 #define MCT_RESETS_IO_BANK0 (1u << 5)
 #define MCT_RESETS_PADS_BANK0 (1u << 8)
 #define MCT_RESETS_PLL_SYS (1u << 12)
+#define MCT_RESETS_PLL_USB (1u << 13)
 #define MCT_RESETS_TIMER (1u << 21)
 #define MCT_RESETS_UART0 (1u << 22)
+#define MCT_RESETS_USB (1u << 24)
 
 /* The flash as memory: command 03h, 24 address bits, one data line, which every flash chip knows. The
  * clock is a quarter of the core's: 31 MHz, and the slowest usual chips allow 50. mct_boot2.c and mct_flash.c
@@ -26,8 +28,17 @@
 /* The core and its peripherals at MCT_CLOCK_HZ, 125 MHz, from the 12 MHz crystal. */
 void mct_clock_start(void);
 
-/* Takes peripherals out of reset: bits of RESETS. */
+/* Takes peripherals out of reset, or puts them there first: bits of RESETS. */
 void mct_peripheral_on(uint32_t bits);
+void mct_peripheral_restart(uint32_t bits);
+
+/* Starts a PLL at 12 MHz * factor / first / second; reset: its bit of RESETS. 12 MHz * factor: 750 to
+ * 1,600 MHz. (2.18) */
+void mct_pll_start(uint32_t pll, uint32_t reset, uint32_t factor, uint32_t first, uint32_t second);
+
+/* The flash chip's number, which no other has. Only where the line is USB. */
+#define MCT_FLASH_NUMBER_BYTES 8u
+void mct_flash_number(uint8_t number[MCT_FLASH_NUMBER_BYTES]);
 
 /* Gives pins to UART0. */
 void mct_pin_uart(uint32_t pin);

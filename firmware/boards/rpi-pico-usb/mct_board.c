@@ -1,0 +1,9 @@
+#include "mct_board.h"
+#include "mct_board_config.h"
+#include "mct_rp2040.h"
+
+/* The USB connector; all pins are free. */
+void mct_board_start(void) {
+    mct_clock_start();
+    mct_uart_start(MCT_CLOCK_HZ);
+}
