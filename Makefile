@@ -2,6 +2,8 @@
 
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 
+# The second emulator of the Pico: node's, MIT licence. Where npm is missing, its tests are skipped.
+RP2040JS := rp2040js@1.4.1
 PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --no-input
 # What a mutation of the core breaks first: meaning and C of operators, gradients, plans, ladders,
 # files, saved states and the log, the trainer, proxies.
@@ -62,14 +64,14 @@ quick: .venv/.dev
 	.venv/bin/python -m pytest -q -n 2 -m "not slow" $(QUICK)
 	@echo "not tested: $(patsubst %:,%,$(filter %:,$(LEFT_OUT_OF_QUICK))); make test does"
 
-test: check
+test: check .venv/.node
 	.venv/bin/python -m pytest -n 2
 
 test-tflite: .venv-tflite/.test
 	.venv-tflite/bin/python -m pytest -n 2 -m oracle
 
 # Hours on two cores. Prints what it did: how many cuts, steps, runs.
-stress: .venv/.dev
+stress: .venv/.dev .venv/.node
 	MCUTRAIN_STRESS=1 MCUTRAIN_FUZZ_SECONDS=600 .venv/bin/python -m pytest -n 2 -rA \
 	    tests/boards tests/protocol
 
@@ -119,6 +121,11 @@ clean:
 	@ln -sfn ../../examples/schemes .venv/packages/mcutrain_schemes
 	@ln -sfn ../../codegen_templates .venv/packages/mcutrain_templates
 	@touch .venv/.run $@
+
+.venv/.node: Makefile | .venv/.created
+	@if npm install --prefix .venv/node --no-save --no-package-lock --no-audit --no-fund \
+	    --ignore-scripts --silent $(RP2040JS); then touch $@; \
+	else echo "no $(RP2040JS) from npm: the tests of the Pico in a second emulator are skipped"; fi
 
 .venv-tflite/.test: pyproject.toml | .venv-tflite/.created
 	@echo "setting up .venv-tflite with tflite-runtime and numpy 1.26"
