@@ -37,6 +37,7 @@ from mcutrain.target import FIRMWARE, Target, load_target
 BOARDS = (
     *("nucleo-f446re", "stm32f746g-disco", "mps2-an386", "mps2-an500", "rpi-pico"),
     "mps3-an547",
+    "rpi-pico-usb",
 )
 COMPILERS = ("gcc", "zig")
 SCHEMES = ("head", "fashion-sparse", "full")

@@ -159,8 +159,11 @@ class Rp2040js:
         ].decode("utf-16-le")
 
     def open_port(self, baud: int = 115_200) -> None:
-        self.control(CLASS_OUT, SET_LINE_CODING, data=struct.pack("<IBBB", baud, 0, 0, 8))
+        self.set_speed(baud)
         self.control(CLASS_OUT, SET_LINES, 3)
+
+    def set_speed(self, baud: int) -> None:
+        self.control(CLASS_OUT, SET_LINE_CODING, data=struct.pack("<IBBB", baud, 0, 0, 8))
 
     def close_port(self) -> None:
         self.control(CLASS_OUT, SET_LINES, 0)

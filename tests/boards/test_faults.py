@@ -31,11 +31,13 @@ from tests.boards.stress import boards_with_power_cuts, end_power_cuts, on_a_bad
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
 CUTS = (
-    {"nucleo-f446re": 800, "nucleo-f303re": 100, "rpi-pico": 100}
+    {"nucleo-f446re": 800, "nucleo-f303re": 100, "rpi-pico": 100, "rpi-pico-usb": 200}
     if IS_STRESS
-    else {"nucleo-f446re": 50, "nucleo-f303re": 15, "rpi-pico": 10}
+    else {"nucleo-f446re": 50, "nucleo-f303re": 15, "rpi-pico": 10, "rpi-pico-usb": 10}
 )
-MOST_INSTRUCTIONS = {"nucleo-f446re": 700_000, "nucleo-f303re": 700_000, "rpi-pico": 2_800_000}
+MOST_INSTRUCTIONS = {"nucleo-f446re": 700_000, "nucleo-f303re": 700_000} | dict.fromkeys(
+    ("rpi-pico", "rpi-pico-usb"), 2_800_000
+)
 """Between two cuts: a few steps and saves, and often less than one. Of quick_step, where a save is
 a larger part of the instructions than in the demo's."""
 STEPS = 60 if IS_STRESS else 30
@@ -74,6 +76,16 @@ def test_a_bad_cable_loses_and_doubles_no_step(projects_root, tmp_path):
     assert device.read_state() == simulated_state(SAMPLES, HEAD)
     assert device.resent > 0
     assert len(lessons()[1]) >= SAMPLES
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_bad_cable_to_a_usb_port_loses_and_doubles_no_step(projects_root, tmp_path):
+    faults = LinkFaults(drop=0.001, corrupt=0.001, double=0.001)
+    device = on_a_bad_cable(built(projects_root, "rpi-pico-usb", step=quick_step()), faults, seed=1)
+    taught(device, 100, save_every=20, state=tmp_path / "state.mcts", of=quick_lessons())
+    assert device.read_state() == quick_state(100)
+    assert device.resent > 100
 
 
 @pytest.mark.parametrize("board_name", ["nucleo-f446re", "nucleo-f303re"])

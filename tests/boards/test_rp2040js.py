@@ -239,9 +239,9 @@ def asked(board: Rp2040js, command: Command, sequence: int, body: bytes = b"") -
 
 def test_an_endpoint_whose_halt_is_cleared_begins_with_data0(projects_root):
     with pico(projects_root, "usb") as (board, device):
-        for count in range(4):
-            device.identify()
-            side, endpoint = ("in", IN) if count % 2 else ("out", OUT)
+        device.identify()
+        for side, endpoint in (("in", IN), ("out", OUT)) * 2:
+            device.reset(SEED)  # one packet each way: the next would be DATA1
             board.ask("clearHalt", side=side)
             board.control(ENDPOINT, CLEAR_FEATURE, 0, endpoint)
         device.reset(SEED)
@@ -314,7 +314,8 @@ def test_other_speeds_and_an_open_port_are_no_bootloader(projects_root):
         board.open_port(TOUCH_BAUD)
         board.open_port(115_200)
         board.close_port()
-        board.control(CLASS_OUT, SET_LINES, 0)
+        board.set_speed(TOUCH_BAUD)
+        board.control(CLASS_OUT, SET_LINES, 0)  # closed already
         board.ask("run", ms=30)
         board.open_port()
         assert device.identify().board == "rpi-pico-usb"
