@@ -54,9 +54,9 @@ static void parts(__m512i a, __m512i b, __mmask16 k) {
     SAME(__m512i, maskz_loadu_epi32, k, room);
     SAME(__m512i, loadu_si512, room);
     SAME(__m512i, cvtepi8_epi32, first);
-    plain_mask_cvtepi32_storeu_epi8(room, k, a);
-    _mm512_mask_cvtepi32_storeu_epi8(other, k, a);
-    same("mask_cvtepi32_storeu_epi8", room, other, sizeof room);
+    plain_mask_storeu_epi8(room, k, _mm512_castsi512_si128(a));
+    _mm_mask_storeu_epi8(other, k, _mm512_castsi512_si128(a));
+    same("mask_storeu_epi8", room, other, sizeof room);
 }
 
 static void avx512(__m512i a, __m512i b, __mmask16 k) {
@@ -71,6 +71,11 @@ static void avx512(__m512i a, __m512i b, __mmask16 k) {
     SAME(__m512i, shuffle_i32x4, a, b, 0xDD);
     SAME(__m512i, mask_blend_epi32, k, a, b);
     SAME(__m512i, mask_blend_epi8, (__mmask64)k * 0x100010001, a, b);
+    SAME(__m512i, packs_epi32, a, b);
+    SAME(__m512i, packs_epi16, a, b);
+    SAME(__m512i, permutexvar_epi32, a, b);
+    SAME(__m512i, min_epi8, a, b);
+    SAME(__m512i, max_epi8, a, b);
     SAME(__m512i, min_epi32, a, b);
     SAME(__m512i, max_epi32, a, b);
     SAME(__m512i, min_epi64, a, b);

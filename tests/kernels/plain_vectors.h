@@ -60,11 +60,12 @@ static inline __m512i plain_maskz_loadu_epi32(__mmask16 k, const void *from) {
     return r.v;
 }
 
-static inline void plain_mask_cvtepi32_storeu_epi8(void *to, __mmask16 k, __m512i a) {
-    const plain_512 from = {a};
+static inline void plain_mask_storeu_epi8(void *to, __mmask16 k, __m128i a) {
+    int8_t from[16];
+    memcpy(from, &a, sizeof from);
     for (int i = 0; i < 16; i++) {
         if (k >> i & 1) {
-            ((int8_t *)to)[i] = from.s8[4 * i];
+            ((int8_t *)to)[i] = from[i];
         }
     }
 }
@@ -215,6 +216,55 @@ static inline __m512i plain_shuffle_i32x4(__m512i a, __m512i b, int quarters) {
     return r.v;
 }
 
+/* Of every quarter: four lanes of each, clamped to int16. */
+static inline __m512i plain_packs_epi32(__m512i a, __m512i b) {
+    const plain_512 x = {a}, y = {b};
+    plain_512 r;
+    for (int i = 0; i < 32; i++) {
+        const int lane = i / 8 * 4 + i % 4;
+        const int32_t from = i % 8 < 4 ? x.s32[lane] : y.s32[lane];
+        r.s16[i] = (int16_t)(from < INT16_MIN ? INT16_MIN : from > INT16_MAX ? INT16_MAX : from);
+    }
+    return r.v;
+}
+
+/* Of every quarter: eight lanes of each, clamped to int8. */
+static inline __m512i plain_packs_epi16(__m512i a, __m512i b) {
+    const plain_512 x = {a}, y = {b};
+    plain_512 r;
+    for (int i = 0; i < 64; i++) {
+        const int lane = i / 16 * 8 + i % 8;
+        const int from = i % 16 < 8 ? x.s16[lane] : y.s16[lane];
+        r.s8[i] = (int8_t)(from < INT8_MIN ? INT8_MIN : from > INT8_MAX ? INT8_MAX : from);
+    }
+    return r.v;
+}
+
+static inline __m512i plain_permutexvar_epi32(__m512i at, __m512i a) {
+    const plain_512 index = {at}, x = {a};
+    plain_512 r;
+    for (int i = 0; i < 16; i++) {
+        r.s32[i] = x.s32[index.s32[i] & 15];
+    }
+    return r.v;
+}
+
+static inline __m512i plain_min_epi8(__m512i a, __m512i b) {
+    plain_512 x = {a}, y = {b};
+    for (int i = 0; i < 64; i++) {
+        x.s8[i] = x.s8[i] < y.s8[i] ? x.s8[i] : y.s8[i];
+    }
+    return x.v;
+}
+
+static inline __m512i plain_max_epi8(__m512i a, __m512i b) {
+    plain_512 x = {a}, y = {b};
+    for (int i = 0; i < 64; i++) {
+        x.s8[i] = x.s8[i] > y.s8[i] ? x.s8[i] : y.s8[i];
+    }
+    return x.v;
+}
+
 static inline __m512i plain_min_epi32(__m512i a, __m512i b) {
     plain_512 x = {a}, y = {b};
     for (int i = 0; i < 16; i++) {
@@ -284,7 +334,7 @@ static inline __m512i plain_set1_epi64(int64_t x) {
 #undef _mm512_cvtepi8_epi32
 #undef _mm_maskz_loadu_epi8
 #undef _mm512_maskz_loadu_epi32
-#undef _mm512_mask_cvtepi32_storeu_epi8
+#undef _mm_mask_storeu_epi8
 #undef _mm512_loadu_si512
 #undef _mm512_dpwssd_epi32
 #undef _mm512_madd_epi16
@@ -301,6 +351,11 @@ static inline __m512i plain_set1_epi64(int64_t x) {
 #undef _mm512_unpacklo_epi64
 #undef _mm512_unpackhi_epi64
 #undef _mm512_shuffle_i32x4
+#undef _mm512_packs_epi32
+#undef _mm512_packs_epi16
+#undef _mm512_permutexvar_epi32
+#undef _mm512_min_epi8
+#undef _mm512_max_epi8
 #undef _mm512_min_epi32
 #undef _mm512_max_epi32
 #undef _mm512_min_epi64
@@ -311,7 +366,7 @@ static inline __m512i plain_set1_epi64(int64_t x) {
 #define _mm512_cvtepi8_epi32 plain_cvtepi8_epi32
 #define _mm_maskz_loadu_epi8 plain_maskz_loadu_epi8
 #define _mm512_maskz_loadu_epi32 plain_maskz_loadu_epi32
-#define _mm512_mask_cvtepi32_storeu_epi8 plain_mask_cvtepi32_storeu_epi8
+#define _mm_mask_storeu_epi8 plain_mask_storeu_epi8
 #define _mm512_loadu_si512 plain_loadu_si512
 #define _mm512_dpwssd_epi32 plain_dpwssd_epi32
 #define _mm512_madd_epi16 plain_madd_epi16
@@ -328,6 +383,11 @@ static inline __m512i plain_set1_epi64(int64_t x) {
 #define _mm512_unpacklo_epi64 plain_unpacklo_epi64
 #define _mm512_unpackhi_epi64 plain_unpackhi_epi64
 #define _mm512_shuffle_i32x4 plain_shuffle_i32x4
+#define _mm512_packs_epi32 plain_packs_epi32
+#define _mm512_packs_epi16 plain_packs_epi16
+#define _mm512_permutexvar_epi32 plain_permutexvar_epi32
+#define _mm512_min_epi8 plain_min_epi8
+#define _mm512_max_epi8 plain_max_epi8
 #define _mm512_min_epi32 plain_min_epi32
 #define _mm512_max_epi32 plain_max_epi32
 #define _mm512_min_epi64 plain_min_epi64

@@ -66,29 +66,116 @@ static inline void mct_v_clamp_store(mct_v32 value, int32_t low, int32_t high, i
 }
 
 /* A requantized image: y[position][channel], and its clamp mask, 0 at the beginning, or NULL. b: what
- * is added to the sums of a channel, or NULL. */
+ * is added to the sums of a channel, or NULL. most: a bound of the sums' magnitudes before that, as
+ * mct_most_of gives it. */
 typedef struct {
     const mct_requantize *requantize;
     const int32_t *b;
     int32_t channels;
     int8_t *y;
     uint8_t *mask;
+    int32_t most;
 } mct_requantized;
+
+#define MCT_SMALL_SUM (INT32_C(1) << 30)
+#define MCT_SMALL_SHIFT 22
+#define MCT_MOST_OF_A_TERM (255 * 128) /* an input, less its zero point, times a weight */
+
+/* Of so many terms, each between -of_each and of_each. */
+static inline int32_t mct_most_of(int64_t terms, int32_t of_each) {
+    return (int32_t)mct_clamp64(terms * of_each, 0, MCT_SMALL_SUM);
+}
+
+/* A factor per lane for sums between ±2^30 that are shifted to the right, by 22 bits at most. Then
+ * nothing overflows, and the rounding and the zero point are added in one with the product. */
+typedef struct {
+    mct_v32 mult, mult_odd, right;
+    mct_v64 added_even, added_odd;
+} mct_v_small_scale;
+
+static inline mct_v_small_scale mct_v_small_scale_of(const mct_v_scale *s, int32_t zero_point) {
+    const mct_v32 one = (mct_v32)((mct_vu32)mct_v_all(1) << (mct_vu32)s->right);
+    const mct_v32 added = (one >> 1) + one * zero_point;
+    const mct_v64 half = (INT64_C(1) << 31) - (mct_v64){0};
+    return (mct_v_small_scale){
+        .mult = s->mult,
+        .mult_odd = mct_v_odd(s->mult),
+        .right = s->right,
+        .added_even = (mct_v64)((mct_vu64)added << 32) + half,
+        .added_odd = (mct_v64)((mct_vu64)mct_v_odd(added) << 32) + half,
+    };
+}
+
+/* Whether a scale is one for the first `lanes` lanes, to whose sums b is added. */
+static inline int mct_v_is_small_scale(const mct_v_scale *s, mct_v32 b, int32_t most,
+                                       int32_t lanes) {
+    const int32_t limit = MCT_SMALL_SUM - most;
+    const uint32_t used = (UINT32_C(1) << lanes) - 1u;
+    const mct_v32 fits = (b < limit) & (b > -limit) & (s->left == 0);
+    const mct_v32 shifts = (s->right > 0) & (s->right <= MCT_SMALL_SHIFT);
+    return (mct_v_bits(fits & shifts) & used) == used;
+}
+
+/* mct_v_requantize, plus the zero point. What is subtracted from a negative number before the last
+ * shift, which rounds halves up, makes it round them down. */
+static inline mct_v32 mct_v_requantize_small(const mct_v_small_scale *s, mct_v32 sums) {
+    const mct_v32 twice = sums + sums;
+    const mct_v64 even = mct_v_mul_even(twice, s->mult) + s->added_even;
+    const mct_v64 odd = mct_v_mul_even(mct_v_odd(twice), s->mult_odd) + s->added_odd;
+    return (mct_v_blend((mct_vu64)even >> 32, (mct_vu64)odd) + (sums >> 31)) >> s->right;
+}
+
+/* The channels of a vector, from c on, of all rows of a tile. */
+static inline void mct_requantize_small_lanes(const mct_requantized *to, const mct_tile *tile,
+                                              int32_t c, int32_t lanes, const mct_v_scale *scale,
+                                              mct_v32 b) {
+    const mct_requantize q = *to->requantize;
+    const mct_v_small_scale small = mct_v_small_scale_of(scale, q.zero_point);
+    const int32_t *sums = tile->sums + c, stride = tile->stride, channels = to->channels;
+    int32_t first = tile->row * channels + tile->column + c;
+    int32_t r = 0;
+    for (; to->mask == NULL && r + 4 <= tile->rows; r += 4) {
+        mct_v32 v[4];
+        for (int i = 0; i < 4; i++) {
+            v[i] = mct_v_requantize_small(&small, mct_v_load(sums + (r + i) * stride) + b);
+        }
+        const mct_v32 bytes = mct_v_clamp_bytes(mct_v_bytes(v), q.low, q.high);
+        mct_v_store_rows(to->y + first, channels, bytes, lanes);
+        first += 4 * channels;
+    }
+    for (; r < tile->rows; r++) {
+        const mct_v32 sum = mct_v_load(sums + r * stride) + b;
+        mct_v_clamp_store(mct_v_requantize_small(&small, sum), q.low, q.high, first, lanes, to->y,
+                          to->mask);
+        first += channels;
+    }
+}
+
+static inline void mct_requantize_lanes(const mct_requantized *to, const mct_tile *tile, int32_t c,
+                                        int32_t lanes, const mct_v_scale *scale, mct_v32 b) {
+    const mct_requantize q = *to->requantize;
+    for (int32_t r = 0; r < tile->rows; r++) {
+        const mct_v32 sum = mct_v_load(tile->sums + r * tile->stride + c) + b;
+        const int32_t first = (tile->row + r) * to->channels + tile->column + c;
+        mct_v_clamp_store(mct_v_requantize(scale, sum) + q.zero_point, q.low, q.high, first, lanes,
+                          to->y, to->mask);
+    }
+}
 
 static inline void mct_requantize_tile(const mct_requantized *to, const mct_tile *tile) {
     const mct_requantized out = *to; /* copies stay in registers while y is written */
     const mct_tile in = *tile;
-    const mct_requantize q = *to->requantize;
     for (int32_t c = 0; c < in.columns; c += MCT_LANES) {
         const int32_t lanes = mct_min(in.columns - c, MCT_LANES);
         const int32_t channel = in.column + c;
-        const mct_v_scale scale = mct_v_channel_scale(&q, channel, lanes);
+        const mct_v_scale scale = mct_v_channel_scale(out.requantize, channel, lanes);
         const mct_v32 b = out.b != NULL ? mct_v_load_part(out.b + channel, lanes) : (mct_v32){0};
-        for (int32_t r = 0; r < in.rows; r++) {
-            const mct_v32 sum = mct_v_load(in.sums + r * in.stride + c) + b;
-            const mct_v32 scaled = mct_v_requantize(&scale, sum) + q.zero_point;
-            const int32_t first = (in.row + r) * out.channels + channel;
-            mct_v_clamp_store(scaled, q.low, q.high, first, lanes, out.y, out.mask);
+        if (!mct_v_is_small_scale(&scale, b, out.most, lanes)) {
+            mct_requantize_lanes(&out, &in, c, lanes, &scale, b);
+        } else if (lanes == MCT_LANES) {
+            mct_requantize_small_lanes(&out, &in, c, MCT_LANES, &scale, b);
+        } else {
+            mct_requantize_small_lanes(&out, &in, c, lanes, &scale, b);
         }
     }
 }

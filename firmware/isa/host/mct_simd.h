@@ -23,6 +23,7 @@ typedef uint32_t mct_vu32 __attribute__((vector_size(4 * MCT_LANES)));
 typedef int64_t mct_v64 __attribute__((vector_size(4 * MCT_LANES))); /* half as many lanes */
 typedef uint64_t mct_vu64 __attribute__((vector_size(4 * MCT_LANES)));
 typedef int8_t mct_v8 __attribute__((vector_size(MCT_LANES)));
+typedef int8_t mct_four_v8 __attribute__((vector_size(4 * MCT_LANES)));
 typedef int16_t mct_twice_v16 __attribute__((vector_size(4 * MCT_LANES)));
 typedef int8_t mct_twice_v8 __attribute__((vector_size(2 * MCT_LANES)));
 typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
@@ -44,6 +45,8 @@ typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
  * mct_v_turn(v)                  v[i][l] becomes v[l][i], for MCT_LANES vectors
  * mct_v_blend(even, odd)         the lanes 0, 2, 4 … of the one, 1, 3, 5 … of the other
  * mct_v_min, mct_v_max(a, b)
+ * mct_v_bytes(v)                 the lanes of four vectors, clamped to int8, one after the other
+ * mct_v_clamp_bytes(v, low, high)   int8 lanes
  * mct_v_mul_even(a, b)           int64 products of the lanes 0, 2, 4 …
  * mct_v_shift_right64(v, bits)   v >> bits, keeping the sign
  * mct_v_clamp64(v, low, high)
@@ -125,6 +128,19 @@ static inline void mct_v_widen(int16_t *to, const int8_t *from, int32_t zero_poi
 
 static inline mct_v32 mct_v_all(int32_t x) {
     return x - (mct_v32){0};
+}
+
+/* Four rows that are `step` apart, of the first `count` > 0 lanes each, as mct_v_bytes has them. */
+static inline void mct_v_store_rows(int8_t *to, int32_t step, mct_v32 v, int32_t count) {
+    int8_t bytes[4 * MCT_LANES];
+    memcpy(bytes, &v, sizeof bytes);
+    for (int32_t i = 0; i < 4; i++) {
+        if (count == MCT_LANES) { /* a size that compilers know is one store */
+            memcpy(to + i * step, bytes + i * MCT_LANES, MCT_LANES);
+        } else {
+            memcpy(to + i * step, bytes + i * MCT_LANES, (size_t)count);
+        }
+    }
 }
 
 #if !defined(MCT_HAS_LOOKUP)

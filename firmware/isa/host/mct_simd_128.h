@@ -83,6 +83,25 @@ static inline mct_v32 mct_v_max(mct_v32 a, mct_v32 b) {
     return (b & less) | (a & ~less);
 }
 
+static inline mct_v32 mct_v_bytes(const mct_v32 v[4]) {
+    mct_v8 bytes[4];
+    for (int i = 0; i < 4; i++) {
+        const mct_v32 above = mct_v_max(v[i], (mct_v32){0} - 128);
+        bytes[i] = __builtin_convertvector(mct_v_min(above, (mct_v32){0} + 127), mct_v8);
+    }
+    mct_v32 all;
+    memcpy(&all, bytes, sizeof all);
+    return all;
+}
+
+static inline mct_v32 mct_v_clamp_bytes(mct_v32 v, int32_t low, int32_t high) {
+    const mct_four_v8 x = (mct_four_v8)v;
+    const mct_four_v8 least = (int8_t)low - (mct_four_v8){0},
+                      most = (int8_t)high - (mct_four_v8){0};
+    const mct_four_v8 under = x<least, over = x> most;
+    return (mct_v32)((x & ~(under | over)) | (least & under) | (most & over));
+}
+
 static inline mct_v64 mct_v_mul_even(mct_v32 a, mct_v32 b) {
 #if defined(__SSE4_1__)
     return (mct_v64)_mm_mul_epi32((__m128i)a, (__m128i)b);

@@ -119,6 +119,19 @@ static inline mct_v32 mct_v_max(mct_v32 a, mct_v32 b) {
     return (mct_v32)_mm256_max_epi32((__m256i)a, (__m256i)b);
 }
 
+/* Four lanes of each half of each vector, then the halves. */
+static inline mct_v32 mct_v_bytes(const mct_v32 v[4]) {
+    const __m256i place = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i first = _mm256_packs_epi32((__m256i)v[0], (__m256i)v[1]);
+    const __m256i second = _mm256_packs_epi32((__m256i)v[2], (__m256i)v[3]);
+    return (mct_v32)_mm256_permutevar8x32_epi32(_mm256_packs_epi16(first, second), place);
+}
+
+static inline mct_v32 mct_v_clamp_bytes(mct_v32 v, int32_t low, int32_t high) {
+    const __m256i above = _mm256_max_epi8((__m256i)v, _mm256_set1_epi8((int8_t)low));
+    return (mct_v32)_mm256_min_epi8(above, _mm256_set1_epi8((int8_t)high));
+}
+
 static inline mct_v64 mct_v_mul_even(mct_v32 a, mct_v32 b) {
     return (mct_v64)_mm256_mul_epi32((__m256i)a, (__m256i)b);
 }

@@ -17,8 +17,14 @@ static inline mct_v32 mct_v_load_part(const void *from, int32_t count) {
     return (mct_v32)_mm512_maskz_loadu_epi32(mct_v_first(count), from);
 }
 
+/* Converted in a register: some processors take tens of cycles to convert and store by a mask. */
 static inline void mct_v_store_s8(int8_t *to, mct_v32 v, int32_t count) {
-    _mm512_mask_cvtepi32_storeu_epi8(to, mct_v_first(count), (__m512i)v);
+    const mct_v8 bytes = __builtin_convertvector(v, mct_v8);
+    if (count >= MCT_LANES) {
+        memcpy(to, &bytes, sizeof bytes);
+    } else {
+        _mm_mask_storeu_epi8(to, mct_v_first(count), (__m128i)bytes);
+    }
 }
 
 static inline mct_v32 mct_v_dot(mct_v32 sums, mct_v32 a, mct_v32 b) {
@@ -112,6 +118,20 @@ static inline mct_v32 mct_v_min(mct_v32 a, mct_v32 b) {
 
 static inline mct_v32 mct_v_max(mct_v32 a, mct_v32 b) {
     return (mct_v32)_mm512_max_epi32((__m512i)a, (__m512i)b);
+}
+
+/* Four lanes of each quarter of each vector, then the quarters. */
+static inline mct_v32 mct_v_bytes(const mct_v32 v[4]) {
+    const mct_v32 place = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    const __m512i first = _mm512_packs_epi32((__m512i)v[0], (__m512i)v[1]);
+    const __m512i second = _mm512_packs_epi32((__m512i)v[2], (__m512i)v[3]);
+    return (mct_v32)_mm512_permutexvar_epi32((__m512i)place, _mm512_packs_epi16(first, second));
+}
+
+static inline mct_v32 mct_v_clamp_bytes(mct_v32 v, int32_t low, int32_t high) {
+    const mct_four_v8 least = (int8_t)low - (mct_four_v8){0},
+                      most = (int8_t)high - (mct_four_v8){0};
+    return (mct_v32)_mm512_min_epi8(_mm512_max_epi8((__m512i)v, (__m512i)least), (__m512i)most);
 }
 
 static inline mct_v64 mct_v_mul_even(mct_v32 a, mct_v32 b) {

@@ -12,7 +12,8 @@ void mct_batch_matmul_s8(const mct_batch_matmul_s8_params *p, const int8_t *a, c
         .low = p->low,
         .high = p->high,
     };
-    mct_requantized result = {&requantize, NULL, p->columns, y, mask};
+    const int32_t most = mct_most_of(p->depth, 255 * 255);
+    mct_requantized result = {&requantize, NULL, p->columns, y, mask, most};
     mct_mask_clear(mask, p->matrices * p->rows * p->columns);
     mct_matrices matrices = {
         .factors = {{a, p->a_row, p->a_depth, p->rows * p->depth, p->a_zero_point},

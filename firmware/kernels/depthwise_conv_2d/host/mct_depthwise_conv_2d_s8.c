@@ -6,7 +6,9 @@
 void mct_depthwise_conv_2d_s8(const mct_depthwise_conv_2d_s8_params *p, const int8_t *x,
                               const int8_t *w, const int32_t *b, int8_t *y, uint8_t *mask,
                               int8_t *scratch) {
-    mct_requantized result = {&p->requantize, b, p->y.c, y, mask};
+    const int32_t taps = p->window.kernel_h * p->window.kernel_w;
+    mct_requantized result = {
+        &p->requantize, b, p->y.c, y, mask, mct_most_of(taps, MCT_MOST_OF_A_TERM)};
     const mct_depthwise depthwise = {
         .from = p->x,
         .rows = p->y.h,

@@ -56,7 +56,9 @@ void mct_grouped_conv_2d_s8(const mct_grouped_conv_2d_s8_params *p, const int8_t
                             const int8_t *w, const int32_t *b, int8_t *y, uint8_t *mask) {
     const int32_t ins = p->x.c / p->groups, outs = p->y.c / p->groups;
     const mct_shape x_shape = {p->x.h, p->x.w, ins};
-    mct_grouped_result result = {{&p->requantize, b, p->y.c, y, mask}, 0};
+    const int32_t terms = p->window.kernel_h * p->window.kernel_w * ins;
+    const int32_t most = mct_most_of(terms, MCT_MOST_OF_A_TERM);
+    mct_grouped_result result = {{&p->requantize, b, p->y.c, y, mask, most}, 0};
     mct_mask_clear(mask, p->y.h * p->y.w * p->y.c);
     for (int32_t group = 0; group < p->groups; group++) {
         mct_grouped_job job = {
