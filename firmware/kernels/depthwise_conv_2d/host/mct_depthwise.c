@@ -4,13 +4,17 @@
 #include "mct_simd.h"
 #include "mct_threads.h"
 
-/* A line is a row of `from` as vectors of int16 pairs: an element and the one to its right, a
- * dilation away, so that one dot product does two taps. Lines are kept while rows use them. */
+/* A line is a row of `from` as vectors of words: an element and those to its right, each a dilation
+ * away, so that one dot product does several taps: four bytes, made unsigned, where there are
+ * instructions for them, else two int16, less the zero point. Lines are kept while rows use them. */
 #define MCT_LINE_VECTORS 2048
 #define MCT_WEIGHT_VECTORS 256
 #define MCT_LINES 64
 #define MCT_COLUMNS 64
 #define MCT_COLUMNS_AT_ONCE 4
+#define MCT_TAPS (MCT_HAS_DOT4 ? 4 : 2) /* of a word */
+#define MCT_TAP_BITS (32 / MCT_TAPS)
+#define MCT_OFFSET (MCT_HAS_DOT4 ? 128 : 0) /* which makes elements unsigned */
 
 /* A block of channels and columns. */
 typedef struct {
@@ -20,22 +24,31 @@ typedef struct {
     int32_t held[MCT_LINES]; /* the row that each line is of */
     mct_v32 lines[MCT_LINE_VECTORS];
     mct_v32 w[MCT_WEIGHT_VECTORS];
-    int32_t sums[MCT_COLUMNS * MCT_LANES];
+    mct_v32 excess[MCT_LINES]; /* what each row of the window adds to a sum where elements are 0 */
+    int32_t sums[(MCT_COLUMNS + MCT_COLUMNS_AT_ONCE) * MCT_LANES];
 } mct_lines;
 
-static int32_t mct_pairs(const mct_depthwise *d) {
-    return (d->window.kernel_w + 1) / 2;
+static inline mct_v32 mct_add_taps(mct_v32 sums, mct_v32 elements, mct_v32 w) {
+#if MCT_HAS_DOT4
+    return mct_v_dot4(sums, elements, w);
+#else
+    return mct_v_dot(sums, elements, w);
+#endif
+}
+
+static int32_t mct_words(const mct_depthwise *d) {
+    return (d->window.kernel_w + MCT_TAPS - 1) / MCT_TAPS;
 }
 
 static int32_t mct_line_length(const mct_depthwise *d, int32_t columns) {
     const int32_t groups = (columns + MCT_COLUMNS_AT_ONCE - 1) / MCT_COLUMNS_AT_ONCE;
     return (groups * MCT_COLUMNS_AT_ONCE - 1) * d->window.stride_w +
-           (2 * mct_pairs(d) - 1) * d->window.dilation_w + 1;
+           (mct_words(d) - 1) * MCT_TAPS * d->window.dilation_w + 1;
 }
 
 int mct_depthwise_fits(const mct_depthwise *d) {
     return d->window.kernel_h <= MCT_LINES &&
-           d->window.kernel_h * mct_pairs(d) <= MCT_WEIGHT_VECTORS &&
+           d->window.kernel_h * mct_words(d) <= MCT_WEIGHT_VECTORS &&
            mct_line_length(d, MCT_COLUMNS_AT_ONCE) <= MCT_LINE_VECTORS / d->window.kernel_h;
 }
 
@@ -49,58 +62,90 @@ static mct_v32 mct_load_tap(const mct_depthwise *d, const mct_lines *l, int32_t 
     return mct_v_load_s8(d->w + at * d->from.c + l->c, l->lanes);
 }
 
+/* All lanes of a word's tap number `tap`. */
+static inline mct_v32 mct_in_place(mct_v32 element, int32_t tap) {
+    const int32_t above = 32 - MCT_TAP_BITS;
+    return (mct_v32)((mct_vu32)element << above >> (above - tap * MCT_TAP_BITS));
+}
+
 static void mct_load_weights(const mct_depthwise *d, mct_lines *l) {
-    const int32_t pairs = mct_pairs(d);
+    const int32_t words = mct_words(d);
     for (int32_t ky = 0; ky < d->window.kernel_h; ky++) {
-        for (int32_t pair = 0; pair < pairs; pair++) {
-            l->w[ky * pairs + pair] =
-                mct_v_pair(mct_load_tap(d, l, ky, 2 * pair), mct_load_tap(d, l, ky, 2 * pair + 1));
+        mct_v32 sum = {0};
+        for (int32_t word = 0; word < words; word++) {
+            mct_v32 taps = {0};
+            for (int32_t tap = 0; tap < MCT_TAPS; tap++) {
+                const mct_v32 w = mct_load_tap(d, l, ky, MCT_TAPS * word + tap);
+                taps |= mct_in_place(w, tap);
+                sum += w;
+            }
+            l->w[ky * words + word] = taps;
         }
+        l->excess[ky] = sum * (MCT_HAS_DOT4 ? d->zero_point + MCT_OFFSET : 0);
     }
 }
 
-static mct_v32 mct_load_element(const mct_depthwise *d, const mct_lines *l, const int8_t *row,
-                                int32_t x) {
-    return mct_v_load_s8(row + x * d->from.c, l->lanes) - d->zero_point;
+/* What a word has where there is no element. */
+static inline mct_v32 mct_no_elements(const mct_depthwise *d) {
+    const uint32_t byte = (uint32_t)(d->zero_point + MCT_OFFSET) & 0xFF;
+    return mct_v_all(MCT_HAS_DOT4 ? (int32_t)(byte * UINT32_C(0x01010101)) : 0);
 }
 
-/* A line whose element x is to be number x * upsample_w - left. */
+/* A line whose element x is to be number x * upsample_w - left. A place differs from that of no
+ * element by an exclusive or. */
 static void mct_load_apart(const mct_depthwise *d, const mct_lines *l, const int8_t *row,
                            int32_t left, mct_v32 *line) {
-    const int32_t apart = d->window.dilation_w;
+    const mct_v32 none = mct_no_elements(d);
+    for (int32_t i = 0; i < l->length; i++) {
+        line[i] = none;
+    }
     for (int32_t x = 0; x < d->from.w; x++) {
-        const int32_t i = x * d->upsample_w - left;
-        if (i >= 0 && i < l->length) {
-            const mct_v32 element = mct_load_element(d, l, row, x);
-            line[i] |= element & 0xFFFF;
-            if (i >= apart) {
-                line[i - apart] |= (mct_v32)((mct_vu32)element << 16);
+        const mct_v32 loaded = mct_v_load_s8(row + x * d->from.c, l->lanes);
+        const mct_v32 element = MCT_HAS_DOT4 ? loaded ^ d->zero_point : loaded - d->zero_point;
+        for (int32_t tap = 0; tap < MCT_TAPS; tap++) {
+            const int32_t i = x * d->upsample_w - left - tap * d->window.dilation_w;
+            if (i >= 0 && i < l->length) {
+                line[i] ^= mct_in_place(element, tap);
             }
         }
     }
 }
 
-/* The same where pairs are of neighbours: no dilation, nothing between elements. */
+/* The same where the taps of a word are neighbours: no dilation, nothing between elements. Each
+ * element comes from above, as those before it move down. */
 static void mct_load_neighbours(const mct_depthwise *d, const mct_lines *l, const int8_t *row,
                                 int32_t left, mct_v32 *line) {
-    const int32_t end = mct_min(left + l->length, d->from.w);
-    mct_v32 before = {0};
-    for (int32_t x = mct_max(left, 0); x < end; x++) {
-        const mct_v32 element = mct_load_element(d, l, row, x);
-        if (x > left) {
-            line[x - left - 1] = mct_v_pair(before, element);
+    const mct_v32 none = mct_no_elements(d), top = mct_in_place(none, MCT_TAPS - 1);
+    const int32_t begin = mct_clamp(-left, 0, l->length + MCT_TAPS - 1);
+    const int32_t end = mct_clamp(d->from.w - left, begin, l->length + MCT_TAPS - 1);
+    mct_v32 word = none;
+    int32_t i = 1 - MCT_TAPS; /* the word that the element i + MCT_TAPS - 1 completes */
+    for (; i + MCT_TAPS - 1 < begin; i++) {
+        if (i >= 0) {
+            line[i] = none;
         }
-        before = element;
     }
-    if (end > left) {
-        line[end - left - 1] = before & 0xFFFF;
+    const int8_t *from = row + (begin < end ? left + begin : 0) * d->from.c;
+    for (; i + MCT_TAPS - 1 < end; i++) {
+        const mct_v32 element = mct_v_load_s8(from, l->lanes) - (MCT_HAS_DOT4 ? 0 : d->zero_point);
+        const mct_v32 placed = mct_in_place(element ^ MCT_OFFSET, MCT_TAPS - 1);
+        word = (mct_v32)((mct_vu32)word >> MCT_TAP_BITS) | placed;
+        if (i >= 0) {
+            line[i] = word;
+        }
+        from += d->from.c;
+    }
+    for (; i < l->length; i++) {
+        word = (mct_v32)((mct_vu32)word >> MCT_TAP_BITS) | top;
+        if (i >= 0) {
+            line[i] = word;
+        }
     }
 }
 
 static void mct_load_line(const mct_depthwise *d, const mct_lines *l, int32_t y, mct_v32 *line) {
     const int8_t *row = d->x + y / d->upsample_h * d->from.w * d->from.c + l->c;
     const int32_t left = l->column * d->window.stride_w - d->window.pad_left;
-    memset(line, 0, (size_t)l->length * sizeof *line);
     if (d->window.dilation_w == 1 && d->upsample_w == 1) {
         mct_load_neighbours(d, l, row, left, line);
     } else {
@@ -122,32 +167,38 @@ static const mct_v32 *mct_line(const mct_depthwise *d, mct_lines *l, int32_t y, 
     return line;
 }
 
-static void mct_row_sums(const mct_depthwise *d, mct_lines *l, int32_t row) {
+/* The sums of a row, and of up to three columns more. */
+static void mct_row_sums(const mct_depthwise *d, mct_lines *l, int32_t row, int32_t *sums) {
     const mct_window *win = &d->window;
-    const int32_t pairs = mct_pairs(d);
+    const int32_t words = mct_words(d);
     const mct_v32 *lines[MCT_LINES];
     const mct_v32 *ws[MCT_LINES];
+    mct_v32 excess = {0};
     int32_t used = 0;
     for (int32_t ky = 0; ky < win->kernel_h; ky++) {
         const int32_t y = row * win->stride_h + ky * win->dilation_h - win->pad_top;
         lines[used] = mct_line(d, l, y, ky);
-        ws[used] = l->w + ky * pairs;
-        used += lines[used] != NULL;
+        ws[used] = l->w + ky * words;
+        if (lines[used] != NULL) {
+            excess += l->excess[ky];
+            used++;
+        }
     }
-    const int32_t stride = win->stride_w;
+    const int32_t stride = win->stride_w, word_step = MCT_TAPS * win->dilation_w;
     for (int32_t s = 0; s < l->columns; s += MCT_COLUMNS_AT_ONCE) {
-        mct_v32 acc[MCT_COLUMNS_AT_ONCE] = {{0}, {0}, {0}, {0}};
+        mct_v32 acc[MCT_COLUMNS_AT_ONCE] = {-excess, -excess, -excess, -excess};
         for (int32_t k = 0; k < used; k++) {
             const mct_v32 *from = lines[k] + s * stride;
-            for (int32_t pair = 0; pair < pairs; pair++) {
+            for (int32_t word = 0; word < words; word++) {
+                const mct_v32 w = mct_v_held(ws[k][word]);
                 for (int32_t i = 0; i < MCT_COLUMNS_AT_ONCE; i++) {
-                    acc[i] = mct_v_dot(acc[i], from[i * stride], ws[k][pair]);
+                    acc[i] = mct_add_taps(acc[i], from[i * stride], w);
                 }
-                from += 2 * win->dilation_w;
+                from += word_step;
             }
         }
         for (int32_t i = 0; i < MCT_COLUMNS_AT_ONCE; i++) {
-            mct_v_store(l->sums + (s + i) * MCT_LANES, acc[i]);
+            mct_v_store(sums + (s + i) * MCT_LANES, acc[i]);
         }
     }
 }
@@ -175,10 +226,14 @@ static void mct_depthwise_channels(const mct_depthwise *d, int32_t first, int32_
             l.columns = mct_min(d->columns - l.column, most);
             l.length = mct_line_length(d, l.columns);
             memset(l.held, -1, sizeof l.held);
-            for (int32_t row = 0; row < d->rows; row++) {
-                mct_row_sums(d, &l, row);
+            const int32_t at_once = most < d->columns ? 1 : MCT_COLUMNS / l.columns;
+            for (int32_t row = 0; row < d->rows; row += at_once) {
+                const int32_t rows = mct_min(d->rows - row, at_once);
+                for (int32_t r = 0; r < rows; r++) {
+                    mct_row_sums(d, &l, row + r, l.sums + r * l.columns * MCT_LANES);
+                }
                 const mct_tile tile = {
-                    row * d->columns + l.column, l.columns, l.c, l.lanes, MCT_LANES, l.sums};
+                    row * d->columns + l.column, rows * l.columns, l.c, l.lanes, MCT_LANES, l.sums};
                 d->take(d->result, &tile);
             }
         }
