@@ -30,6 +30,7 @@ oracle: needs the runtimes of others
 published: plans and trains the networks of papers
 report: trains what it compares, and opens a browser
 endef
+SEED ?= $(shell date +%s)
 C_FILES = $(shell find firmware host tests benchmarks -name '*.[ch]' | grep -v tests/codegen/golden | sort)
 
 MYPY = @if .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; \
@@ -39,12 +40,13 @@ MYPY = @if .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo quick test test-tflite stress check format bench site clean
+.PHONY: help demo quick test draws test-tflite stress check format bench site clean
 
 help:
 	@echo "make demo         train a small network on this computer and on a virtual board"
 	@echo "make quick        before each commit: lint, types, the core's tests; a minute on two cores"
 	@echo "make test         all checks and all tests"
+	@echo "make draws        tests that draw with Hypothesis, on new examples; SEED=1 repeats those of 1"
 	@echo "make stress       the long tests: 1,000 power cuts, bad cables, 10 minutes of fuzzing"
 	@echo "make check        only the checks: format, lint, types, import directions"
 	@echo "make test-tflite  the oracle tests with tflite-runtime and numpy 1.26"
@@ -66,6 +68,10 @@ quick: .venv/.dev
 
 test: check .venv/.node
 	.venv/bin/python -m pytest -n 2
+
+# New examples even where CI is set; the seed stands in the first lines, and behind a failure.
+draws: .venv/.dev
+	.venv/bin/python -m pytest -n 2 -m hypothesis --hypothesis-seed=$(SEED)
 
 test-tflite: .venv-tflite/.test
 	.venv-tflite/bin/python -m pytest -n 2 -m oracle

@@ -1,4 +1,4 @@
-"""What all tests share: the shared folder, C compilers, a cache, how Hypothesis draws."""
+"""What all tests share: the shared folder, C compilers, a cache, the examples of Hypothesis."""
 
 import gc
 import importlib.util
@@ -14,10 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 from mcutrain_host.cache import cache_folder
 from mcutrain_host.errors import CacheError
 from mcutrain_host.toolchain import ZIG
+
+from tests.drawing import choose_examples, how_to_repeat
 
 os.environ["COLUMNS"] = "120"  # tables of the command line look alike on every machine
 
@@ -48,10 +49,26 @@ OBJECTS = _objects()
 # in the tree, and also where PYTHONDONTWRITEBYTECODE is set.
 sys.dont_write_bytecode, sys.pycache_prefix = False, str(BYTECODE)
 
-# deadline=None: an example may compile C, whose time depends on the machine.
-settings.register_profile("dev", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "dev")
+SEED = pytest.StashKey[int | None]()
+
+
+@pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its own option
+def pytest_configure(config: pytest.Config) -> None:
+    """Decide which examples Hypothesis draws, before any test is read."""
+    config.stash[SEED] = choose_examples(config)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say how to draw the same examples again."""
+    return how_to_repeat(config.stash[SEED])
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """The same behind a failure, where a reader begins."""
+    if terminalreporter.stats.get("failed"):
+        terminalreporter.write_line(how_to_repeat(config.stash[SEED]))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

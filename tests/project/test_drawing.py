@@ -1,0 +1,65 @@
+"""Examples of Hypothesis: fixed with CI, new without; what a failure prints draws them again."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CONFTEST = """
+from tests.conftest import pytest_configure, pytest_report_header, pytest_terminal_summary
+"""
+TESTS = """
+from hypothesis import given
+from hypothesis.strategies import integers
+
+@given(integers(0, 2**64))
+def test_notes_what_is_drawn(x):
+    with open("drawn", "a") as file:
+        print(x, file=file)
+
+@given(integers())
+def test_fails(x):
+    assert x < 1000
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+    (tmp_path / "test_drawn.py").write_text(TESTS, encoding="utf-8")
+    return tmp_path
+
+
+def drawn(folder: Path, *flags: str, ci: bool = False) -> tuple[str, str]:
+    """The examples of a run of both tests, and the line that says how to repeat it."""
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    environment |= {"PYTHONPATH": str(REPOSITORY)} | ({"CI": "1"} if ci else {})
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *flags]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert (done.returncode, "1 failed, 1 passed" in done.stdout) == (1, True), done.stdout
+    examples = (folder / "drawn").read_text(encoding="utf-8")
+    (folder / "drawn").unlink()
+    return examples, re.findall(r"^examples of Hypothesis: .*", done.stdout, re.MULTILINE)[-1]
+
+
+def test_the_seed_that_a_failure_prints_draws_the_same_also_in_ci_and_in_processes(
+    folder: Path,
+) -> None:
+    examples, line = drawn(folder)
+    (flag,) = re.findall(r"--hypothesis-seed=\d+", line)
+    assert drawn(folder, flag, "-n", "1", ci=True) == (examples, line)
+    other, other_line = drawn(folder)
+    assert other != examples
+    assert other_line != line
+
+
+def test_ci_draws_the_same_each_time_and_says_so(folder: Path) -> None:
+    examples, line = drawn(folder, ci=True)
+    assert "CI=1 repeats" in line
+    assert drawn(folder, ci=True) == (examples, line)
