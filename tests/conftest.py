@@ -128,6 +128,16 @@ def cache(common_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield folder
 
 
+@pytest.fixture
+def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where mcutrain keeps results in one test; of other tests it holds compiled C alone."""
+    folder = tmp_path / "fresh-cache"
+    folder.mkdir()
+    (folder / "objects").symlink_to(OBJECTS)
+    monkeypatch.setenv("MCUTRAIN_CACHE", str(folder))
+    return folder
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _bytecode() -> Iterator[None]:
     """Commands that tests start compile no Python either: a third of a short one's time."""

@@ -175,8 +175,9 @@ def test_a_file_that_is_no_checkpoint_is_kept(
     run: Run, model: Path, images: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "notes").write_text("years of work")
-    sentence = run("simulate", model, "--data", images, "--checkpoint", "notes").sentence
-    assert "is no checkpoint of mcutrain" in sentence
+    few = ("--samples", 20, "--test-samples", 20, "--scheme", "head")
+    command = ("simulate", model, "--data", images, *few)
+    assert "is no checkpoint of mcutrain" in run(*command, "--checkpoint", "notes").sentence
     assert (tmp_path / "notes").read_text() == "years of work"
 
 

@@ -149,7 +149,7 @@ def test_samples_that_cannot_be_put_together_are_a_sentence(
 
 
 def test_without_a_ladder_nothing_is_said_of_levels(run: Run, model: Path, images: Path) -> None:
-    flags = ("simulate", model, "--data", images, *FEW)
+    flags = ("simulate", model, *SCHEME, "--data", images, *FEW)
     facts = run(*flags, "--json").json
     assert facts["levels"] is None
     assert not any("levels" in epoch for epoch in facts["epochs"])

@@ -348,7 +348,7 @@ def test_the_firmware_of_another_model_is_refused(run: Run, folder: Path, board:
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
     path.write_text(json.dumps({**manifest, "model_hash": "00000000000000ff"}))
-    sentence = run("train", folder, "--data", IMAGES, "--port", board.url).sentence
+    sentence = run("train", folder, "--data", IMAGES, *TESTED, "--port", board.url).sentence
     assert manifest["model_hash"] in sentence
     assert "00000000000000ff" in sentence
 
@@ -376,7 +376,11 @@ def test_a_second_program_is_told_that_the_board_is_in_use(
     wait_for_steps(folder, 5)
     first.send_signal(signal.SIGSTOP)  # so that it is not done meanwhile
     says = f"cannot open {board.url}: it is in use by another program; end that one, or wait for it"
-    for other in (("monitor", "--once"), ("pull", folder), ("train", folder, "--data", IMAGES)):
+    for other in (
+        ("monitor", "--once"),
+        ("pull", folder),
+        ("train", folder, "--data", IMAGES, *TESTED),
+    ):
         assert run(*other, "--port", board.url).sentence.startswith(says)
     first.send_signal(signal.SIGCONT)
     outcome = ended(first)

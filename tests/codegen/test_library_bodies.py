@@ -26,6 +26,7 @@ from mcutrain.target import FIRMWARE, PORTABLE, instruction_sets, load_target
 from tests.codegen.test_bodies import MAIN, MODEL, SEED, Case, assert_prints
 from tests.codegen.test_own_program import compiler, run
 from tests.codegen.test_project import plan_of, tiny
+from tests.compiled import compiled
 from tests.cost.networks import attending, grouped
 from tests.ops.drawing import SeededSource
 from tests.simulation.networks import rates, residual_network, samples
@@ -269,8 +270,9 @@ def program(project: Project, folder: Path, command: Sequence[str]) -> Path:
     text = MAIN.format(models=MODEL.format(**names), table=row, seed=SEED)
     (folder / "main.c").write_text(text)
     strict = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-Isrc")
-    found = sorted(path.relative_to(folder) for path in folder.glob("src/*.c"))
-    run([*command, *strict, "main.c", *found, "-o", "program"], folder)
+    found = sorted(str(path.relative_to(folder)) for path in folder.glob("src/*.c"))
+    objects = compiled([*command, *strict], folder, ["main.c", *found])
+    run([*command, *objects, "-o", "program"], folder)
     return folder / "program"
 
 

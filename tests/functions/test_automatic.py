@@ -93,9 +93,8 @@ def test_all_is_trained_where_all_fits_and_nothing_is_analysed(
 
 @pytest.mark.parametrize("best", ["head", "last:2", "full"])
 def test_where_all_fits_short_runs_say_what_is_trained(
-    best: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    best: str, monkeypatch: pytest.MonkeyPatch, fresh_cache: Path
 ) -> None:
-    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
     entered = ends(monkeypatch, best)
     graph = residual_network(classes=CLASSES)
     split, asked = learnable(graph), chooser(graph, needs(graph, "full"))
@@ -115,7 +114,7 @@ def test_where_all_fits_short_runs_say_what_is_trained(
         plan = partial(mcutrain.prepare, graph, accumulate=count)
         replace(roomy, plan=plan).choose(split)
         assert len(entered) == made
-    for file in (tmp_path / "automatic").iterdir():
+    for file in (fresh_cache / "automatic").iterdir():
         file.write_bytes(b"{}")
     assert asked.choose(split) == found
     assert len(entered) == 5
@@ -146,9 +145,8 @@ def test_what_does_not_fit_whole_is_selected_within_the_limit() -> None:
 
 
 def test_the_answer_is_kept_and_another_budget_asks_for_no_other_analysis(
-    analyses: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    analyses: list[int], monkeypatch: pytest.MonkeyPatch, fresh_cache: Path
 ) -> None:
-    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
     graph = residual_network(classes=CLASSES)
     split, sram = learnable(graph), needs(graph, "full") - 1
     first = chooser(graph, sram).choose(split)
@@ -164,13 +162,12 @@ def test_the_answer_is_kept_and_another_budget_asks_for_no_other_analysis(
 
 
 def test_what_is_kept_and_damaged_is_made_again(
-    analyses: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    analyses: list[int], monkeypatch: pytest.MonkeyPatch, fresh_cache: Path
 ) -> None:
-    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
     graph = residual_network(classes=CLASSES)
     split, sram = learnable(graph), needs(graph, "full") - 1
     first = chooser(graph, sram).choose(split)
-    for file in (tmp_path / "automatic").iterdir():
+    for file in (fresh_cache / "automatic").iterdir():
         file.write_bytes(b"{}")
     assert chooser(graph, sram).choose(split) == first
     assert len(analyses) == 2

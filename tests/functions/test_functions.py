@@ -106,10 +106,10 @@ def test_arrays_lists_and_files_of_the_same_samples_learn_the_same(
         {"data": {"x_train": x[:40], "y_train": y[:40], "x_test": test[0], "y_test": test[1]}},
         {"data": (x[:40], y[:40].tolist()), "validation": test},
     ]
-    keep = {"classes": "keep", "epochs": 1, "learning_rate": RATE}
+    keep = {"scheme": "last:2", "classes": "keep", "epochs": 1, "learning_rate": RATE}
     found = [mcutrain.simulate(model, **kind, **keep) for kind in kinds]
     assert len({result.saved for result in found}) == 1
-    flags = ("--classes", "keep", "--epochs", 1, "--lr", RATE, "--json")
+    flags = ("--scheme", "last:2", "--classes", "keep", "--epochs", 1, "--lr", RATE, "--json")
     printed = run("simulate", model, "--data", file, *flags).json
     assert found[0].to_dict()["state_sha256"] == printed["state_sha256"]
     assert found[0].accuracy == printed["accuracy"]
@@ -223,7 +223,7 @@ def test_values_that_the_input_clips_are_warned_of_at_the_line_that_calls(
     monkeypatch.setattr(training, "finish", enough)
     monkeypatch.setattr(models, "compare_with_runtime", only_inputs)
     calls: list[Callable[[], object]] = [
-        lambda: mcutrain.simulate(model, (x, y), learning_rate=RATE),
+        lambda: mcutrain.simulate(model, (x, y), "head", learning_rate=RATE),
         lambda: mcutrain.analyze(model, (x, y), "gradient", learning_rate=RATE),
         lambda: mcutrain.compare(model, (x, y), learning_rate=RATE),
         lambda: mcutrain.verify(model, data=(x, y)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,9 +18,7 @@ from tests.simulation.networks import residual_network, samples
 CLASSES = 3
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("fresh_cache")
 
 
 def prepared(scheme: str, **options: object) -> tuple[TrainingStep, data.Split, Run, FoundRate]:

@@ -30,6 +30,8 @@ from tests.simulation.networks import Network, planned, rates, same, samples
 
 COUNTER = Path(mcutrain_host.__file__).parent / "virtual" / "counter.c"
 CLASSES = 3
+QUICK = ("-O0",)
+"""Flags of objects that are made again and again; what is kept of them does not depend on it."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -62,8 +64,8 @@ def test_a_compiler_with_flags_of_its_own_has_its_own_library(
     monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))  # others damage what lies in theirs
     project, command = generate(plan, "any"), c_compilers[0]
     plain, other = (Compiler((*command, *flags), "CC") for flags in ((), ("-DOTHER",)))
-    assert build_library(project, plain) == build_library(project, plain)
-    assert build_library(project, plain) != build_library(project, other)
+    paths = [build_library(project, c, extra_flags=QUICK) for c in (plain, plain, other)]
+    assert paths[0] == paths[1] != paths[2]
 
 
 def damage(paths: list[Path], kind: str) -> None:
@@ -78,7 +80,7 @@ def damage(paths: list[Path], kind: str) -> None:
 
 def trained(plan: TrainingPlan) -> bytes:
     x, labels = samples(plan.training.forward, 6, CLASSES)
-    simulator = CompiledSimulator(plan)
+    simulator = CompiledSimulator(plan, extra_flags=QUICK)
     simulator.train(x, labels, rates(6))
     return simulator.save()
 
@@ -88,7 +90,7 @@ def test_libraries_and_objects_are_built_again_to_the_same_bits(
     plan: TrainingPlan, own_cache: Path, kind: str
 ) -> None:
     expected = trained(plan)
-    library = build_library(generate(plan, ""))
+    library = build_library(generate(plan, ""), extra_flags=QUICK)
     damage([library], kind)
     assert trained(plan) == expected
     assert is_sound(library)

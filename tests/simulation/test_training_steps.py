@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -34,6 +35,7 @@ from mcutrain.simulation.build import SANITIZE, WARNINGS
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme, resolve
 from mcutrain.sparse.resolution import DIFFERENCE_SHIFT
+from tests.compiled import compiled
 from tests.ops.drawing import SeededSource, Source, drawn
 from tests.simulation import networks
 
@@ -377,14 +379,15 @@ def build_program(plan: TrainingPlan, command: list[str], folder: Path) -> Path:
     project = folder / "project"
     generate(plan, "test").write(project)
     (project / "example" / "main.c").write_text(MAIN_C, encoding="utf-8")
-    host = Path(mcutrain_firmware.__file__).parent / "simulation"
-    includes = {f"-I{p.parent}" for p in project.rglob("*.h")} | {f"-I{host}"}
-    sources = [*sorted(map(str, project.rglob("*.c"))), str(host / "mct_host.c")]
-    program = folder / "program"
-    arguments = ["-std=c11", "-O0", *WARNINGS, *sorted(includes), "-o", str(program), *sources]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True)
+    for path in (Path(mcutrain_firmware.__file__).parent / "simulation").glob("mct_host.[ch]"):
+        shutil.copy(path, project / "src")
+    compile_c = [*command, "-std=c11", "-O0", *WARNINGS, "-Isrc"]
+    sources = sorted(str(path.relative_to(project)) for path in project.rglob("*.c"))
+    objects = compiled(compile_c, project, sources)
+    link = [*command, *map(str, objects), "-o", "program"]
+    done = subprocess.run(link, cwd=project, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]
-    return program
+    return project / "program"
 
 
 # --------------------------------------------------------------------------------- a real network
