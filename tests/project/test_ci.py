@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SHELL = ("bash", "cat", "date", "dirname", "env", "mktemp", "rm")
 TOOLS = (
     *("gcc", "g++", "clang", "cmake", "arm-none-eabi-gcc", "aarch64-linux-gnu-gcc"),
-    *("qemu-system-arm", "qemu-aarch64", "chromium", "python3"),
+    *("qemu-system-arm", "qemu-aarch64", "chromium", "node", "npm", "python3"),
 )
 PROGRAM = '#!/bin/bash\necho "${0##*/} $*" >>"$NOTED"\nexit %d\n'
 
