@@ -185,7 +185,7 @@ class Board {
     this.random = new Random(options.seed ?? 1);
     this.rom = new Uint32Array(new Uint8Array(unhex(options.rom)).buffer);
     this.calls = new Map(Object.entries(options.functions).map(([name, at]) => [at, name]));
-    this.counts = { instructions: 0, cycles: 0, erases: 0, programs: 0, restarts: 0 };
+    this.counts = { instructions: 0, cycles: 0, erases: 0, programs: 0, restarts: 0, detached: 0 };
     this.complaints = [];
     this.cutAt = null;
     this.flash = new Uint8Array(FLASH_BYTES).fill(0xff);
@@ -307,6 +307,7 @@ class Board {
           this.mcu.clock.tick(this.pending * 1e9 / CLOCK_HZ);
           this.pending = 0;
           this.line.work();
+          this.watchCable();
           if (isDone()) return true;
         }
       }
@@ -332,6 +333,13 @@ class Board {
       this.counts.restarts += 1;
       this.boot(this.mcu.sram.slice());
     }
+  }
+
+  /** Counts how often the board left the bus. */
+  watchCable() {
+    const isAttached = this.line.isAttached ?? false;
+    if (this.wasAttached && !isAttached) this.counts.detached += 1;
+    this.wasAttached = isAttached;
   }
 
   cut() {

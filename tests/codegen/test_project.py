@@ -305,6 +305,18 @@ def test_int16_gradients_and_accumulation_are_in_the_text() -> None:
     assert "_s16(" in files["src/mct_model.c"]
 
 
+def test_a_board_that_asks_for_it_is_called_behind_each_node() -> None:
+    """Its model is the same: so a state goes from a Pico's UART to its USB."""
+    plan = plan_of(tiny(), UpdateScheme())
+    uart, usb = (generate(plan, "x", load_target(n)) for n in ("rpi-pico", "rpi-pico-usb"))
+    hashes = {json.loads(project.files[FILE])["model_hash"] for project in (uart, usb)}
+    assert len(hashes) == 1
+    plain, called = (project.files["src/mct_model.c"] for project in (uart, usb))
+    hook = "    /* what the board does meanwhile */\n    mct_between_nodes();\n"
+    assert called.count(hook) > 3
+    assert called.replace(hook, "") == plain
+
+
 def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
     for board in board_names():
         text = generate(plan_of(tiny(), UpdateScheme()), "x", load_target(board)).files[FILE]

@@ -72,7 +72,7 @@
 #define TOUCH_BAUD 1200u
 #define ADDRESS_US 20000u /* a host takes an answer within milliseconds */
 #define FLUSH_US 100000u
-#define DETACH_US 20000u /* a hub sees an open line after 2.5 microseconds; hosts look later */
+#define DETACH_US 1000u /* a hub keeps in mind what was open for 2.5 us; USB 2.0, 7.1.7.3 */
 
 /* Where a control transfer is: USB 2.0, 8.5.3. */
 typedef enum {
