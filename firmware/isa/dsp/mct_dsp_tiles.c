@@ -461,6 +461,18 @@ void mct_tile_panel_run(const mct_tile_panel *t) {
     }
 }
 
+/* What mct_tile_channels_noted returns, one channel on. */
+static uint32_t mct_note_plain(const mct_dsp_channel *c, const mct_sums4 *sums, int32_t stride,
+                               int8_t *y, uint32_t noted) {
+    noted = noted >> 1 & 0x7F7F7F7Fu;
+    for (int32_t l = 0; l < 4; l++) {
+        const int32_t value = mct_dsp_scaled(c, sums->lane[l]) >> 1;
+        y[l * stride] = (int8_t)mct_saturate8(value);
+        noted |= value == mct_saturate8(value) ? UINT32_C(0x80) << (8 * l) : 0;
+    }
+    return noted;
+}
+
 void mct_tile_rows_run(const mct_tile_rows *t) {
     const int32_t plus = mct_low(t->plus);
     for (int32_t n = 0; n < 8 * t->quads; n++) {
