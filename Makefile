@@ -13,7 +13,8 @@ QUICK = tests/test_fixedpoint.py tests/autodiff/test_structure.py tests/autodiff
     tests/host/test_cache.py tests/host/test_client.py tests/host/test_files.py \
     tests/host/test_frames.py tests/host/test_kept_objects.py tests/host/test_log.py \
     tests/host/test_trainer.py tests/protocol/test_store.py tests/protocol/test_ring.py \
-    tests/simulation/test_objects.py tests/simulation/test_replay.py tests/qas \
+    tests/simulation/test_objects.py tests/simulation/test_replay.py tests/simulation/test_gate.py \
+    tests/simulation/test_imprint.py tests/oracle tests/qas \
     tests/codegen/test_instruction_sets.py tests/cost/test_memory.py tests/trained/test_compare.py \
     tests/project/test_quick.py tests/firmware/test_bin2uf2.py tests/modules/test_leaving_out.py
 # Packages of tests that are not among them, and why; a test holds both lists against the folders.
@@ -26,7 +27,6 @@ formats: reads hundreds of model files, most of them damaged
 functions: runs the commands as functions, as cli does
 handover: goes from a float file to a trained one
 kernels: compiles all bodies for every instruction set
-oracle: needs the runtimes of others
 published: plans and trains the networks of papers
 report: trains what it compares, and opens a browser
 endef

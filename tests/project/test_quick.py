@@ -59,13 +59,16 @@ def test_what_is_quick_is_there(makefile: str) -> None:
         assert not test or f"def {test}(" in (REPOSITORY / file).read_text(encoding="utf-8"), path
 
 
-def test_store_log_trainer_proxies_and_ladder_are_quick(makefile: str) -> None:
+def test_store_log_trainer_and_features_are_quick(makefile: str) -> None:
     wanted = {
         "tests/protocol/test_store.py",
         "tests/protocol/test_ring.py",
         "tests/host/test_trainer.py",
         "tests/proxies",
         "tests/autodiff/test_drift.py",
+        "tests/simulation/test_gate.py",
+        "tests/simulation/test_imprint.py",
+        "tests/simulation/test_replay.py",
         "tests/memplan",
     }
     assert wanted <= set(quick_paths(makefile))
