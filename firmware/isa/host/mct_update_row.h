@@ -6,6 +6,11 @@
 #include "mct_residual.h"
 #include "mct_update.h"
 
+/* Where each lane's two bits are, of MCT_LANES / 4 bytes. */
+static inline mct_vu32 mct_v_twos(void) {
+    return 2 * mct_v_count(0);
+}
+
 /* The residuals of the elements first … first + count - 1; with 4 bits first and count are even. */
 static inline mct_v32 mct_v_residuals(const uint8_t *residual, int32_t bits, int32_t first,
                                       int32_t count) {
@@ -17,6 +22,11 @@ static inline mct_v32 mct_v_residuals(const uint8_t *residual, int32_t bits, int
     }
     if (bits == 2) {
         int32_t lanes[MCT_LANES] = {0};
+        if (count >= MCT_LANES && first % 4 == 0) {
+            int32_t word = 0;
+            memcpy(&word, residual + first / 4, MCT_LANES / 4);
+            return (mct_v32)((mct_vu32)mct_v_all(word) >> mct_v_twos()) & 3;
+        }
         for (int32_t l = 0; l < count; l++) {
             lanes[l] = mct_residual_get(residual, bits, first + l);
         }
@@ -31,6 +41,9 @@ static inline void mct_v_residuals_put(uint8_t *residual, int32_t bits, int32_t 
         mct_v_store_s8((int8_t *)residual + first, r, count);
     } else if (bits == 4) {
         mct_v_store_u4(residual + first / 2, r, count);
+    } else if (bits == 2 && count >= MCT_LANES && first % 4 == 0) {
+        const int32_t word = mct_v_total((mct_v32)((mct_vu32)r << mct_v_twos()));
+        memcpy(residual + first / 4, &word, MCT_LANES / 4);
     } else if (bits == 2) {
         int32_t lanes[MCT_LANES];
         mct_v_store(lanes, r);
@@ -100,17 +113,21 @@ mct_v_update_run(const mct_updater *u, int own, mct_v_factor rate, int32_t bits,
     }
 }
 
-/* mct_update_row_s8 of channel c; mct_update_channels_s8 if it is -1. An element that shares its byte
- * of residuals with another row is done alone. */
+/* mct_update_row_s8 of channel c; mct_update_channels_s8 if it is -1. Elements that share their byte
+ * of residuals with the row before are done alone, and so is one that shares it with the next. */
 static inline void mct_update_row_vector(const mct_updater *u, int32_t c, const int32_t *sums,
                                          int32_t first, int32_t count) {
-    const int32_t head = mct_min(first % 2, count);
-    const int32_t tail = head + (count - head) / 2 * 2;
     const int32_t bits = u->parameter->residual_bits;
+    const int32_t unit = bits == 2 ? 4 : 2; /* elements, of which none shares a byte with others */
+    const int32_t head = mct_min((unit - first % unit) % unit, count);
+    const int32_t tail = head + (count - head) / 2 * 2;
     const int own = c < 0 && u->parameter->per_channel;
     const mct_v_factor factor = mct_v_rate(u, mct_max(c, 0));
-    if (head > 0) {
-        mct_update_row_s8(u, mct_max(c, 0), sums, first, head);
+    for (int32_t j = 0; c < 0 && j < head; j++) {
+        mct_update_row_s8(u, j, sums + j, first + j, 1);
+    }
+    if (c >= 0 && head > 0) {
+        mct_update_row_s8(u, c, sums, first, head);
     }
     if (own) {
         mct_v_update_run(u, 1, factor, bits, sums, first, head, tail);
@@ -118,6 +135,8 @@ static inline void mct_update_row_vector(const mct_updater *u, int32_t c, const 
         mct_v_update_run(u, 0, factor, 8, sums, first, head, tail);
     } else if (bits == 4) {
         mct_v_update_run(u, 0, factor, 4, sums, first, head, tail);
+    } else if (bits == 2) {
+        mct_v_update_run(u, 0, factor, 2, sums, first, head, tail);
     } else {
         mct_v_update_run(u, 0, factor, bits, sums, first, head, tail);
     }
