@@ -168,7 +168,7 @@ class Programs:
         tools = Toolchain(self.command, self.flags, folder)
         kernels = sorted(FIRMWARE.glob("kernels/*/*.c"))
         faster = [body_of(path, isa) for path in kernels]
-        shared = [] if isa == "portable" else shared_sources(isa)
+        shared = shared_sources(isa)
         tools.compile_objects([*faster, *shared, *FIRMWARE.glob("runtime/*.c"), HARNESS])
         return sorted(str(p) for p in folder.glob("*.o") if p.stem != HARNESS.stem)
 

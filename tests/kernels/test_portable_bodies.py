@@ -16,12 +16,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcutrain.ir.graph import TensorType
+from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.spatial import Window
 from mcutrain.simulation.build import SANITIZE
 from mcutrain.target import PORTABLE
 from tests.kernels.test_dsp_bodies import large_bias
-from tests.kernels.test_host_bodies import WIDE, assert_same_bits
+from tests.kernels.test_host_bodies import (
+    WIDE,
+    Shape,
+    assert_same_bits,
+    depthwise,
+    depthwise_grad_input,
+)
 from tests.ops.c_harness import (
     FIRMWARE,
     HARNESS,
@@ -34,8 +41,9 @@ from tests.ops.c_harness import (
     kernel_call,
     plain_body,
     samples_of,
+    shared_sources,
 )
-from tests.ops.cases import Sample, bias, requantize, tensor, weight
+from tests.ops.cases import Geometry, Sample, bias, requantize, tensor, weight
 from tests.ops.drawing import Source, drawn
 
 BODIES = {p.stem: p for p in faster_bodies(PORTABLE)}
@@ -44,20 +52,18 @@ SAMPLES = 6
 """Of each way to draw them and each function; what the seeds draw beyond that is left out."""
 
 TILES = {
-    "armv6-m": (4, 1, 0),
-    "others": (2, 4, 1),
-    "larger": (4, 4, 1),
+    "armv6-m": (4, 2, 1, 0, 640),
+    "others": (2, 2, 4, 1, 640),
+    "larger": (4, 2, 4, 1, 90),
+    "many registers": (4, 3, 4, 1, 640),
 }
-"""Positions, terms, whether there is a long product: what mct_tiled.h chooses and may choose."""
+"""Positions, channels, terms, whether there is a long product, bytes of depthwise rows:
+what mct_tiled.h chooses and may choose."""
+FLAGS = ("TILED_POSITIONS", "TILED_CHANNELS", "TILED_TERMS", "LONG_PRODUCT", "TILED_PLANE_BYTES")
 
 
 def flags_of(name: str) -> tuple[str, ...]:
-    positions, terms, long_product = TILES[name]
-    return (
-        f"-DMCT_TILED_POSITIONS={positions}",
-        f"-DMCT_TILED_TERMS={terms}",
-        f"-DMCT_LONG_PRODUCT={long_product}",
-    )
+    return tuple(f"-DMCT_{flag}={n}" for flag, n in zip(FLAGS, TILES[name], strict=True))
 
 
 def odd_tiles(s: Source) -> Sample:
@@ -85,7 +91,36 @@ def sums_beyond(s: Source) -> Sample:
     return Sample.of(op, x, (TensorType(w.shape, "int8"), w), b)
 
 
-DRAWN: tuple[Callable[[Source], Sample], ...] = (*WIDE, large_bias, odd_tiles, sums_beyond)
+def halves(s: Source) -> Sample:
+    """Sums of operands that are rounded from the middle of two integers, by all kinds of shifts."""
+    left, mults = s.choice((15, 20, 21)), (2**30, 2**31 - 1, -(2**30))
+    a, b = (Scaled(s.integer(-128, 127), s.choice(mults), -s.choice((0, 1, 2))) for _ in range(2))
+    y = Scaled(s.integer(-128, 127), s.choice(mults[:2]), -s.choice((0, 1, left - 2, left - 1)))
+    op = Add(a, b, y, left, -128, s.choice((127, 100)), s.boolean())
+    return Sample.of(op, *(tensor(s, (1, 3, 5, 7)) for _ in range(2)))
+
+
+def odd_window(s: Source) -> Shape:
+    """Depthwise windows that the rows have loops for, and others; rows of more than one round."""
+    channels, k = s.choice((1, 3)), s.choice((1, 2, 3, 3, 5, 7, 7))
+    tall, stride = s.choice((1, 3, k)), s.choice((1, 2, 2, 3))
+    dilation = s.choice((1, 1, 2))
+    span = (tall - 1) * dilation + 1
+    padding = (s.integer(0, span), s.integer(0, span), s.integer(0, k), s.integer(0, k))
+    window = Window((tall, k), (s.integer(1, 3), stride), (dilation, 1), padding)
+    size = (s.integer(span, span + 6), s.integer(k, s.choice((k + 9, 75))))
+    return Geometry(window, size), channels, channels
+
+
+DRAWN: tuple[Callable[[Source], Sample], ...] = (
+    *WIDE,
+    large_bias,
+    odd_tiles,
+    sums_beyond,
+    lambda s: depthwise(s, odd_window(s)),
+    lambda s: depthwise_grad_input(s, odd_window(s)),
+    halves,
+)
 
 
 @cache
@@ -120,11 +155,12 @@ def tiled(
 
     @cache
     def make(name: str) -> Toolchain:
-        folder, own = tmp_path_factory.mktemp(name), ("-O1", *flags_of(name))
+        folder, own = tmp_path_factory.mktemp("tiled"), ("-O1", *flags_of(name))
+        bodies = [*BODIES.values(), *shared_sources(PORTABLE)]
         if not sanitizing:
-            return compiled(c_compilers[0], own, folder, [*BODIES.values()])
+            return compiled(c_compilers[0], own, folder, bodies)
         command = next(iter(sanitizing.values()))
-        return compiled(command, (*own, "-DEXACT_BUFFERS", *SANITIZE), folder, [*BODIES.values()])
+        return compiled(command, (*own, "-DEXACT_BUFFERS", *SANITIZE), folder, bodies)
 
     return make
 
@@ -192,8 +228,9 @@ int main(void)
         if (x != INT32_MIN || m != INT32_MIN) {
             wrong += mct_high_mul(x, m) != (int32_t)((product + (INT64_C(1) << 30)) >> 31);
         }
-        const int64_t half = (int64_t)(x / 2) * m;
-        wrong += mct_tiled_high_mul(x / 2, m) != (int32_t)((half + (INT64_C(1) << 30)) >> 31);
+        const int32_t part = x / (MCT_TILED_HIGH_ALONE ? 4 : 2);
+        const int64_t less = (int64_t)part * m;
+        wrong += mct_tiled_high_mul(part, m) != (int32_t)((less + (INT64_C(1) << 30)) >> 31);
     }
     printf("%d", wrong);
     return 0;
@@ -201,13 +238,13 @@ int main(void)
 """
 
 
-@pytest.mark.parametrize("long_product", [0, 1])
+@pytest.mark.parametrize("name", TILES)
 def test_the_high_half_of_a_product_is_right_with_and_without_a_long_product(
-    long_product: int, c_compilers: list[tuple[str, ...]], tmp_path: Path
+    name: str, c_compilers: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
     source = tmp_path / "products.c"
     source.write_text(PRODUCTS)
-    flags = ("-std=c11", "-O1", f"-DMCT_LONG_PRODUCT={long_product}", *include_flags())
+    flags = ("-std=c11", "-O1", *flags_of(name), *include_flags())
     made = [*c_compilers[0], *flags, str(source), "-o", str(tmp_path / "products")]
     assert subprocess.run(made, capture_output=True).returncode == 0
     done = subprocess.run([tmp_path / "products"], capture_output=True, text=True)

@@ -1,5 +1,5 @@
-/* Sums of products by tiles: a few positions times two channels, whose sums stay in registers, so that
- * a number is loaded once for several products.
+/* Sums of products by tiles: a few positions times two or three channels, whose sums stay in registers,
+ * so that a number is loaded once for several products.
  *
  * The loops are written out, because compilers unroll none where they save bytes (-Os). How large a
  * tile is decides the number of registers: what was best by executed instructions. */
@@ -53,129 +53,145 @@ static inline mct_span mct_tiled_places(int32_t at, int32_t stride, int32_t imag
     return (mct_span){begin, last + 1 < size ? last + 1 : size};
 }
 
-/* Positions of a tile, 2 or 4, and terms of its sums in one round of its loop, 1 or 4. */
+/* Positions of a tile, 2 or 4, its channels at most, 2 or 3, and terms of its sums in one round of its
+ * loop, 1 or 4. */
 #ifndef MCT_TILED_POSITIONS
 #if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__) /* a product overwrites a factor */
 #define MCT_TILED_POSITIONS 4
+#define MCT_TILED_CHANNELS 2
 #define MCT_TILED_TERMS 1
+#elif (defined(__riscv) && !defined(__riscv_e)) || defined(__aarch64__) || defined(__mips__)
+/* about 30 registers: 12 sums, 7 pointers and an end, 5 factors and a product */
+#define MCT_TILED_POSITIONS 4
+#define MCT_TILED_CHANNELS 3
+#define MCT_TILED_TERMS 4
 #else
 #define MCT_TILED_POSITIONS 2
+#define MCT_TILED_CHANNELS 2
 #define MCT_TILED_TERMS 4
 #endif
 #endif
 
-/* The sums of a channel at each position. */
-typedef struct {
-    int32_t at0, at1;
 #if MCT_TILED_POSITIONS == 4
-    int32_t at2, at3;
+#define MCT_TILED_LATER(...) __VA_ARGS__ /* of the positions beyond the second */
+#else
+#define MCT_TILED_LATER(...)
 #endif
-} mct_tiled_line;
+#if MCT_TILED_CHANNELS == 3
+#define MCT_TILED_THIRD(...) __VA_ARGS__ /* of the third channel */
+#else
+#define MCT_TILED_THIRD(...)
+#endif
 
+/* The sums of a tile's channels at one position. */
 typedef struct {
-    mct_tiled_line first, second;
+    int32_t of[MCT_TILED_CHANNELS];
 } mct_tiled_sums;
 
-static MCT_ALWAYS_INLINE mct_tiled_line mct_tiled_line_from(int32_t start) {
-#if MCT_TILED_POSITIONS == 4
-    return (mct_tiled_line){start, start, start, start};
-#else
-    return (mct_tiled_line){start, start};
-#endif
+/* How many channels the next tile takes of those that are left: one only if it is the last. */
+static inline int32_t mct_tiled_channels(int32_t left) {
+    MCT_TILED_THIRD(if (left == 3 || left > 4) { return 3; })
+    return left > 1 ? 2 : left;
 }
+
+/* Compilers load numbers ahead until they have no register left for the sums. So a position's sums are
+ * to be there before they load more. */
+#if defined(__GNUC__) && MCT_TILED_CHANNELS == 3
+#define MCT_TILED_PIN(s)                                                                           \
+    __asm__ volatile("" : "+r"(s.of[0]), "+r"(s.of[1]), "+r"(s.of[2]) : : "memory");
+/* and pointers go on by themselves, not by what they have in common */
+#define MCT_TILED_PASS(x) __asm__ volatile("" : "+r"(x));
+#else
+#define MCT_TILED_PIN(s)
+#define MCT_TILED_PASS(x)
+#endif
 
 #define MCT_TILED_AT(p, n)                                                                         \
     {                                                                                              \
         const int32_t value = x##p[n];                                                             \
-        s.first.at##p += value * first;                                                            \
-        s.second.at##p += value * second;                                                          \
+        s##p.of[0] += value * first;                                                               \
+        s##p.of[1] += value * second;                                                              \
+        MCT_TILED_THIRD(s##p.of[2] += value * third;)                                              \
+        MCT_TILED_PIN(s##p)                                                                        \
     }
-#if MCT_TILED_POSITIONS == 4
-#define MCT_TILED_REST(n) MCT_TILED_AT(2, n) MCT_TILED_AT(3, n)
-#else
-#define MCT_TILED_REST(n)
-#endif
 /* Term n of x's, by one weight of each channel. */
-#define MCT_TILED_TERM(n, weight_0, weight_1)                                                      \
+#define MCT_TILED_TERM(n, weight_0, weight_1, weight_2)                                            \
     {                                                                                              \
         const int32_t first = weight_0, second = weight_1;                                         \
-        MCT_TILED_AT(0, n) MCT_TILED_AT(1, n) MCT_TILED_REST(n)                                    \
+        MCT_TILED_THIRD(const int32_t third = channels > 2 ? weight_2 : 0;)                        \
+        MCT_TILED_AT(0, n)                                                                         \
+        MCT_TILED_AT(1, n)                                                                         \
+        MCT_TILED_LATER(MCT_TILED_AT(2, n) MCT_TILED_AT(3, n))                                     \
     }
+#define MCT_TILED_STEP(n)                                                                          \
+    x0 += n;                                                                                       \
+    x1 += n;                                                                                       \
+    MCT_TILED_PASS(x0)                                                                             \
+    MCT_TILED_PASS(x1)                                                                             \
+    MCT_TILED_LATER(x2 += n; x3 += n; MCT_TILED_PASS(x2) MCT_TILED_PASS(x3))
+#define MCT_TILED_BEGIN                                                                            \
+    mct_tiled_sums s0 = sums[0], s1 = sums[1];                                                     \
+    const int8_t *x0 = x, *x1 = x0 + x_step;                                                       \
+    MCT_TILED_LATER(mct_tiled_sums s2 = sums[2]; mct_tiled_sums s3 = sums[3];                      \
+                    const int8_t *x2 = x1 + x_step; const int8_t *x3 = x2 + x_step;)
+#define MCT_TILED_END                                                                              \
+    sums[0] = s0;                                                                                  \
+    sums[1] = s1;                                                                                  \
+    MCT_TILED_LATER(sums[2] = s2; sums[3] = s3;)
 
-/* The position p and channel c get the sum over k < terms of x[p * x_step + k] * w[c * w_step + k]. */
-static MCT_ALWAYS_INLINE mct_tiled_sums mct_tiled_add(const int8_t *x, int32_t x_step,
-                                                      const int8_t *w, int32_t w_step,
-                                                      int32_t terms, mct_tiled_sums s) {
-    const int8_t *x0 = x, *x1 = x0 + x_step, *w0 = w, *w1 = w0 + w_step;
-#if MCT_TILED_POSITIONS == 4
-    const int8_t *x2 = x1 + x_step, *x3 = x2 + x_step;
-#endif
-    int32_t k = 0;
+/* sums[p] of channel c gets the sum over k < terms of x[p * x_step + k] * w[c * w_step + k]. channels: a
+ * constant; 2 instead of 1, with weights that are not used. */
+static MCT_ALWAYS_INLINE void mct_tiled_add(const int8_t *x, int32_t x_step, const int8_t *w,
+                                            int32_t w_step, int32_t terms, int32_t channels,
+                                            mct_tiled_sums *sums) {
+    MCT_TILED_BEGIN
+    const int8_t *w0 = w, *w1 = w0 + w_step;
+    MCT_TILED_THIRD(const int8_t *w2 = channels > 2 ? w1 + w_step : w1;)
+    (void)channels;
 #if MCT_TILED_TERMS == 4
-    for (; k + 4 <= terms; k += 4) {
-        MCT_TILED_TERM(0, w0[0], w1[0])
-        MCT_TILED_TERM(1, w0[1], w1[1])
-        MCT_TILED_TERM(2, w0[2], w1[2])
-        MCT_TILED_TERM(3, w0[3], w1[3])
-        x0 += 4;
-        x1 += 4;
+    for (const int8_t *end = w + (terms & ~3); w0 != end;) {
+        MCT_TILED_TERM(0, w0[0], w1[0], w2[0])
+        MCT_TILED_TERM(1, w0[1], w1[1], w2[1])
+        MCT_TILED_TERM(2, w0[2], w1[2], w2[2])
+        MCT_TILED_TERM(3, w0[3], w1[3], w2[3])
+        MCT_TILED_STEP(4)
         w0 += 4;
         w1 += 4;
-#if MCT_TILED_POSITIONS == 4
-        x2 += 4;
-        x3 += 4;
-#endif
+        MCT_TILED_PASS(w0)
+        MCT_TILED_PASS(w1)
+        MCT_TILED_THIRD(w2 += 4; MCT_TILED_PASS(w2))
     }
 #endif
-    for (; k < terms; k++) {
-        MCT_TILED_TERM(0, w0[0], w1[0])
-        x0++;
-        x1++;
-        w0++;
-        w1++;
-#if MCT_TILED_POSITIONS == 4
-        x2++;
-        x3++;
-#endif
+    for (const int8_t *end = w + terms; w0 != end;) {
+        MCT_TILED_TERM(0, *w0++, *w1++, *w2++)
+        MCT_TILED_STEP(1)
     }
-    return s;
+    MCT_TILED_END
 }
 
 /* The same with x[p * x_step + k] * w[k * w_row + c]: the channels' weights lie next to each other. */
-static MCT_ALWAYS_INLINE mct_tiled_sums mct_tiled_add_rows(const int8_t *x, int32_t x_step,
-                                                           const int8_t *w, int32_t w_row,
-                                                           int32_t terms, mct_tiled_sums s) {
+static MCT_ALWAYS_INLINE void mct_tiled_add_rows(const int8_t *x, int32_t x_step, const int8_t *w,
+                                                 int32_t w_row, int32_t terms, int32_t channels,
+                                                 mct_tiled_sums *sums) {
+    MCT_TILED_BEGIN(void) channels;
 #if MCT_TILED_TERMS == 4
-    const int8_t *x0 = x, *x1 = x0 + x_step;
-#if MCT_TILED_POSITIONS == 4
-    const int8_t *x2 = x1 + x_step, *x3 = x2 + x_step;
-#endif
-    for (; terms >= 4; terms -= 4) {
-        MCT_TILED_TERM(0, w[0], w[1])
+    for (const int8_t *end = x + (terms & ~3); x0 != end;) {
+        MCT_TILED_TERM(0, w[0], w[1], w[2])
         w += w_row;
-        MCT_TILED_TERM(1, w[0], w[1])
+        MCT_TILED_TERM(1, w[0], w[1], w[2])
         w += w_row;
-        MCT_TILED_TERM(2, w[0], w[1])
+        MCT_TILED_TERM(2, w[0], w[1], w[2])
         w += w_row;
-        MCT_TILED_TERM(3, w[0], w[1])
+        MCT_TILED_TERM(3, w[0], w[1], w[2])
         w += w_row;
-        x0 += 4;
-        x1 += 4;
-#if MCT_TILED_POSITIONS == 4
-        x2 += 4;
-        x3 += 4;
-#endif
+        MCT_TILED_STEP(4)
     }
-    x = x0;
 #endif
-    for (const int8_t *end = x + terms; x < end; x++, w += w_row) {
-        const int8_t *x0 = x, *x1 = x + x_step;
-#if MCT_TILED_POSITIONS == 4
-        const int8_t *x2 = x + 2 * x_step, *x3 = x + 3 * x_step;
-#endif
-        MCT_TILED_TERM(0, w[0], w[1])
+    for (const int8_t *end = x + terms; x0 != end; w += w_row) {
+        MCT_TILED_TERM(0, w[0], w[1], w[2])
+        MCT_TILED_STEP(1)
     }
-    return s;
+    MCT_TILED_END
 }
 
 /* The sums of two channels at one position. */

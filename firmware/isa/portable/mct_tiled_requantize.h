@@ -13,26 +13,52 @@
 
 #define MCT_TILED_MOST_BITS 20
 
+/* Whether the low half of a product costs an instruction of its own, as on RISC-V and MIPS. */
+#ifndef MCT_TILED_HIGH_ALONE
+#define MCT_TILED_HIGH_ALONE (MCT_TILED_CHANNELS == 3)
+#endif
+
+/* What a channel's sums are scaled by. */
+typedef struct {
+    int32_t mult_q31;
+    int32_t half; /* what is added before the shift, with the zero point */
+    int32_t bits; /* of the shift; 0: the plain way */
+} mct_tiled_channel;
+
+#if MCT_TILED_HIGH_ALONE
+/* Twice v, rounded down, is the high half of (4 * sum) * mult_q31; its own rounding is one of the shift,
+ * too, which is a bit longer. It takes |sum| < 2^29. */
+#define MCT_TILED_LEAST_BITS 2
+/* (sum * mult_q31 + 2^30) >> 31 for |sum| < 2^29 */
+static MCT_ALWAYS_INLINE int32_t mct_tiled_high_mul(int32_t sum, int32_t mult_q31) {
+    return (mct_high_half(4 * sum, mult_q31) + 1) >> 1;
+}
+
+static MCT_ALWAYS_INLINE int32_t mct_tiled_scaled(const mct_tiled_channel *channel, int32_t sum) {
+    const int32_t high = mct_high_half(4 * sum, channel->mult_q31);
+    return (high + channel->half + ((sum >> 31) | 1)) >> channel->bits;
+}
+#else
+#define MCT_TILED_LEAST_BITS 1
 /* (sum * mult_q31 + 2^30) >> 31 for |sum| < 2^30 */
 static MCT_ALWAYS_INLINE int32_t mct_tiled_high_mul(int32_t sum, int32_t mult_q31) {
     const mct_long_product product = mct_long_product_of(2 * sum, mult_q31);
     return product.high + (int32_t)(product.low >> 31);
 }
 
-/* What a channel's sums start from, without the zero point's part, and what they are scaled by. */
-typedef struct {
-    int32_t mult_q31;
-    int32_t half; /* (2 * zero_point + 1) << (bits - 1) */
-    int32_t bits; /* n; 0: the plain way */
-} mct_tiled_channel;
+static MCT_ALWAYS_INLINE int32_t mct_tiled_scaled(const mct_tiled_channel *channel, int32_t sum) {
+    const int32_t high = mct_tiled_high_mul(sum, channel->mult_q31);
+    return (high + channel->half + (sum >> 31)) >> channel->bits;
+}
+#endif
 
 /* depth: how many products of a weight and a difference of two int8 a sum has. */
 static inline mct_tiled_channel mct_tiled_channel_of(const mct_requantize *q, int32_t bias,
                                                      int32_t c, int32_t depth) {
     const int32_t m = q->per_channel ? c : 0;
-    const int32_t bits = -q->shift[m];
-    const int32_t limit = (1 << 30) - 1 - depth * (255 * 128);
-    if (q->rounds_once || bits < 1 || bits > MCT_TILED_MOST_BITS || bias > limit || bias < -limit) {
+    const int32_t n = -q->shift[m], bits = n + MCT_TILED_LEAST_BITS - 1;
+    const int32_t limit = (1 << (31 - MCT_TILED_LEAST_BITS)) - 1 - depth * (255 * 128);
+    if (q->rounds_once || n < 1 || n > MCT_TILED_MOST_BITS || bias > limit || bias < -limit) {
         return (mct_tiled_channel){q->mult_q31[m], 0, 0};
     }
     return (mct_tiled_channel){q->mult_q31[m], (2 * q->zero_point + 1) * (1 << (bits - 1)), bits};
@@ -75,11 +101,6 @@ static MCT_ALWAYS_INLINE void mct_tiled_put(const mct_tiled_output *out, int32_t
     out->y[i] = (int8_t)value;
 }
 
-static MCT_ALWAYS_INLINE int32_t mct_tiled_scaled(const mct_tiled_channel *channel, int32_t sum) {
-    const int32_t high = mct_tiled_high_mul(sum, channel->mult_q31);
-    return (high + channel->half + (sum >> 31)) >> channel->bits;
-}
-
 /* Element i, of channel c. */
 static MCT_ALWAYS_INLINE void mct_tiled_store(const mct_tiled_output *out,
                                               const mct_tiled_channel *channel, int32_t c,
@@ -89,16 +110,14 @@ static MCT_ALWAYS_INLINE void mct_tiled_store(const mct_tiled_output *out,
     mct_tiled_put(out, value, i);
 }
 
-/* The elements i, i + stride …, of channel c. */
-static MCT_ALWAYS_INLINE void mct_tiled_store_line(const mct_tiled_output *out,
-                                                   const mct_tiled_channel *channel, int32_t c,
-                                                   mct_tiled_line sums, int32_t i, int32_t stride) {
-    mct_tiled_store(out, channel, c, sums.at0, i);
-    mct_tiled_store(out, channel, c, sums.at1, i + stride);
-#if MCT_TILED_POSITIONS == 4
-    mct_tiled_store(out, channel, c, sums.at2, i + 2 * stride);
-    mct_tiled_store(out, channel, c, sums.at3, i + 3 * stride);
-#endif
+/* The same where the short way leads and there is no mask. */
+static MCT_ALWAYS_INLINE int8_t mct_tiled_short(const mct_tiled_channel *channel, int32_t low,
+                                                uint32_t span, int32_t sum) {
+    const int32_t value = mct_tiled_scaled(channel, sum);
+    if ((uint32_t)(value - low) > span) {
+        return (int8_t)(value < low ? low : low + (int32_t)span);
+    }
+    return (int8_t)value;
 }
 
 #endif

@@ -3,7 +3,7 @@
  *     helium    Helium (MVE), on Cortex-M55, M85; 3584 bytes of stack
  *     dsp       SMLAD and its kin, on Cortex-M4, M7, M33, M35P, M55, M85; 3584 bytes of stack
  *     armv6m    a product of 32 bits and no longer one, on Cortex-M0, M0+, M1, M23; 8448 bytes of stack
- *     portable  C for any processor; 1344 bytes of stack
+ *     portable  C for any processor; 2304 bytes of stack
  *
  * The compiler's macros choose: compile for your processor, for instance with -mcpu=cortex-m7. To
  * choose yourself define MCT_ISA, for the compiler or in a file mct_config.h of yours:

@@ -1,116 +1,79 @@
 #include "mct_depthwise_conv_2d.h"
-#include "mct_tiled.h"
+#include "mct_grad_s8.h"
+/* what follows takes its types from the one above */
+#include "mct_depthwise_grad_in_place.h"
 #include "mct_tiled_gradient.h"
+#include "mct_tiled_plane.h"
 #include "mct_window.h"
 
-#define MCT_FOUR 4
-
-/* The gradient of a depthwise convolution's input, of which up to four neighbouring channels are in hand. */
-typedef struct {
-    const mct_depthwise_conv_2d_grad_input_s8_params *p;
-    const int8_t *dy; /* of the first channel in hand */
-    int32_t pixel;    /* from one pixel of dy to the next */
-    const int8_t *w;
-    int32_t multiplier; /* channels of dy for each */
-    mct_tiled_writer to;
-    uint32_t seen;
-    int32_t c, channels;
-    mct_tiled_factor factor[MCT_FOUR];
-} mct_grad_job;
-
-/* Adds the columns of a row of dy that lie over a pixel, from the left to the right: the tap `at` of the
- * window's row at w, then those before it. */
-static MCT_ALWAYS_INLINE mct_tiled_four mct_grad_add(const mct_grad_job *job, const int8_t *dy,
-                                                     const int8_t *w, int32_t at, int32_t columns,
-                                                     mct_tiled_four s) {
-    const mct_window *win = &job->p->window;
-    const int32_t channels = job->p->dy.c;
-    if (win->dilation_w == 1) {
-        return mct_tiled_add_four(dy, job->pixel, 0, w + at * channels, -win->stride_w * channels,
-                                  columns, s);
-    }
-    for (; columns > 0; columns--, at -= win->stride_w, dy += job->pixel) {
-        if (at % win->dilation_w == 0) {
-            const int8_t *tap = w + at / win->dilation_w * channels;
-            s = mct_tiled_add_four(dy, 0, 0, tap, 0, 1, s);
-        }
-    }
-    return s;
+/* The convolution of dy, whose rows and columns lie a stride apart, with the window turned. Whether the
+ * planes' way leads there. */
+static int mct_grad_begin(const mct_depthwise_conv_2d_grad_input_s8_params *p,
+                          mct_tiled_plane *plane) {
+    const mct_window *win = &p->window;
+    plane->pixel = p->dy.c;
+    plane->h = p->dy.h;
+    plane->w = p->dy.w;
+    plane->spread_h = win->stride_h;
+    plane->spread_w = win->stride_w;
+    plane->fill = 0;
+    plane->kernel_h = win->kernel_h;
+    plane->kernel_w = win->kernel_w;
+    plane->dilation_h = win->dilation_h;
+    plane->stride_h = plane->stride_w = 1;
+    plane->pad_top = (win->kernel_h - 1) * win->dilation_h - win->pad_top;
+    plane->pad_left = win->kernel_w - 1 - win->pad_left;
+    plane->rows = p->dx.h;
+    plane->columns = p->dx.w;
+    return p->dy.c == p->dx.c && win->dilation_w == 1 && mct_tiled_plane_fits(plane);
 }
 
-/* Four channels of the pixel in the column ix, over which these rows and columns of dy lie. iy: with
- * the padding above it */
-static MCT_APART void mct_grad_four(mct_grad_job *job, int32_t iy, int32_t ix, mct_span rows,
-                                    int32_t i) {
-    const mct_depthwise_conv_2d_grad_input_s8_params *p = job->p;
-    const mct_window *win = &p->window;
-    const mct_span columns = mct_tiled_readers(ix, win->kernel_w, win->dilation_w, win->pad_left,
-                                               win->stride_w, p->dy.w);
-    const int32_t at = ix + win->pad_left - columns.begin * win->stride_w;
-    mct_tiled_four s = {0, 0, 0, 0};
-    for (int32_t row = rows.begin; row < rows.end; row++) {
-        const int32_t ky = mct_tiled_tap(iy - row * win->stride_h, win->dilation_h);
-        if (ky >= 0) {
-            const int8_t *dy = job->dy + (row * p->dy.w + columns.begin) * job->pixel;
-            const int8_t *w = job->w + ky * win->kernel_w * p->dy.c;
-            s = mct_grad_add(job, dy, w, at, columns.end - columns.begin, s);
-        }
-    }
-    mct_tiled_round(&job->to, &job->factor[0], job->c, s.s0, i, &job->seen);
-    mct_tiled_round(&job->to, &job->factor[1], job->c + 1, s.s1, i + 1, &job->seen);
-    mct_tiled_round(&job->to, &job->factor[2], job->c + 2, s.s2, i + 2, &job->seen);
-    mct_tiled_round(&job->to, &job->factor[3], job->c + 3, s.s3, i + 3, &job->seen);
-}
-
-/* The same of fewer channels, or of such that several of dy's belong to. */
-static MCT_APART void mct_grad_few(mct_grad_job *job, int32_t iy, int32_t ix, mct_span rows,
-                                   int32_t i) {
-    const mct_depthwise_conv_2d_grad_input_s8_params *p = job->p;
-    const mct_window *win = &p->window;
-    const mct_span columns = mct_tiled_readers(ix, win->kernel_w, win->dilation_w, win->pad_left,
-                                               win->stride_w, p->dy.w);
-    for (int32_t n = 0; n < job->channels; n++) {
-        int32_t sum = 0;
-        for (int32_t row = rows.begin; row < rows.end; row++) {
-            const int32_t ky = mct_tiled_tap(iy - row * win->stride_h, win->dilation_h);
-            for (int32_t column = columns.begin; ky >= 0 && column < columns.end; column++) {
-                const int32_t kx =
-                    mct_tiled_tap(ix + win->pad_left - column * win->stride_w, win->dilation_w);
-                const int8_t *dy = job->dy + (row * p->dy.w + column) * job->pixel;
-                const int8_t *w = job->w + (ky * win->kernel_w + kx) * p->dy.c;
-                for (int32_t m = 0; kx >= 0 && m < job->multiplier; m++) {
-                    sum += dy[n * job->multiplier + m] * w[n * job->multiplier + m];
-                }
-            }
-        }
-        mct_tiled_round(&job->to, &job->factor[n], job->c + n, sum, i + n, &job->seen);
-    }
-}
-
-static MCT_APART void mct_grad_channels(mct_grad_job *job) {
-    const mct_depthwise_conv_2d_grad_input_s8_params *p = job->p;
-    const mct_window *win = &p->window;
-    int32_t i = job->c;
-    for (int32_t iy = 0; iy < p->dx.h; iy++) {
-        const mct_span rows = mct_tiled_readers(iy, win->kernel_h, win->dilation_h, win->pad_top,
-                                                win->stride_h, p->dy.h);
-        for (int32_t ix = 0; ix < p->dx.w; ix++, i += p->dx.c) {
-            if (job->channels == MCT_FOUR && job->multiplier == 1) {
-                mct_grad_four(job, iy + win->pad_top, ix, rows, i);
-            } else {
-                mct_grad_few(job, iy + win->pad_top, ix, rows, i);
+static MCT_APART void mct_grad_planes(const mct_depthwise_conv_2d_grad_input_s8_params *p,
+                                      mct_tiled_plane *plane, const int8_t *dy, const int8_t *w,
+                                      mct_gradient_writer *writer, int8_t *dx) {
+    const int32_t channels = p->dx.c, last = p->window.kernel_h * p->window.kernel_w - 1;
+    const mct_tiled_writer to = mct_tiled_writer_of(writer, dx);
+    uint32_t seen = 0;
+    for (int32_t c = 0; c < channels; c++) {
+        const mct_tiled_factor factor = mct_tiled_factor_of(writer, c);
+        mct_tiled_plane_take(plane, dy + c, w + last * channels + c, -channels, 0);
+        int32_t i = c;
+        for (int32_t count; (count = mct_tiled_plane_next(plane)) > 0;) {
+            for (int32_t n = 0; n < count; n++, i += channels) {
+                mct_tiled_round(&to, &factor, c, plane->sums[n], i, &seen);
             }
         }
     }
+    writer->seen |= seen;
 }
 
-/* What the result will overwrite, next to each other. */
-static MCT_APART void mct_grad_set_aside(const mct_grad_job *job, int8_t *to) {
-    const mct_shape *of = &job->p->dy;
-    const int8_t *dy = job->dy;
-    for (int32_t i = 0; i < of->h * of->w; i++, dy += of->c) {
-        for (int32_t n = 0; n < job->channels; n++) {
-            *to++ = dy[n];
+/* An element, by the windows that read its pixel. */
+static int32_t mct_grad_sum(const mct_depthwise_conv_2d_grad_input_s8_params *p, const int8_t *dy,
+                            const int8_t *w, int32_t pixel, int32_t c) {
+    const int32_t multiplier = p->dy.c / p->dx.c;
+    int32_t sum = 0;
+    for (int32_t tap = 0; tap < p->window.kernel_h * p->window.kernel_w; tap++) {
+        const int32_t from =
+            mct_window_source_2d(&p->window, &p->dy, pixel / p->dx.w, pixel % p->dx.w, tap);
+        const int8_t *dys = dy + from * p->dy.c + c * multiplier;
+        const int8_t *ws = w + tap * p->dy.c + c * multiplier;
+        for (int32_t m = 0; from >= 0 && m < multiplier; m++) {
+            sum += dys[m] * ws[m];
+        }
+    }
+    return sum;
+}
+
+static MCT_APART void mct_grad_any(const mct_depthwise_conv_2d_grad_input_s8_params *p,
+                                   const int8_t *dy, const int8_t *w, mct_gradient_writer *writer,
+                                   int8_t *dx, int8_t *scratch) {
+    if (dy == dx) {
+        mct_depthwise_grad_in_place(&p->dx, &p->window, w, dx, scratch, writer);
+        return;
+    }
+    for (int32_t pixel = 0, i = 0; pixel < p->dx.h * p->dx.w; pixel++) {
+        for (int32_t c = 0; c < p->dx.c; c++, i++) {
+            mct_gradient_put_s8(writer, mct_grad_sum(p, dy, w, pixel, c), c, i, dx + i);
         }
     }
 }
@@ -120,28 +83,13 @@ void mct_depthwise_conv_2d_grad_input_s8(const mct_depthwise_conv_2d_grad_input_
                                          const mct_exponent *dy_exponent, const int8_t *w,
                                          const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
                                          int32_t *scratch) {
+    mct_tiled_plane plane;
     mct_gradient_writer writer =
         mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS_S8, mask, exponent);
-    mct_grad_job job = {
-        .p = p,
-        .pixel = p->dy.c,
-        .multiplier = p->dy.c / p->dx.c,
-        .to = mct_tiled_writer_of(&writer, dx),
-    };
-    for (job.c = 0; job.c < p->dx.c; job.c += MCT_FOUR) {
-        job.channels = mct_min(p->dx.c - job.c, MCT_FOUR);
-        for (int32_t n = 0; n < job.channels; n++) {
-            job.factor[n] = mct_tiled_factor_of(&writer, job.c + n);
-        }
-        job.dy = dy + job.c * job.multiplier;
-        job.w = w + job.c * job.multiplier;
-        if (dx == dy) {
-            mct_grad_set_aside(&job, (int8_t *)scratch);
-            job.dy = (const int8_t *)scratch;
-            job.pixel = job.channels;
-        }
-        mct_grad_channels(&job);
+    if (mct_grad_begin(p, &plane)) {
+        mct_grad_planes(p, &plane, dy, w, &writer, dx);
+    } else {
+        mct_grad_any(p, dy, w, &writer, dx, (int8_t *)scratch);
     }
-    writer.seen |= job.seen;
     mct_gradient_end(&writer, 7);
 }
