@@ -38,6 +38,7 @@ from mcutrain.analysis.gradient import GradientSettings, by_gradient
 from mcutrain.analysis.problem import Problem, held_out
 from mcutrain.analysis.trial import TrialSettings
 from mcutrain.cost.schemes import cost_model
+from mcutrain.pipeline import StepOptions
 from mcutrain.quant import replace_head
 from mcutrain.runs.parallel import Lesson
 from mcutrain.simulation import RunSettings
@@ -146,10 +147,11 @@ def lesson(shared: Path, options: argparse.Namespace) -> Lesson:
     if options.many_classes:
         images = halves_of_many(shared).train
         settings = RunSettings(MANY_EPOCHS, MANY_RATE)
-        return Lesson(shared / MODEL, (), len(images.names), part(images), settings)
+        many = StepOptions(classes=len(images.names))
+        return Lesson(shared / MODEL, (), many, part(images), settings)
     images = part(data.load(shared / DATA).train, TRAIN_IMAGES)
     settings = RunSettings(learning_rate=options.rate / 256, flip=True)
-    return Lesson(shared / MODEL, (), CLASSES, images, settings)
+    return Lesson(shared / MODEL, (), StepOptions(classes=CLASSES), images, settings)
 
 
 def finalist(proposals: list[Proposal], how: Lesson, jobs: int) -> Selection:

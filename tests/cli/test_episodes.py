@@ -14,7 +14,7 @@ import mcutrain
 from mcutrain.cli.episodes import learn_all
 from mcutrain.data import Episodes, Split, episode
 from mcutrain.errors import ArgumentError
-from mcutrain.pipeline import load
+from mcutrain.pipeline import StepOptions, load
 from mcutrain.report.compare import PlannedRow
 from mcutrain.report.learning import interval_of
 from mcutrain.runs.parallel import Lesson, Trial, train_all
@@ -98,7 +98,8 @@ def test_a_comparison_has_the_same_episodes(
     assert (printed["seeds"], printed["episodes"]) == (None, {"ways": 3, "shots": 4, "count": 2})
     split = load_data(load(model), images, test_samples=30)
     settings = RunSettings(epochs=2, learning_rate=0.03)
-    lesson = Lesson(model, (parse_scheme("last:2"),), 3, split, settings, episodes=Episodes(3, 4))
+    options, episodes = StepOptions(classes=3), Episodes(3, 4)
+    lesson = Lesson(model, (parse_scheme("last:2"),), options, split, settings, episodes=episodes)
     (result,) = train_all(lesson, [Trial(0, 1)], 1)
     expected = simulated["episodes"][1]["state_sha256"]
     assert result.to_dict()["state_sha256"] == expected

@@ -368,7 +368,7 @@ def test_an_elastic_row_learns_what_an_elastic_run_learns_and_is_kept_apart(
     scheme = parse_scheme("last:2")
     rows = (Elastic(0.95, 20), Elastic(0.95, 30), Elastic(0.92, 20))
     elastic = dict(enumerate(rows, 1))
-    lesson = Lesson(model, (scheme,) * 4, None, split, settings, elastic=elastic)
+    lesson = Lesson(model, (scheme,) * 4, StepOptions(), split, settings, elastic=elastic)
     found = train_all(lesson, [Trial(i, 0) for i in range(4)], 1)
     assert found[0].saved == api.train(prepare(graph, scheme), split, settings).saved
     assert not found[0].decisions

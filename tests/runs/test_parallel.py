@@ -15,6 +15,7 @@ import pytest
 
 from mcutrain.data import Dataset, Split
 from mcutrain.demo import MODEL
+from mcutrain.pipeline import StepOptions
 from mcutrain.runs import parallel
 from mcutrain.runs.parallel import KEPT_SECONDS, Lesson, Standing, Trial, train_all
 from mcutrain.simulation import RunSettings
@@ -61,7 +62,11 @@ def test_a_scheme_is_trained_at_the_rate_of_its_first_trial(
     monkeypatch.setattr(parallel, "_find_rate", lambda o: asked.append(o.seed) or o.seed / 100)
     monkeypatch.setattr(parallel, "_work", lambda order: order)
     lesson = Lesson(
-        MODEL, SCHEMES, None, Split(dataset(6), dataset(2)), RunSettings(epochs=3, replay=replay)
+        MODEL,
+        SCHEMES,
+        StepOptions(),
+        Split(dataset(6), dataset(2)),
+        RunSettings(epochs=3, replay=replay),
     )
     trials = [Trial(0, 5), Trial(1, 7), Trial(0, 6), Trial(1, 8)]
     standings: list[Standing] = []
@@ -115,7 +120,7 @@ def test_processes_see_every_part_of_the_data(tmp_path: Path, validation: Datase
 
 def test_a_way_of_training_is_of_its_scheme_alone() -> None:
     settings = RunSettings(epochs=1)
-    lesson = Lesson(MODEL, SCHEMES, None, Split(dataset(6), dataset(2)), settings)
+    lesson = Lesson(MODEL, SCHEMES, StepOptions(), Split(dataset(6), dataset(2)), settings)
     lesson = replace(
         lesson,
         elastic={0: parallel.Elastic(0.5, 40)},

@@ -341,7 +341,7 @@ def test_finalists_have_the_head_and_the_augmentation_that_were_asked_for(
     monkeypatch.setattr(select, "final", final)
     found = ("--analysis", analysis, "--sram", "40K", "--finalists", "2", "--data", str(data))
     assert isinstance(run(*found, *flags).exception, AnalysisError)
-    assert [lesson.classes for lesson in lessons] == [classes]
+    assert [lesson.options.classes for lesson in lessons] == [classes]
     assert [lesson.settings.augment for lesson in lessons] == [augment]
 
 

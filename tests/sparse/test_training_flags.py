@@ -18,5 +18,5 @@ def test_share_and_normalization_reach_the_runs(tmp_path):
     split = training.some(graph, None)
     assert (len(split.train), len(split.test)) == (8, 20)
     lesson = training.lesson(demo.MODEL, None, split)
-    assert (lesson.normalization, lesson.accumulate) == (given, 2)
+    assert (lesson.normalization, lesson.options.accumulate) == (given, 2)
     assert given is not None
