@@ -1,5 +1,5 @@
 /* Body of mct_average_pool_2d_grad_input_<type>. */
-#include "mct_average_pool_2d_shares.h"
+#include "mct_average_pool_2d_shares_any.h"
 
 void MCT_NAME(mct_average_pool_2d_grad_input)(const MCT_PARAMS(mct_average_pool_2d_grad_input) *p,
                                               const mct_step *step, const MCT_GRAD *dy,

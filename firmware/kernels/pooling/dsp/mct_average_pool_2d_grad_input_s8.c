@@ -2,7 +2,7 @@
 #include "mct_grad_s8.h"
 #include "mct_pooling.h"
 
-#include "mct_average_pool_2d_shares.h"
+#include "mct_average_pool_2d_shares_any.h"
 
 /* The windows that read a position. */
 typedef struct {
