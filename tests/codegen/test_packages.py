@@ -348,3 +348,32 @@ def test_a_boards_firmware_is_no_package() -> None:
     interface = Interface(package="cmake")
     with pytest.raises(McutrainError, match=r"leave out the package 'cmake'"):
         generate(plan_of(tiny()), "last:1", load_target("native"), interface=interface)
+
+
+# ------------------------------------------------------------------------------------------ licence
+
+WITHOUT = (".csv", ".json", ".md", ".pdsc", ".txt")
+"""Endings of files that have no comments, or are data; graph.txt is one of them."""
+
+
+def unmarked(project: Project) -> list[str]:
+    """Files that do not say in their first lines under which licence they are."""
+    texts = {n: t for n, t in project.files.items() if not n.endswith(WITHOUT) and n != "LICENSE"}
+    begins = {name: text.splitlines()[:12] for name, text in texts.items()}
+    return [n for n, rows in begins.items() if not any("SPDX-License-Identifier" in r for r in rows)]
+
+
+@pytest.mark.parametrize("kind", ["", *KINDS])
+def test_every_file_of_a_library_says_its_licence(kind: str) -> None:
+    assert unmarked(made(kind)) == []
+
+
+@pytest.mark.parametrize("board", ["native", "rpi-pico", "nucleo-f446re", "mps3-an547"])
+def test_every_file_of_a_boards_firmware_says_its_licence(board: str) -> None:
+    assert unmarked(generate(plan_of(tiny()), "last:1", load_target(board))) == []
+
+
+def test_the_numbers_are_under_the_licence_of_the_models_owner() -> None:
+    files = made("cmake").files
+    assert "LicenseRef-model" in files["src/wake_constants.c"].splitlines()[0]
+    assert "Apache-2.0" in files["src/wake_model.c"].splitlines()[0]
