@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a board provides to the firmware: bytes in and out, a cycle counter, two slots of flash.
  *
  * No function is called from an interrupt; all may block. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames on a byte stream: 00 COBS(content · CRC-32) 00. See docs/protocol.md.
  *
  * COBS: Cheshire and Baker, "Consistent Overhead Byte Stuffing", IEEE/ACM Transactions on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device's side of docs/protocol.md: takes bytes, carries requests out, sends responses. */
 #ifndef MCT_PROTOCOL_H
 #define MCT_PROTOCOL_H

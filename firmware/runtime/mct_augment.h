@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Training samples varied at random, in the model's int8 input: the same bits as on the host
  * (mcutrain/simulation/augment.py). What happens to a sample follows from its key alone.
  *

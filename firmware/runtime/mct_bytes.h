@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Little-endian numbers in bytes, at any address. */
 #ifndef MCT_BYTES_H
 #define MCT_BYTES_H

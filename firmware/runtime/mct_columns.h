@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Weights of which other columns are trained from time to time. mcutrain/sparse/columns.py draws the same.
  *
  * As a whole they lie on a shelf, which is read and not written: constants of the program, or the end of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which tensors a step trains under a time budget: as important together as can be, in integers.
  * mcutrain/sparse/elastic.py is the same in Python, bit for bit.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Integer arithmetic of all kernels. mcutrain/fixedpoint.py is the same in numpy, bit for bit.
  *
  * Shifts to the right of negative numbers are arithmetic, as on every compiler for the supported

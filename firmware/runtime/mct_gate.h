@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gate of a training step: backward and updates run only for samples with a loss above a share of
  * what losses were lately. mcutrain/autodiff/gate.py is the same in Python, bit for bit. */
 #ifndef MCT_GATE_H

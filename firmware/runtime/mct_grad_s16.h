@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Types of a gradient kernel body for int16 gradients. Their sums can exceed int32. */
 #ifndef MCT_GRAD_TYPES_H
 #define MCT_GRAD_TYPES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Types of a gradient kernel body for int8 gradients; see mct_grad_s16.h for the other. */
 #ifndef MCT_GRAD_TYPES_H
 #define MCT_GRAD_TYPES_H

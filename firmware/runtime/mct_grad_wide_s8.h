@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Types of a gradient kernel body for int8 gradients of layers so large that sums can exceed int32:
  * they are exact in int64, and then saturate. Where they cannot exceed it, mct_grad_s8.h has the
  * same bits. The generator chooses (bounds in docs/numerics.md). */

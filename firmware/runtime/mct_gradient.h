@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How sums become gradients: one multiplication, one stochastic rounding, one clamp mask.
  *
  * A gradient tensor holds integers g with one power of two: derivative = g * 2^exponent * scale.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much each trained tensor has helped lately, from the states before and after, in integers.
  * mcutrain/simulation/elastic.py is the same in Python, bit for bit.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gives a class its weights from a few samples, without training: they imprint them. After Qi, Brown and
  * Lowe, "Low-Shot Learning with Imprinted Weights", CVPR 2018, in integers, around the features' centre.
  * mcutrain/quant/imprint.py is the same in numpy, bit for bit.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A ladder of fronts: a policy gives a score to each, and the sample takes the one that has most.
  * Level 0 is the network's own front. mcutrain/memplan/ladder.py says what makes one. */
 #ifndef MCT_LADDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Samples become the int8 values that a model takes: the same bits as mcutrain.data.quantize_input. */
 #ifndef MCT_QUANTIZE_H
 #define MCT_QUANTIZE_H

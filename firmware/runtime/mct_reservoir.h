@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which samples a ring of latents remembers, and which of them a step replays: reservoir sampling
  * (Vitter's algorithm R) with a hash of counts. mcutrain/simulation/replay.py is the same. */
 #ifndef MCT_RESERVOIR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Residual bits of trained weights: packed from the lowest bit of each byte upwards, 2, 4 or 8 each,
  * so that none lies in two bytes. With 0 there are none. */
 #ifndef MCT_RESIDUAL_H

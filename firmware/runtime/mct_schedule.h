@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Learning rates and their schedules, in integers: the same bits on the host and on every chip. */
 #ifndef MCT_SCHEDULE_H
 #define MCT_SCHEDULE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When it is decided anew which tensors are trained. mcutrain/simulation/elastic.py is the same.
  *
  * A period of `every` steps begins with two windows in which all are trained; what the state was before

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The trained state as bytes with a header and a checksum. */
 #ifndef MCT_STATE_H
 #define MCT_STATE_H

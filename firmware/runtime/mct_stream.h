@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Part of a network computed row by row, so that none of its images lies in memory as a whole.
  *
  * A segment is a list of stages, each of which computes rows of a tensor from top to bottom as soon as

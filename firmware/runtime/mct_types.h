@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Types that kernels, runtime and generated code share. */
 #ifndef MCT_TYPES_H
 #define MCT_TYPES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How trained parameters move: w -= learning_rate * rate[c] * gradient, all in integers.
  *
  * A trained weight is an int8 and a few residual bits behind its point: w + r / 2^residual_bits

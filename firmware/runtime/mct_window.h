@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which positions a sliding window connects. */
 #ifndef MCT_WINDOW_H
 #define MCT_WINDOW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many samples per call, for the simulation on a host. Not part of a firmware. */
 #include "mct_host.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the host simulation calls in the shared library of a generated project. */
 #ifndef MCT_HOST_H
 #define MCT_HOST_H

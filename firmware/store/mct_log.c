@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mct_store.h where latents are remembered: a log of states and latents in each of two slots. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The trained state in two slots of flash: a power cut at any moment leaves the last saved state or
  * the new one.
  *

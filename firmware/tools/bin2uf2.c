@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packs a flash image as UF2, the format of the RP2040's USB drive:
  *
  *     bin2uf2 ADDRESS firmware.bin firmware.uf2

@@ -90,6 +90,7 @@ def own_names(sources: Mapping[str, str], prefix: str) -> dict[str, str]:
     guard = "MCT_NAMES_H"
     rows = "".join(f"#define {n} {prefix}_{n}\n" for n in sorted(linked_names(sources)))
     text = (
+        "/* SPDX-License-Identifier: Apache-2.0 */\n"
         "/* What models share has names of this model, so that another model may be in the same\n"
         f" * program. */\n#ifndef {guard}\n#define {guard}\n\n{rows}\n"
         "#endif\n"

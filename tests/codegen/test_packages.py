@@ -352,15 +352,17 @@ def test_a_boards_firmware_is_no_package() -> None:
 
 # ------------------------------------------------------------------------------------------ licence
 
-WITHOUT = (".csv", ".json", ".md", ".pdsc", ".txt")
-"""Endings of files that have no comments, or are data; graph.txt is one of them."""
+WITHOUT = (".csv", ".json", ".md", ".pdsc", ".properties", "graph.txt", "keywords.txt")
+"""Endings of files that have no comments, are data, or have a field for it."""
 
 
 def unmarked(project: Project) -> list[str]:
     """Files that do not say in their first lines under which licence they are."""
     texts = {n: t for n, t in project.files.items() if not n.endswith(WITHOUT) and n != "LICENSE"}
     begins = {name: text.splitlines()[:12] for name, text in texts.items()}
-    return [n for n, rows in begins.items() if not any("SPDX-License-Identifier" in r for r in rows)]
+    return [
+        n for n, rows in begins.items() if not any("SPDX-License-Identifier" in r for r in rows)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["", *KINDS])

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_board.h"
 #include "mct_board_config.h"
 #include "mct_stm32.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Cortex-M7's caches: DDI 0489, "Memory system", and DDI 0403, B2.2. */
 #include "mct_chip.h"
 

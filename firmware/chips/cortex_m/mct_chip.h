@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of a Cortex-M chip and its board offer each other. The rest of the firmware knows
  * mct_board.h only. */
 #ifndef MCT_CHIP_H

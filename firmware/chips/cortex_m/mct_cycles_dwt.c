@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cycle counter of ARMv7-M's Data Watchpoint and Trace unit: DDI 0403, C1.8. */
 #include "mct_board.h"
 #include "mct_board_config.h"

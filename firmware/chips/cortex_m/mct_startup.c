@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From reset to main: ARMv6-M and ARMv7-M alike. See the architecture reference manuals DDI 0419 and
  * DDI 0403, "Exception model". */
 #include "mct_board.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Linux as a board: the line is a serial device, a pseudo-terminal or a TCP connection, the slots are
  * a file.
  *

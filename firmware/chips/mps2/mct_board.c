@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arm's MPS2 board, alike with all of its FPGA images that are one Cortex-M. */
 #include "mct_board.h"
 #include "mct_board_config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two slots in the upper part of the code's RAM: they survive a restart, not a power cut. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The UART of Arm's Cortex-M System Design Kit (DDI 0479, "APB UART"), at MCT_UART_BASE, and the
  * restart. */
 #include "mct_board.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The second stage of booting: 252 bytes and their CRC-32/MPEG-2, which the boot ROM copies to the
  * RAM and runs after each reset, because it alone knows no flash chip's commands (2.8.1). Sets the
  * flash up as mct_rp2040.h says and goes on with the vector table behind it. */

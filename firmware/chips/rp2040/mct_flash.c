@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two slots at the end of the flash, erased and written by the boot ROM: 2.8.3.1.3, "Flash Access
  * Functions". Meanwhile the flash cannot be read, so what calls the ROM runs on the stack. So does
  * what asks the flash chip for its number, which a USB port tells the host. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The RP2040: chapters and names are those of the RP2040 datasheet. */
 #ifndef MCT_RP2040_H
 #define MCT_RP2040_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* UART0, a PL011 with a FIFO of 32 bytes each way: 4.2, "UART". */
 #include "mct_board.h"
 #include "mct_board_config.h"

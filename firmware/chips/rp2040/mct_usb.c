@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The chip's own USB as the line to the host: a serial port (CDC-ACM), polled, without interrupts.
  * Chapters are those of the RP2040 datasheet, 4.1, and of the USB 2.0 specification where it says so.
  *

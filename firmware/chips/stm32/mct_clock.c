@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The clocks of the STM32F4 and F7, of a multiple of 1 MHz, from the internal 16 MHz oscillator. */
 #include "mct_board_config.h"
 #include "mct_stm32.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The clocks of the STM32F303xD and xE, whose PLL takes the internal 8 MHz oscillator undivided: RM0316,
  * "Reset and clock control". */
 #include "mct_board_config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two slots in sectors of the flash that have no code: RM0090, RM0385, RM0390, "Embedded flash".
  *
  * While the flash erases or writes, the core waits as soon as it reads from it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the flash drivers of the families have in common: where the slots are, and how the controller is
  * opened and waited for. Whoever includes it has defined KEYR, SR and CR, the addresses of these
  * registers; SR_BUSY; SR_ERRORS, and SR_CLEARED, which a write clears; CR_LOCK. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two slots in pages of the flash that have no code: RM0316, "Embedded Flash memory".
  *
  * While the flash erases or writes, the core waits as soon as it reads from it. */

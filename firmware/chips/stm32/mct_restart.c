@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Restarts, into the firmware or into the ROM bootloader: AN2606, "STM32 system memory boot mode". */
 #include "mct_board.h"
 #include "mct_board_config.h"

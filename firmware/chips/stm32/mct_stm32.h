@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The STM32F4 and STM32F7, whose clocks, pins and flash controllers are alike: reference manuals
  * RM0090, RM0385, RM0390. */
 #ifndef MCT_STM32_H

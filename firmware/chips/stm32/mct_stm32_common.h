@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What all STM32s here have in common. Each family's header has the addresses of its registers, and
  * the family's mct_clock file has these functions. */
 #ifndef MCT_STM32_COMMON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The STM32F3: reference manual RM0316. */
 #ifndef MCT_STM32F3_H
 #define MCT_STM32F3_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The USART of the STM32F3 and F7, at MCT_UART_BASE: RM0316, RM0385, "USART". */
 #include "mct_board.h"
 #include "mct_board_config.h"

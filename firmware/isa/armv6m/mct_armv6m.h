@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of int8 products on cores whose longest product has 32 bits: Cortex-M0, M0+, M1, M23.
  *
  * One product of words gives two of int8. Four values a, b, c, d are kept as the words a + c * 2^16 and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_armv6m_gradient.h"
 
 #define MCT_LARGE (1 << 29)  /* two fractions below it and 16 random bits fit int32 */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums as a gradient, which a node writes channel by channel or position by position. */
 #ifndef MCT_ARMV6M_GRADIENT_H
 #define MCT_ARMV6M_GRADIENT_H

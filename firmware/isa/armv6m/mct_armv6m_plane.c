@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_armv6m_plane.h"
 
 static void mct_plane_fill(uint32_t *to, int32_t words, int32_t fill) {

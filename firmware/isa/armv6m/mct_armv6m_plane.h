@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One channel of a depthwise convolution, row by row: forward, and backward with the taps turned.
  *
  * Rows of the image are kept as words of two neighbours, x[i] + x[i + 1] * 2^16, as many as a window

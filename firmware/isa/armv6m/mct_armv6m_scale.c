@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_armv6m_scale.h"
 
 mct_tiled_output mct_armv6m_output_of(const mct_requantize *q, int32_t elements, int8_t *y,

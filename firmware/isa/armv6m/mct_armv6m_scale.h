@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From an int32 sum to int8 with the bits of mct_requantize_q31, by one product of 32 bits.
  *
  * sum * mult_q31 / 2^(31 + n), n = -shift, is sum * factor / 2^22 with factor = mult_q31 / 2^(n + 9),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the faster bodies for Cortex-M4, M7 and M33 take from the DSP extension: the only place that
  * knows its instructions. Without the extension the same functions are plain C: slow, same bits.
  *

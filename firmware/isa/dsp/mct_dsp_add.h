@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of two int8, one of which needs no multiplier, in assembly where there is the DSP extension, in C
  * elsewhere. Fields are read by their offset: their order is fixed. */
 #ifndef MCT_DSP_ADD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The DSP extension of Armv7E-M and Armv8-M; only mct_dsp.h includes this. */
 #ifndef MCT_DSP_ARM_H
 #define MCT_DSP_ARM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of mct_dsp_arm.h for any machine; only mct_dsp.h includes this. */
 #ifndef MCT_DSP_EMULATED_H
 #define MCT_DSP_EMULATED_H

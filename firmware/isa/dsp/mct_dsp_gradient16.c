@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_dsp_gradient16.h"
 
 /* kept_bits: of what the factor is for, as mct_fitted_sum has it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mct_gradient_write_s16 for sums that fit int32, without 64-bit shifts.
  *
  * fraction = sum * mult_q31 / 2^bits, rounded down, is (sum * 2^left) * mult_q31 / 2^31 / 2^right with left

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_dsp_pairs.h"
 
 #include <stddef.h>

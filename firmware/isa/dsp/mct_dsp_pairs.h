@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Panels for streams of int16: a lane is one of four neighbouring columns of weights. For every two k a
  * panel holds the pairs (k, k + 1) of the four lanes, up to a multiple of 4, zeros behind the last k. */
 #ifndef MCT_DSP_PAIRS_H

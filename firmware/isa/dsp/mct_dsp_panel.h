@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Panels of mct_dot4 from rows of int8: a lane is one of four neighbouring columns. */
 #ifndef MCT_DSP_PANEL_H
 #define MCT_DSP_PANEL_H

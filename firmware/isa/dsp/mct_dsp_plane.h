@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Channels of a depthwise convolution at a strip of rows, in assembly where there is the DSP
  * extension, in C elsewhere. Fields are read by their offset: their order is fixed. */
 #ifndef MCT_DSP_PLANE_H

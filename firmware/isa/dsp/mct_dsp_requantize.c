@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_dsp_requantize.h"
 
 #define MCT_DSP_MOST_BITS 22

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From twice an int32 sum to int8 in four instructions, with the bits of mct_requantize_q31.
  *
  * v = (sum * mult_q31 + 2^30) >> 31 is the rounded high half of (2 * sum) * mult_q31. The second

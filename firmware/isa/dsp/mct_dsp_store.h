@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From four sums, r4 … r7, to int8 in assembly: what the tiles have in common. */
 #ifndef MCT_DSP_STORE_H
 #define MCT_DSP_STORE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inner loops of the DSP bodies whose registers a compiler cannot keep apart: in assembly where there
  * is the DSP extension, in C elsewhere. Fields are read by their offset: their order is fixed. */
 #ifndef MCT_DSP_TILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the bodies for Helium (MVE, of Cortex-M55 and M85) take from it: Arm's intrinsics, by their own
  * names, and a few loops in assembly. With MCT_HELIUM_EMULATED, or without the extension, the same names
  * are plain C: slow, same bits. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Helium itself; only mct_helium.h includes this. */
 #ifndef MCT_HELIUM_ARM_H
 #define MCT_HELIUM_ARM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The intrinsics that our bodies use, and the functions of mct_helium_arm.h, for any machine; only
  * mct_helium.h includes this. Arm: "MVE Intrinsics", and DDI 0553, the Armv8-M manual. */
 #ifndef MCT_HELIUM_EMULATED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From int32 sums to int8, four at a time, with the bits of mct_requantize_q31.
  *
  * VQRDMULH is its first rounding. The second one, by n = -shift bits and halves away from zero, is

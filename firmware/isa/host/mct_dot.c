@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_dot.h"
 
 #if MCT_MAY_HAVE_DOT

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Products of int8 by the dot products of four that Armv8.2 has (sdot), where the processor has them:
  * a Cortex-A76 has, a Cortex-A53 or A72 has not, and one program runs on all.
  *

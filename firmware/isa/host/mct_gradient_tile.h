@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* int32 sums to int8 gradients, a tile at a time: the vector form of mct_gradient_write_s8. */
 #ifndef MCT_GRADIENT_TILE_H
 #define MCT_GRADIENT_TILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of products, sums[row][column] = sum over k of a[row][k] * b[k][column], in register tiles:
  * what a convolution, its input gradient and its weight gradient have in common.
  *

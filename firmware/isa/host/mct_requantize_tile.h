@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* int32 sums to int8, a tile at a time: the vector form of mct_requantize_store. */
 #ifndef MCT_REQUANTIZE_TILE_H
 #define MCT_REQUANTIZE_TILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The seam between host bodies and instruction sets: a handful of vector operations.
  *
  * Vectors are those of GNU C (gcc, clang, zig cc), whose operators work lane by lane. What C has no

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors of 128 bits: every x86 with 64 bits, NEON on AArch64, and any other machine as the compiler
  * sees fit. Only mct_simd.h includes this and says what the functions do. */
 #ifndef MCT_SIMD_128_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors of 256 bits: x86 with AVX2. Only mct_simd.h includes this and says what the functions do. */
 #ifndef MCT_SIMD_AVX2_H
 #define MCT_SIMD_AVX2_H

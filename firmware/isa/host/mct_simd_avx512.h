@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors of 512 bits: x86 with AVX-512 (F, BW, DQ, VL), dot products by VNNI where it is on. Only
  * mct_simd.h includes this and says what the functions do. */
 #ifndef MCT_SIMD_AVX512_H

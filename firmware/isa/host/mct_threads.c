@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #if !defined(_GNU_SOURCE) && !defined(_POSIX_C_SOURCE)
 #define _POSIX_C_SOURCE 200809L
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Work shared by threads. What a part computes depends on nothing that another writes, and sums are
  * exact, so the bits are the same for any number of threads. */
 #ifndef MCT_THREADS_H

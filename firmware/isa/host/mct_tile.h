@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where vector bodies hand over the sums that they have computed. */
 #ifndef MCT_TILE_H
 #define MCT_TILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Weights updated many at once: the vector form of mct_update_row_s8. */
 #ifndef MCT_UPDATE_ROW_H
 #define MCT_UPDATE_ROW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of products by tiles: a few positions times two or three channels, whose sums stay in registers,
  * so that a number is loaded once for several products.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_tiled_plane.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One channel of a depthwise convolution, row by row: forward, and backward with the taps turned.
  *
  * Rows of the image are kept as they lie in the windows, with `fill` around, as many as a window spans:

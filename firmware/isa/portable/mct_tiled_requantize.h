@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From an int32 sum to int8 with the bits of mct_requantize_q31, without the steps that a channel's usual
  * shift makes superfluous.
  *

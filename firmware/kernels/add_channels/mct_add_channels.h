@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y = clamp(requantize(a') + requantize(b') + zero_point): as mct_add_s8, with a number of b for
  * each channel of a; and the gradient of b.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* b = clamp(frozen + difference * 2^shift, ±MCT_BIAS_LIMIT): a trained bias whose state is the
  * difference to the model's own.
  *

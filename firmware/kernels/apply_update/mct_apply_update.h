@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* w -= learning_rate * rate * dw for an accumulated gradient dw, once per group of samples.
  *
  * dw and the parameter's values: [rows][columns]   rows_per_rate: rows that share an output channel's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_apply_update.h"
 
 void mct_apply_update_s32(const mct_apply_update_s32_params *p, const mct_step *step,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y = clamp(sum over k of (a - a_zero_point) * (b - b_zero_point) * mult_q31 * 2^(shift - 31) +
  * y_zero_point, low, high): TFLite's BATCH_MATMUL in int8, with its reference kernel's rounding; and
  * its gradients.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_batch_matmul_grad_input_<type>. */
 
 void MCT_NAME(mct_batch_matmul_grad_input)(const MCT_PARAMS(mct_batch_matmul_grad_input) *p,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* db[c] = sum over all positions of dy[..][c], applied to the int32 bias b[c] or to its int16
  * difference at once, or added to db over the samples of an update.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_bias_grad_<type>. */
 #include "mct_bias_sum_body.h"
 

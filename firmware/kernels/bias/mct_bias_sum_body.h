@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gradient of one bias. */
 
 static MCT_ACC mct_bias_sum(const MCT_GRAD *dy, int32_t positions, int32_t channels, int32_t c) {

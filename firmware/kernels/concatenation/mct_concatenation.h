@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y = up to eight tensors one after another along an axis; and the part of each in a gradient.
  *
  * a: [outer][a_elements], b: [outer][b_elements] …; absent ones are NULL and have 0 elements.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_concatenation.h"
 
 void mct_concatenation_s8(const mct_concatenation_s8_params *p, const int8_t *a, const int8_t *b,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Convolution in int8 and its gradients.
  *
  * acc[r][s][o] = b[o] + sum over ky, kx, i of (x[y'][x'][i] - x_zero_point) * w[o][ky][kx][i]

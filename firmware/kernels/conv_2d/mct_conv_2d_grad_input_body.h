@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_conv_2d_grad_input_<type>: mct_grad_<type>.h defines the names in capitals. */
 #include "mct_window.h"
 

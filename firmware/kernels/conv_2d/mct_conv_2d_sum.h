@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inner sums of the portable convolution bodies. */
 #ifndef MCT_CONV_2D_SUM_H
 #define MCT_CONV_2D_SUM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sums of what is trained of a weight in the portable convolution bodies. */
 #ifndef MCT_CONV_2D_TRAINED_SUM_H
 #define MCT_CONV_2D_TRAINED_SUM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The update of a convolution that has one output position, as fully connected layers have: a weight's
  * gradient is one product, dy[o] * (x[i] - x_zero_point). */
 #ifndef MCT_CONV_2D_UPDATE_ONE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A depthwise convolution, sum by sum: what the plain body is, and what others leave to it. */
 #ifndef MCT_DEPTHWISE_ANY_H
 #define MCT_DEPTHWISE_ANY_H

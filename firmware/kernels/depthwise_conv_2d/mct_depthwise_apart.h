@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A depthwise convolution, sum by sum, whose result does not take the place of the input. */
 #ifndef MCT_DEPTHWISE_APART_H
 #define MCT_DEPTHWISE_APART_H

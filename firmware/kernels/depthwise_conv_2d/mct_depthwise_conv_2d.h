@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Depthwise convolution in int8 and its gradients.
  *
  * acc[r][s][c] = b[c] + sum over ky, kx of (x[y'][x'][c / m] - x_zero_point) * w[ky][kx][c]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_depthwise_conv_2d_grad_input_<type>. */
 #include "mct_depthwise_grad_in_place.h"
 #include "mct_window.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inner sum of the portable depthwise bodies. */
 #ifndef MCT_DEPTHWISE_CONV_2D_SUM_H
 #define MCT_DEPTHWISE_CONV_2D_SUM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of one tap of a depthwise convolution's weight gradient: [trained_channels]. */
 #include "mct_window.h"
 

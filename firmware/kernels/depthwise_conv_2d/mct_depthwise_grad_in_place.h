@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gradient of a depthwise convolution's input in the place of that of its output: channel by channel,
  * each of which is set aside before. For any window that keeps an image's size. */
 #ifndef MCT_DEPTHWISE_GRAD_IN_PLACE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_gradient_rescale_<type>. */
 #include "mct_gradient_sum_body.h"
 

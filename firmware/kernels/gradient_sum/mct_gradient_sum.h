@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients scaled, added and masked elementwise, in one stochastic rounding.
  *
  * rescale: g[i] = mask * a[i] * factor_a[c]   add: g[i] = mask * (a[i] * factor_a[c] + b[i] *

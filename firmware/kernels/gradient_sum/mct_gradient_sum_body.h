@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What mct_gradient_rescale_<type> and mct_gradient_add_<type> share. */
 #include "mct_fixedpoint.h"
 

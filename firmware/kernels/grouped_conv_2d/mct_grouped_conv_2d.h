@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Convolution in groups, in int8, and its gradients: group g of the outputs reads group g of the
  * inputs alone.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inner sums of the portable forward bodies. */
 #ifndef MCT_GROUPED_CONV_2D_SUM_H
 #define MCT_GROUPED_CONV_2D_SUM_H

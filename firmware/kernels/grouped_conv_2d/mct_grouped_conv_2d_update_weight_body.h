@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_grouped_conv_2d_update_weight_<type>. */
 #include "mct_grouped_conv_2d_weight_row_body.h"
 

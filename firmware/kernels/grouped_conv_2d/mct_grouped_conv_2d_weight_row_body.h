@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_window.h"
 
 /* Sums of one row of the weight's gradient: [kernel_h][kernel_w][columns]. x: from the row's group on. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #define MCT_SUM int64_t
 
 #include "mct_fixedpoint.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y = clamp(gamma * (x - mean) / sqrt(variance + eps) + beta + y_zero_point, low, high), mean and
  * variance of each row; and its gradient.
  *

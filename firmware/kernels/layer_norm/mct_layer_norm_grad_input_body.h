@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_layer_norm_grad_input_<type>. */
 #include "mct_layer_norm_row.h"
 

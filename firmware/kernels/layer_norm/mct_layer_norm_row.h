@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What forward and backward pass need to know of a row. */
 #ifndef MCT_LAYER_NORM_ROW_H
 #define MCT_LAYER_NORM_ROW_H

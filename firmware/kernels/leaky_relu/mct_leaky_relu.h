@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y = clamp((x - x_zero_point) * factor + y_zero_point, low, high), with one factor for
  * x >= x_zero_point and another below: TFLite's LEAKY_RELU in int8, with its reference kernel's
  * rounding; and its gradient.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_leaky_relu.h"
 
 #include "mct_fixedpoint.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y = table[x + 128]: any function of one int8; and its gradient.
  *
  * x, y: [elements]; y may be x. table: 256 values. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Mean squared error between the last layer's sums and the network's own input, and its gradient.
  *
  * error[i] = sums[i] * y_scale[c] - (x[i] - x_zero_point), in steps of the input, as Q16 within

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_mean_squared_error_<type>. */
 #include "mct_fixedpoint.h"
 #include "mct_gradient.h"

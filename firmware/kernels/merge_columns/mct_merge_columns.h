@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* w = frozen, with column channels[j] replaced by column j of trained: a partly trained weight.
  *
  * frozen, w: [rows][columns]   trained: [rows][trained_columns]   channels: NULL means j itself

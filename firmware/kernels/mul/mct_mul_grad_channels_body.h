@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_mul_grad_channels_<type>. */
 
 void MCT_NAME(mct_mul_grad_channels)(const MCT_PARAMS(mct_mul_grad_channels) *p,

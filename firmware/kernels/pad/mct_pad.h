@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y = x with a border of `value`; dx = the part of dy inside the border.
  *
  * x: [x.h][x.w][x.c]   y: [y.h][y.w][y.c], of which pad_channels channels are before x's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_pad_grad_input_<type>. */
 
 void MCT_NAME(mct_pad_grad_input)(const MCT_PARAMS(mct_pad_grad_input) *p, const mct_step *step,

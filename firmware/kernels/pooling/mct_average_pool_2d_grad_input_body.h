@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_average_pool_2d_grad_input_<type>. */
 #include "mct_average_pool_2d_shares_any.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an input gets from the windows that read it; for bodies of any type of gradient. */
 #include "mct_window.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_max_pool_2d_grad_input_<type>. */
 #include "mct_window.h"
 

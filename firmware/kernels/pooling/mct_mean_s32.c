@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_pooling.h"
 
 void mct_mean_s32(const mct_mean_s32_params *p, const int8_t *x, int32_t *y) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Average and maximum over windows, the mean over an image, and their gradients.
  *
  * x: [x.h][x.w][c]   y: [y.h][y.w][c]   Windows see only what lies inside the image.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_fixedpoint.h"
 #include "mct_pooling.h"
 #include "mct_window_sum.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sum of one channel over the part of a window that lies inside the image.
  *
  * x: [of.h][of.w][of.c], from the channel on. |sum| <= 128 * elements of the part. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y = clamp((x - x_zero_point) * mult_q31 * 2^(shift - 31) + y_zero_point, low, high): TFLite's
  * QUANTIZE from int8 to int8, RELU and RELU6 in int8, with the reference kernels' rounding.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y[r][s] = x at row rows[r] / 1024 and column columns[s] / 1024, and the gradient.
  *
  * Between two pixels bilinearly, rounded once, halves away from zero: TFLite's RESIZE_BILINEAR in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_resize.h"
 
 void mct_resize_bilinear_s8(const mct_resize_bilinear_s8_params *p, const int8_t *x, int8_t *y) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_resize_grad_input_<type>. */
 #include "mct_types.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A classifier's int32 sums as int8, their scale a power of two that training chooses.
  *
  * y = clamp(sums * mult_q31[c] * 2^(shift[c] - exponent - 31) + zero_point, low, high), rounded as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y[position][j] = x[position][channels[j]]: what a partly trained layer saves of its input.
  *
  * x: [positions][x_channels]   y: [positions][y_channels]

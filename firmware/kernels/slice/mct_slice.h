@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y = a part of x; and its gradient: dx = dy at the places of that part, 0 elsewhere.
  *
  * y, dy: [rows][columns][channels]; element i, j, k of it is element

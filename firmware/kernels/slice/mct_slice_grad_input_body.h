@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_slice_grad_input_<type>. */
 
 #include <string.h>

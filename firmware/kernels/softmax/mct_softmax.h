@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax of each row in integers, the same bits as TFLite's reference kernel in int8.
  *
  * y = 256 * exp(d) / sum(exp(d)) - 128 with d = beta * scale * (x - max x), computed from

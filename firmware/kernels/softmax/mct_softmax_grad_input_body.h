@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_softmax_grad_input_<type>. */
 
 #include "mct_softmax_row.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One row of probabilities in integers: what the softmax and its gradient share. */
 #ifndef MCT_SOFTMAX_ROW_H
 #define MCT_SOFTMAX_ROW_H

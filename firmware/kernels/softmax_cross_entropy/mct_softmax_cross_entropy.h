@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cross-entropy loss of softmax(logits), its gradient, and the predicted class, in fixed point.
  *
  * logit[c] = sums[c] * scale[c]; loss = -ln(softmax(logits)[label]) as Q16; dy[c] =

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_softmax_cross_entropy_<type>. */
 #include "mct_softmax_errors_body.h"
 

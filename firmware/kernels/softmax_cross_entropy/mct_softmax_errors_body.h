@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the bodies of the cross-entropies share: of one position's sums. */
 #include "mct_fixedpoint.h"
 

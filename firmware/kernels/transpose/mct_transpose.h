@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y = x with its axes in another order, of int8 activations and int8 or int16 gradients.
  *
  * y: [length_0][length_1][length_2][length_3], written in order; its element i, j, k, l is element

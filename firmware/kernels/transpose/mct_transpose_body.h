@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_transpose_<type>. */
 
 void MCT_NAME(mct_transpose)(const MCT_PARAMS(mct_transpose) *p, const MCT_GRAD *x, MCT_GRAD *y) {

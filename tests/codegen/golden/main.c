@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program to start from: it trains tiny (last:1), keeps what was learnt, and infers.
  *
  * Two functions are yours: where samples come from, and what outlives a restart. As they stand here

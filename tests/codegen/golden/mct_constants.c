@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: LicenseRef-model
+ * The numbers are the model's: they stay under the licence of their owner. */
 #include "mct_constants.h"
 
 /* b0.frozen [2] */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frozen weights and the initial state, in flash. */
 #ifndef MCT_CONSTANTS_H
 #define MCT_CONSTANTS_H

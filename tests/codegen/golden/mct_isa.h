@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which of the kernels' bodies are compiled. All compute the same bits; some are many times faster.
  *
  *     helium    Helium (MVE), on Cortex-M55, M85; 3584 bytes of stack

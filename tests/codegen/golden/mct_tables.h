@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parameters of mct_model.c's kernel calls. No other file includes this one. */
 #ifndef MCT_TABLES_H
 #define MCT_TABLES_H

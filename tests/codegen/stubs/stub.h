@@ -11,13 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STUB_FLASH_BYTES = 1 << 20 };
+enum {
+    STUB_FLASH_BYTES = 1 << 20
+};
 
 static uint8_t stub_bytes[STUB_FLASH_BYTES];
 static int stub_is_read = 0;
 
-static inline uint8_t *stub_flash(void)
-{
+static inline uint8_t *stub_flash(void) {
     if (!stub_is_read) {
         FILE *file = fopen("flash.bin", "rb");
         memset(stub_bytes, 0xff, sizeof stub_bytes);
@@ -30,8 +31,7 @@ static inline uint8_t *stub_flash(void)
     return stub_bytes;
 }
 
-static inline void stub_store(void)
-{
+static inline void stub_store(void) {
     FILE *file = fopen("flash.bin", "wb");
     if (file == NULL || fwrite(stub_flash(), 1, STUB_FLASH_BYTES, file) != STUB_FLASH_BYTES) {
         abort();
@@ -39,8 +39,7 @@ static inline void stub_store(void)
     fclose(file);
 }
 
-static inline void stub_erase(size_t offset, size_t count)
-{
+static inline void stub_erase(size_t offset, size_t count) {
     if (offset % 4096 != 0 || count % 4096 != 0 || offset + count > STUB_FLASH_BYTES) {
         abort(); /* only whole sectors can be erased */
     }
@@ -48,8 +47,7 @@ static inline void stub_erase(size_t offset, size_t count)
     stub_store();
 }
 
-static inline void stub_program(size_t offset, const void *bytes, size_t count)
-{
+static inline void stub_program(size_t offset, const void *bytes, size_t count) {
     const uint8_t *from = (const uint8_t *)bytes;
     if (offset % 256 != 0 || count % 256 != 0 || offset + count > STUB_FLASH_BYTES) {
         abort(); /* only whole pages can be written */
@@ -60,13 +58,11 @@ static inline void stub_program(size_t offset, const void *bytes, size_t count)
     stub_store();
 }
 
-static inline int stub_pressed(void)
-{
+static inline int stub_pressed(void) {
     return getenv("PRESSED") != NULL;
 }
 
-static inline void stub_pause(void)
-{
+static inline void stub_pause(void) {
     static int rounds = 0;
     if (++rounds >= atoi(getenv("ROUNDS"))) {
         fflush(stdout);

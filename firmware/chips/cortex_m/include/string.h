@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the firmware uses of string.h, the first four of which a C compiler needs itself: mct_libc.c. This
  * header stands in for a libc's, so that the firmware is the same with any compiler and with none of
  * its libraries. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_add.h"
 #include "mct_dsp_add.h"
 #include "mct_dsp_requantize.h"

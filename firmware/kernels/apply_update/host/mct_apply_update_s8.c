@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_apply_update.h"
 #include "mct_update_row.h"
 

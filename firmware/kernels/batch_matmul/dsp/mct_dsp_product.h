@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of products of a row and columns of two matrices, with DSP instructions where numbers lie
  * beside each other: along the depth in both, or along the columns in the second. */
 #ifndef MCT_DSP_PRODUCT_H

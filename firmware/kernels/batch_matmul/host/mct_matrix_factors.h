@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Products of matrices: of each, the left factor has the rows of the result and the depth, the right
  * one the columns and the depth. Both may be stored in either order. */
 #ifndef MCT_MATRIX_FACTORS_H

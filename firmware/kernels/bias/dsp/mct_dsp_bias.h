@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of int8 over positions, four channels at a time. */
 #ifndef MCT_DSP_BIAS_H
 #define MCT_DSP_BIAS_H

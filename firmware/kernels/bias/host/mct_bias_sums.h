@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of gradients over all positions, for MCT_LANES channels at once. */
 #ifndef MCT_BIAS_SUMS_H
 #define MCT_BIAS_SUMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_armv6m.h"
 #include "mct_armv6m_gradient.h"
 #include "mct_conv_2d.h"

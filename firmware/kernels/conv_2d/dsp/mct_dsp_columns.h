@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a convolution multiplies its weights with, as panels: a lane is one of four positions. */
 #ifndef MCT_DSP_COLUMNS_H
 #define MCT_DSP_COLUMNS_H

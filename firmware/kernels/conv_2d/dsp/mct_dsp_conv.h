@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of a convolution over panels of four positions, for all output channels or those of a group. */
 #ifndef MCT_DSP_CONV_H
 #define MCT_DSP_CONV_H

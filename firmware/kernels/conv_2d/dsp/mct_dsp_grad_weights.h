@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The weights that the gradient of a convolution's input reads, four of its columns at a time. */
 #ifndef MCT_DSP_GRAD_WEIGHTS_H
 #define MCT_DSP_GRAD_WEIGHTS_H

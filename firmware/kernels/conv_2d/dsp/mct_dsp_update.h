@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Updates of four neighbouring weights at a time, as mct_dsp_weight.h has their sums. It has those of
  * MCT_WEIGHT_ROWS output channels by turns, so that their rates are kept. */
 #ifndef MCT_DSP_UPDATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a convolution multiplies its weights with at a position, in one row of bytes: its column. */
 #ifndef MCT_HELIUM_COLUMNS_H
 #define MCT_HELIUM_COLUMNS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_helium_conv.h"
 
 /* Puts the trained columns in the place of the block's own, in scratch. */

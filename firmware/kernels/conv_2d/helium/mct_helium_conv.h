@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of a convolution, four output channels at a time, for all of them or those of a group. */
 #ifndef MCT_HELIUM_CONV_H
 #define MCT_HELIUM_CONV_H

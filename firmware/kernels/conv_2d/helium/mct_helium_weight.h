@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The weight gradient of a convolution: sums[o][tap][i] over positions of dy[o] * (x[i] - zero_point),
  * four input channels and MCT_WEIGHT_ROWS output channels at a time. Both are turned, so that the
  * positions of a channel lie next to each other. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_conv_2d.h"
 #include "mct_conv_weight_factors.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two factors of a convolution as mct_product wants them: a row is the window of x at a position
  * of y, a column is an output channel's weights. */
 #ifndef MCT_CONV_FACTORS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The weight gradient of a convolution as products, one for each tap: a row is an output channel, a
  * column is a channel of x; k counts the positions of dy. */
 #ifndef MCT_CONV_WEIGHT_FACTORS_H

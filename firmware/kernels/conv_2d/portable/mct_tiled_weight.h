@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of one row of a convolution's weight gradient: [kernel_h][kernel_w][channels of x]. */
 #ifndef MCT_TILED_WEIGHT_H
 #define MCT_TILED_WEIGHT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_armv6m_gradient.h"
 #include "mct_armv6m_plane.h"
 #include "mct_depthwise_conv_2d.h"

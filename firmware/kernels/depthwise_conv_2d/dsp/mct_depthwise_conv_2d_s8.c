@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_depthwise_any.h"
 #include "mct_depthwise_conv_2d.h"
 #include "mct_dsp_depthwise.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_dsp_depthwise.h"
 
 /* Whether the kernel reaches a row or a column of x from each one of the result. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Depthwise sums, four channels at a time: each channel's rows lie in a plane of its own, as int16
  * with the padding of their columns, so that two taps are one instruction.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_dsp_depthwise_phase.h"
 
 /* Along one axis: the tap that comes first in the phase's kernel, how many there are, the padding, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gradient of a depthwise convolution's input, as depthwise convolutions of the output's gradient.
  *
  * A row of dx whose number is `row` modulo the stride takes the taps k, k + stride … of the kernel, k =

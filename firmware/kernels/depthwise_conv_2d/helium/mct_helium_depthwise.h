@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Depthwise sums, channel by channel, from a strip: the rows that a window sees, column by column.
  *
  * sums[row][column] = sum over ky, kx of image[row * stride_h + ky][column * stride_w + kx] * w[ky][kx]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of a window in each channel: what a depthwise convolution and its input gradient share.
  *
  * sum[row][column][c] = sum over ky, kx of from[y][x][c] * w[ky][kx][c]

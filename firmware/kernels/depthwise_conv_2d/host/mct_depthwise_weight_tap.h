@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of one tap of a depthwise convolution's weight gradient, for some channels at once. */
 #ifndef MCT_DEPTHWISE_WEIGHT_TAP_H
 #define MCT_DEPTHWISE_WEIGHT_TAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of one tap of a depthwise convolution's weight gradient, four channels at a time where these lie
  * next to each other. */
 #ifndef MCT_TILED_DEPTHWISE_WEIGHT_H

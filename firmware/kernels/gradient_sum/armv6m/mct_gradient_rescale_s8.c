@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_armv6m_gradient.h"
 #include "mct_gradient_sum.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_conv_factors.h"
 #include "mct_grouped_conv_2d.h"
 #include "mct_requantize_tile.h"

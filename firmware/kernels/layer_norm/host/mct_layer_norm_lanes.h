@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers of a row in vectors, even and odd lanes apart, as products are 64 bits wide. */
 #ifndef MCT_LAYER_NORM_LANES_H
 #define MCT_LAYER_NORM_LANES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_layer_norm.h"
 #include "mct_layer_norm_lanes.h"
 #include "mct_requantize_tile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_lookup.h"
 #include "mct_simd.h"
 #include "mct_threads.h"

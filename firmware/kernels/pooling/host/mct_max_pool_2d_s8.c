@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_pooling.h"
 #include "mct_requantize_tile.h"
 #include "mct_threads.h"

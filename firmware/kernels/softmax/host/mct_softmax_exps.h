@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of probabilities in vectors. A row's exponentials are those of at most 256 differences, so each
  * is computed once in a call. */
 #ifndef MCT_SOFTMAX_EXPS_H

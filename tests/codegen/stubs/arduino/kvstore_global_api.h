@@ -4,8 +4,7 @@
 
 #include "Arduino.h"
 
-static inline int kv_get(const char *key, void *to, size_t size, size_t *count)
-{
+static inline int kv_get(const char *key, void *to, size_t size, size_t *count) {
     FILE *file = fopen(key + strlen("/kv/"), "rb");
     if (file == nullptr) {
         return -1;
@@ -15,8 +14,7 @@ static inline int kv_get(const char *key, void *to, size_t size, size_t *count)
     return 0;
 }
 
-static inline int kv_set(const char *key, const void *from, size_t size, uint32_t)
-{
+static inline int kv_set(const char *key, const void *from, size_t size, uint32_t) {
     FILE *file = fopen(key + strlen("/kv/"), "wb");
     const size_t done = fwrite(from, 1, size, file);
     fclose(file);

@@ -1,8 +1,7 @@
 /* What ESP-IDF's start-up does at its end. */
 #include "esp_partition.h"
 
-int main(void)
-{
+int main(void) {
     app_main();
     return 1;
 }

@@ -4,8 +4,7 @@
 
 #include "../../stub.h"
 
-static inline void vTaskDelay(uint32_t ticks)
-{
+static inline void vTaskDelay(uint32_t ticks) {
     (void)ticks;
     stub_pause();
 }

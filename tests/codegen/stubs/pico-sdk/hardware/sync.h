@@ -4,7 +4,11 @@
 
 #include "../../stub.h"
 
-static inline uint32_t save_and_disable_interrupts(void) { return 1; }
-static inline void restore_interrupts(uint32_t status) { (void)status; }
+static inline uint32_t save_and_disable_interrupts(void) {
+    return 1;
+}
+static inline void restore_interrupts(uint32_t status) {
+    (void)status;
+}
 
 #endif

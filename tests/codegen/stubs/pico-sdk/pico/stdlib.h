@@ -6,13 +6,29 @@
 
 #include "../../stub.h"
 
-enum { GPIO_IN = 0 };
+enum {
+    GPIO_IN = 0
+};
 
-static inline bool stdio_init_all(void) { return true; }
-static inline void gpio_init(unsigned pin) { (void)pin; }
-static inline void gpio_set_dir(unsigned pin, bool out) { (void)pin, (void)out; }
-static inline void gpio_pull_up(unsigned pin) { (void)pin; }
-static inline bool gpio_get(unsigned pin) { (void)pin; return !stub_pressed(); }
-static inline void sleep_ms(uint32_t milliseconds) { (void)milliseconds; stub_pause(); }
+static inline bool stdio_init_all(void) {
+    return true;
+}
+static inline void gpio_init(unsigned pin) {
+    (void)pin;
+}
+static inline void gpio_set_dir(unsigned pin, bool out) {
+    (void)pin, (void)out;
+}
+static inline void gpio_pull_up(unsigned pin) {
+    (void)pin;
+}
+static inline bool gpio_get(unsigned pin) {
+    (void)pin;
+    return !stub_pressed();
+}
+static inline void sleep_ms(uint32_t milliseconds) {
+    (void)milliseconds;
+    stub_pause();
+}
 
 #endif

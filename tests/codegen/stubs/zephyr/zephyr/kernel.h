@@ -4,8 +4,7 @@
 
 #include "../../stub.h"
 
-static inline int32_t k_msleep(int32_t milliseconds)
-{
+static inline int32_t k_msleep(int32_t milliseconds) {
     (void)milliseconds;
     stub_pause();
     return 0;
