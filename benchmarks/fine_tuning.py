@@ -99,12 +99,12 @@ def accuracies(
     search: bool,
 ) -> Mapping[str, float]:
     """Of a run with the rate BASE_RATE * factor, in each of the ways."""
-    from mcutrain import data, pipeline
+    from mcutrain import data, prepare
     from mcutrain.formats.onnx.write import write_onnx
     from mcutrain.simulation import Run, RunSettings, Samples
 
     path = Path(options.shared) / f"models/{model}.int8.tflite"
-    step = pipeline.prepare(path, scheme, classes=10, head_seed=seed)
+    step = prepare(path, scheme, classes=10, head_seed=seed)
     split = data.load(Path(options.shared) / DATA)
     train = split.train.subset(SAMPLES)
     split = data.Split(train, split.test)

@@ -38,7 +38,6 @@ from mcutrain.sparse.contribution import (
     read_contributions,
 )
 from mcutrain.sparse.cost import Limits
-from mcutrain.sparse.cost_book import scheme_of
 from mcutrain.sparse.option import Depth
 from mcutrain.sparse.select import Selector
 
@@ -97,7 +96,8 @@ class Evolution:
             space = self.spaces[place]
             taken = zip(space.depth.units, genes, strict=True)
             shares = [pair for unit, gene in taken if gene for pair in unit[gene - 1].shares]
-            scheme = scheme_of(space.depth.depth, tuple(sorted(shares)), space.bits)
+            choices = (space.depth.depth, tuple(sorted(shares)), space.bits)
+            scheme = selector.structure.scheme(*choices, selector.choices.book.bias_bits)
             if selector.costs.plan(scheme).sram_bytes <= self.budget:
                 return gain
         return float("nan")
