@@ -10,8 +10,9 @@ from typing import Any
 
 from mcutrain_host import trainer
 from mcutrain_host.client import Device, Patience
-from mcutrain_host.manifest import ElasticSelection
+from mcutrain_host.manifest import Manifest
 from mcutrain_host.protocol import Identity, Rate, Selecting, Step
+from mcutrain_host.state import StateTable
 from mcutrain_host.trainer import Settings, Training
 from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import FaultyLink, LinkFaults, LoopbackLink
@@ -89,7 +90,7 @@ def taught(
     of: Lessons | None = None,
     ring: tuple[int, int] = (0, 0),
     selecting: Selecting | None = None,
-    elastic: ElasticSelection | None = None,
+    manifest: Manifest | None = None,
     first: int = 0,
     swap_every: int = 0,
     latents: bool = False,
@@ -98,7 +99,7 @@ def taught(
     """Train the first `count` lessons, the demo's unless said, from the initial weights.
 
     ring: remembered samples that are replayed after each, and how many are remembered. selecting,
-    elastic: of a board that chooses what it trains. first: steps that the board has done before,
+    manifest: of a board that chooses what it trains. first: steps that the board has done before,
     from whose weights it goes on. swap_every: steps after which other columns are trained. latents:
     the lessons are latents. source: a state to begin with.
     """
@@ -115,7 +116,8 @@ def taught(
         state=state,
         save_every=save_every,
         reconnect_seconds=30.0,
-        elastic=elastic,
+        elastic=None if manifest is None else manifest.elastic,
+        table=StateTable() if manifest is None else manifest.table,
         begin=trainer.Begin.BOARD if source is None else trainer.Begin.FILE,
         source=source,
     )

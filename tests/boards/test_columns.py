@@ -69,7 +69,7 @@ def test_boards_train_the_columns_that_the_simulation_trains(
     folder = built(projects_root, board, step=step(True), interface=Interface(elastic=times))
     device, periods = on_unicorn(folder), Periods(round(0.85 * 65536), 100)
     state = tmp_path / "state.mcts"
-    elastic = BoardProject.read(folder).manifest.elastic
+    manifest = BoardProject.read(folder).manifest
     selecting = Selecting(periods.share_q16, periods.every, periods.look)
     record = taught(
         device,
@@ -78,7 +78,7 @@ def test_boards_train_the_columns_that_the_simulation_trains(
         state=state,
         of=lessons(),
         selecting=selecting,
-        elastic=elastic,
+        manifest=manifest,
         swap_every=100,
     )
     x, y = lessons()

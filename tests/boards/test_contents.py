@@ -231,7 +231,7 @@ def test_no_content_makes_a_power_cut_change_a_bit(
             of=(x, np.array(y)),
             ring=(REPLAY, REMEMBER) if case.ring else (0, 0),
             selecting=selecting if case.elastic else None,
-            elastic=BoardProject.read(folder).manifest.elastic,
+            manifest=BoardProject.read(folder).manifest,
             swap_every=PERIODS.every if case.swap else 0,
             latents=is_latent,
             source=source,

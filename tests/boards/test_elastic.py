@@ -95,7 +95,7 @@ def test_boards_choose_what_the_simulation_chooses(
         state=state,
         of=lessons(),
         selecting=selecting(periods, measure),
-        elastic=project.manifest.elastic,
+        manifest=project.manifest,
     )
     expected, decisions = simulated(board, list(range(160)), periods, measure)
     assert device.read_state() == expected == state.read_bytes()
@@ -121,7 +121,7 @@ def test_power_cuts_change_no_choice_and_no_bit(
     projects_root: Path, tmp_path: Path, board: str, remember: int
 ) -> None:
     folder = built(projects_root, board, step=step(), interface=interface(board, remember))
-    elastic = BoardProject.read(folder).manifest.elastic
+    manifest = BoardProject.read(folder).manifest
     periods, replay = Periods(round(0.85 * 65536), 20), REPLAY if remember else 0
     count = 60 // (1 + replay)
     order = with_replays(list(range(count)), replay, REMEMBER).tolist()
@@ -137,7 +137,7 @@ def test_power_cuts_change_no_choice_and_no_bit(
             of=lessons(),
             ring=(replay, remember),
             selecting=selecting(periods),
-            elastic=elastic,
+            manifest=manifest,
         )
         end_power_cuts(device, link)
         assert device.read_state() == expected == state.read_bytes()
