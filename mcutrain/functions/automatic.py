@@ -567,7 +567,8 @@ class Chooser:
 
     def _selected(self, analysis: Contributions) -> AutoScheme:
         """Return what gains most in the memory, from the cache or found now."""
-        needs = (self.memory, self.options, self.bits, self.costs.fixed_sram_bytes)
+        options = replace(self.options, class_names=())  # no choice depends on them
+        needs = (self.memory, options, self.bits, self.costs.fixed_sram_bytes)
         sums = replace(analysis, kernels=None).to_json()
         path = _kept("choice", (graph_digest(self.headed), sums, repr(needs)))
         known = _read_choice(path)
