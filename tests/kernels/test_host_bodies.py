@@ -138,7 +138,7 @@ def deep_product(s: Source) -> Shape:
 
 def many_blocks(s: Source) -> Shape:
     """More than a block in every direction: of rows, of columns, of terms."""
-    ins, outs = s.choice(((s.integer(577, 620), 130), (130, s.integer(577, 620))))
+    ins, outs = s.choice(((s.integer(513, 560), 130), (130, s.integer(513, 560))))
     return Geometry(Window((1, 1)), (s.integer(11, 12), 12)), ins, outs
 
 

@@ -11,17 +11,13 @@
 #include "mct_tile.h"
 
 #define MCT_TILE_COLUMNS (2 * MCT_LANES)
-#define MCT_BLOCK_ROWS 32
+#define MCT_BLOCK_ROWS 128
 
 typedef struct {
     int32_t rows, columns, depth;
     int32_t first; /* which number of its tensor the result's first one is: bits share bytes */
     const void *job;
     int32_t a_zero_point, b_zero_point; /* are subtracted from the factors */
-
-    /* The factor at (row, k) is a[row * a_step + k]. NULL: */
-    const int8_t *a;
-    int32_t a_step;
 
     /* a[r * stride + d] = factor at (row + r, k + d) for r < rows, d < depth; row by row, each may
      * overwrite 15 elements after it. NULL: */
@@ -44,7 +40,7 @@ typedef struct {
     void *result;
 } mct_product;
 
-/* Needs 150 to 320 KB of stack (MCT_MOST_FRAME_BYTES). A factor that is filled and a result are of one thread alone. */
+/* Needs 140 to 320 KB of stack (MCT_MOST_FRAME_BYTES). A factor that is filled and a result are of one thread alone. */
 void mct_product_run(const mct_product *product);
 
 /* The same by this thread alone, which may be one of several. */
