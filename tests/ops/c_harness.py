@@ -141,7 +141,8 @@ class Toolchain:
         made = Toolchain(tuple(command), tuple(flags), folder)
         kernels = sorted(FIRMWARE.glob("kernels/*/*.c"))
         chosen = [body_of(path, "host" if host else PORTABLE) for path in kernels]
-        shared = shared_sources("host") if host else []
+        sets = (PORTABLE, "host") if host else (PORTABLE,)
+        shared = [path for isa in sets for path in shared_sources(isa)]
         made.compile_objects([*chosen, *shared, *FIRMWARE.glob("runtime/*.c"), HARNESS])
         return made
 
