@@ -99,7 +99,8 @@ def test_comments_that_name_the_model_stay_within_100_columns(
     latent = "auto" if latents(plan) else None
     interface = Interface(prefix, latent=latent)
     files = generate(plan, "a scheme of a long name " * 5, interface=interface).files
-    head, rest = files[f"src/{prefix}_model.h"].split(" */\n", 1)
+    licence, head, rest = files[f"src/{prefix}_model.h"].split(" */\n", 2)
+    assert "SPDX" in licence
     assert name in re.sub(r"\n \* ", " ", head)
     assert f"{prefix}_state_load" in head
     example = files["example/main.c"]
