@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mct_add.h"
+#include "mct_add_any.h"
 #include "mct_helium_requantize.h"
 
 /* A factor as mct_requantize_q31 takes it, for shifts to the right and values below 2^30. */
@@ -49,11 +49,6 @@ static inline __attribute__((always_inline)) void mct_add_four(const mct_add_s8_
     }
 }
 
-static inline int32_t mct_operand(const mct_scaled *scaled, int32_t value, int32_t left_shift) {
-    const int32_t shifted = (value - scaled->zero_point) * (1 << left_shift);
-    return mct_requantize_q31(shifted, scaled->mult_q31, scaled->shift);
-}
-
 void mct_add_s8(const mct_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y,
                 uint8_t *mask) {
     if (mct_add_is_short(p)) {
@@ -67,10 +62,5 @@ void mct_add_s8(const mct_add_s8_params *p, const int8_t *a, const int8_t *b, in
         }
         return;
     }
-    for (int32_t i = 0; i < p->elements; i++) {
-        const int32_t sum =
-            mct_operand(&p->a, a[i], p->left_shift) + mct_operand(&p->b, b[i], p->left_shift);
-        const int32_t scaled = mct_requantize_q31(sum, p->y.mult_q31, p->y.shift);
-        mct_clamp_store(scaled + p->y.zero_point, p->low, p->high, i, y, mask);
-    }
+    mct_add_any(p, a, b, y, mask);
 }

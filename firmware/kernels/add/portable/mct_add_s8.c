@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mct_add.h"
-#include "mct_fixedpoint.h"
+#include "mct_add_any.h"
 #include "mct_tiled_requantize.h"
 
 /* An operand whose shifts are the usual ones, by one product and one shift of what it leaves. */
@@ -31,20 +30,10 @@ static MCT_ALWAYS_INLINE int32_t mct_add_scaled(const mct_add_operand *of, int32
     return (v + of->last + ((v >> 31) & of->signs)) >> of->right;
 }
 
-static inline int32_t mct_operand(const mct_scaled *scaled, int32_t value, int32_t left_shift) {
-    const int32_t shifted = (value - scaled->zero_point) * (1 << left_shift);
-    return mct_requantize_q31(shifted, scaled->mult_q31, scaled->shift);
-}
-
 /* Any shifts. */
 static MCT_APART void mct_add_plain(const mct_add_s8_params *p, const int8_t *a, const int8_t *b,
                                     int8_t *y, uint8_t *mask) {
-    for (int32_t i = 0; i < p->elements; i++) {
-        const int32_t sum =
-            mct_operand(&p->a, a[i], p->left_shift) + mct_operand(&p->b, b[i], p->left_shift);
-        const int32_t scaled = mct_requantize_q31(sum, p->y.mult_q31, p->y.shift);
-        mct_clamp_store(scaled + p->y.zero_point, p->low, p->high, i, y, mask);
-    }
+    mct_add_any(p, a, b, y, mask);
 }
 
 /* Left shifts up to 20 leave operands below 2^28 and their sum below 2^29. */
