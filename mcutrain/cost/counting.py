@@ -46,7 +46,8 @@ def count_instructions(
 ) -> Mapping[str, int]:
     """Executed instructions of one training step by the node's name, as `estimate` gives them.
 
-    What moves rows from node to node is counted with the first node of their segment.
+    What moves rows from node to node is counted with the last node of their segment, as a board's
+    clock has it; where the sample is fed row by row, with the first.
 
     The mean of COUNTED_UPDATES steps: what a gradient's zeros and the sums' sizes save differs a
     little from sample to sample. folder: where the project is generated and built, unless it lies
@@ -152,7 +153,7 @@ def by_node(plan: TrainingPlan, rows: Sequence[OperatorCount], steps: int) -> Ma
 
 
 def _calls(plan: TrainingPlan, kernels: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(node, function) of all that mct_train calls; a segment stands under its first node."""
+    """(node, function) of all that mct_train calls; a segment stands under its last node."""
     segments = {name: segment for segment in plan.segments for name in segment.nodes}
     found = []
     for name, function in kernels.items():
@@ -160,5 +161,5 @@ def _calls(plan: TrainingPlan, kernels: Mapping[str, str]) -> list[tuple[str, st
         if segment is None and function:
             found.append((name, function))
         elif segment is not None and name == segment.name and not segment.is_fed:
-            found.append((name, COMPUTE))
+            found.append((segment.stages[-1].node.name, COMPUTE))
     return found

@@ -25,8 +25,8 @@ from tests.simulation.networks import residual_network, samples
 
 STEP_ERROR = 0.05
 """Of the whole step: a timed step begins with other noise, and the best of five counts."""
-NODE_ERROR = 0.15
-"""What moves rows from layer to layer is shared out among them otherwise than by the counter."""
+NODE_ERROR = 0.12
+"""Each look at the clock, and what moves rows in a segment that a sample is fed to."""
 GRADIENT_ERROR = 0.55
 """What a gradient's zeros, masks and exponent save differs by sample; the best counts."""
 TICK_CYCLES = 125
