@@ -27,7 +27,6 @@ from mcutrain_host.virtual.link import (
 )
 from mcutrain_host.virtual.machine import Machine, Stop
 
-UF2_RP2040 = 0xE48BFF56
 JOIN_SECONDS = 5.0
 MOST_FLASH_BYTES = 64 << 20
 """More than any board here has."""
@@ -75,9 +74,10 @@ def put_uf2(machine: Machine, data: bytes) -> None:
     Raises VirtualBoardError if the chip has no such drive or the file is damaged.
     """
     flash = machine.chip.flash
-    if machine.chip.core != "cortex-m0plus" or flash is None:
+    family = machine.chip.uf2_family
+    if family is None or flash is None:
         raise VirtualBoardError("this board's chip takes no UF2 files")
-    blocks = read_uf2(data, UF2_RP2040)
+    blocks = read_uf2(data, family)
     for address, _ in blocks:
         flash.erase_now((address - flash.origin) // flash.sectors[0][1])
     for address, content in blocks:

@@ -20,6 +20,8 @@ CPUID = {
     "cortex-m4": 0x410FC241,
     "cortex-m7": 0x411FC271,
 }
+ARMV6M = ("cortex-m0", "cortex-m0plus")
+"""Without caches, and without the cycle counter of the trace unit."""
 LOCK_KEY = 0xC5ACCE55
 
 
@@ -28,7 +30,7 @@ def _layout(core: str) -> dict[int, int]:
     layout |= dict.fromkeys(range(0xD90, 0xDA4, 4), 0)  # memory protection unit
     layout |= {0x10: 0, 0x14: 0, 0x18: 0, 0x1C: 0, 0xDFC: 0, 0xDF0: 0, 0xDF4: 0, 0xDF8: 0}
     layout |= {0xD00: CPUID[core], 0xD0C: 0xFA050000, 0xD14: 0x200}
-    if core != "cortex-m0plus":
+    if core not in ARMV6M:
         layout |= {0x004: 0, 0x008: 0, CPACR: 0, 0xF00: 0, 0xF34: 0xC0000000, 0xF38: 0, 0xF3C: 0}
     if core == "cortex-m7":
         layout |= {0xD78: 0x09000003, 0xD7C: 0x8303C003, CCSIDR: 0, CSSELR: 0, CCR: 0x40200}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcutrain_host.virtual.bus import Peripheral
-from mcutrain_host.virtual.chips import PAGE, Chip, Start
+from mcutrain_host.virtual.chip import PAGE, Chip, Start
 from mcutrain_host.virtual.counter import (
     NO_TARGET,
     STOPPED_AT_FPU,

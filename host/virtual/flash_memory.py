@@ -68,6 +68,11 @@ class FlashMemory:
             self.operation = None
         return self.operation is not None
 
+    def wait(self, board: Board) -> None:
+        """The core's access waits for the operation under way."""
+        if self.operation is not None and self.busy(board.now):
+            board.skip(self.operation.ends - board.now)
+
     def power_cut(self, now: int, draw: random.Random) -> None:
         """An operation under way leaves any mixture of old and new bits."""
         operation = self.operation

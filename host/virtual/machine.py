@@ -308,8 +308,7 @@ class Machine:
             result = self.chip.trap(cpu.pc, cpu.arguments)
         except BoardFault as fault:
             # a function of the ROM is blamed on its caller
-            in_rom = cpu.pc < 0x4000 and self.chip.core == "cortex-m0plus"
-            pc = cpu.caller - 2 if in_rom else cpu.pc
+            pc = cpu.caller - 2 if self.chip.in_rom_function(cpu.pc) else cpu.pc
             cpu.dead = BoardFault(fault.what, self.image.locate(pc), pc)
             raise cpu.dead from None
         if isinstance(result, int):

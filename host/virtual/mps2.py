@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mcutrain_host.virtual.bus import Registers
+from mcutrain_host.manifest import BoardDescription
+from mcutrain_host.virtual.bus import Registers, Silent
+from mcutrain_host.virtual.chip import KB, Carrier, Chip, MemoryBank, Start
 from mcutrain_host.virtual.serial_line import Wire
 
 UART0, FPGA_IO, SCC = 0x40004000, 0x40028000, 0x4002F000
@@ -42,3 +44,24 @@ class CmsdkUart(Registers):
                 self._overruns_seen = self.wire.overruns
         elif word != self.INTERRUPTS:
             super().store(word, value)
+
+
+class Mps2Chip(Chip):
+    """Arm's FPGA board; its memory is RAM, filled with the program when it is switched on."""
+
+    RAM_BYTES = 4096 * KB
+
+    def __init__(self, machine: Carrier, spec: BoardDescription) -> None:
+        super().__init__(machine, spec.core, 16 * KB)
+        self.memories = [
+            MemoryBank("SSRAM1", 0, bytearray(self.RAM_BYTES), "ram", (0x00400000,)),
+            MemoryBank("SSRAM2 and 3", 0x20000000, bytearray(self.RAM_BYTES), "ram"),
+        ]
+        self.serial = self.machine.line(1)
+        self.add(UART0, CmsdkUart(self.serial))
+        self.add(FPGA_IO, Silent("FPGAIO", 0x50))
+        self.add(SCC, Silent("SCC", 0x110))
+
+    def start(self) -> Start | None:
+        """From the vector table at 0."""
+        return self.vector_table(0)

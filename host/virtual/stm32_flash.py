@@ -66,9 +66,7 @@ class FlashController(Registers):
 
     def wait(self) -> None:
         """The core's access waits for the operation under way."""
-        operation = self.memory.operation
-        if operation is not None and self.memory.busy(self.board.now):
-            self.board.skip(operation.ends - self.board.now)
+        self.memory.wait(self.board)
 
     def erase(self, offset: int, count: int) -> None:
         """Begin to erase a span."""

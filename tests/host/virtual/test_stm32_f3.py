@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from mcutrain_host.manifest import Emulation
-from mcutrain_host.virtual.chips import STM32
 from mcutrain_host.virtual.errors import BoardFault
 from mcutrain_host.virtual.flash_memory import FlashMemory, FlashTiming, stacked_sectors
 from mcutrain_host.virtual.machine import Machine, Stop
 from mcutrain_host.virtual.stm32 import ClockLimits
+from mcutrain_host.virtual.stm32_chip import STM32
 from mcutrain_host.virtual.stm32_f3 import RccF3, Stm32F3Flash
 from mcutrain_host.virtual.stm32_flash import KEYS
 

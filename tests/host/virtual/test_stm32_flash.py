@@ -3,10 +3,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from mcutrain_host.virtual.chips import STM32
 from mcutrain_host.virtual.errors import BoardFault
 from mcutrain_host.virtual.flash_memory import FlashMemory, FlashTiming, stacked_sectors
 from mcutrain_host.virtual.machine import Machine, Stop
+from mcutrain_host.virtual.stm32_chip import STM32
 from mcutrain_host.virtual.stm32_flash import (
     ALIGNMENT,
     BUSY,
