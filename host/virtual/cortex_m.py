@@ -15,6 +15,7 @@ SYSTICK_ON, SYSTICK_INTERRUPTS, SYSTICK_WRAPPED = 1 << 0, 1 << 1, 1 << 16
 TRACE_ON = 1 << 24
 FPU_ACCESS = 0xF << 20
 CPUID = {
+    "cortex-m0": 0x410CC200,
     "cortex-m0plus": 0x410CC601,
     "cortex-m3": 0x412FC231,
     "cortex-m4": 0x410FC241,

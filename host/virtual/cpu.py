@@ -58,6 +58,7 @@ from unicorn.unicorn_py3.unicorn import Uc, UcError, uclib
 EMULATOR: Any = Uc
 """Its types are not published."""
 MODELS = {
+    "cortex-m0": UC_CPU_ARM_CORTEX_M0,
     "cortex-m0plus": UC_CPU_ARM_CORTEX_M0,
     "cortex-m3": UC_CPU_ARM_CORTEX_M3,
     "cortex-m4": UC_CPU_ARM_CORTEX_M4,

@@ -22,6 +22,8 @@ from mcutrain.target import load_target
 from tests.simulation.networks import residual_network, samples
 
 CHIPS = (
+    "arduino-nano-33-ble",
+    "bbc-microbit-v2",
     "mps2-an386",
     "mps2-an500",
     "netduinoplus2",
@@ -32,6 +34,10 @@ CHIPS = (
     "rpi-pico-usb",
     "stm32f746g-disco",
 )
+TOO_SMALL_FOR_THE_DEMO = ("bbc-microbit",)
+"""16 KB of SRAM."""
+LIKE_ANOTHER = ("nrf52840-dk",)
+"""The chip of a board above, with other pins and the program elsewhere: data alone."""
 ONLY_IN_QEMU = ("mps3-an547",)
 """A core that Unicorn does not have."""
 Lessons = tuple[npt.NDArray[np.int8], npt.NDArray[Any]]

@@ -20,11 +20,20 @@ from mcutrain_host.virtual.link import LoopbackLink
 from mcutrain import demo, prepare
 from mcutrain.errors import PlanError, TargetError
 from mcutrain.target import RAM_ALIGN_BYTES, board_names, load_target
-from tests.boards.projects import CHIPS, ONLY_IN_QEMU, built, has_compiler, training_step
+from tests.boards.projects import (
+    CHIPS,
+    LIKE_ANOTHER,
+    ONLY_IN_QEMU,
+    TOO_SMALL_FOR_THE_DEMO,
+    built,
+    has_compiler,
+    training_step,
+)
 
 
 def test_every_board_of_the_issue_is_there():
-    assert set(board_names()) == {*CHIPS, *ONLY_IN_QEMU, "native", "raspberry-pi"}
+    apart = (*ONLY_IN_QEMU, *TOO_SMALL_FOR_THE_DEMO, *LIKE_ANOTHER)
+    assert set(board_names()) == {*CHIPS, *apart, "native", "raspberry-pi"}
 
 
 @pytest.mark.slow
@@ -56,7 +65,7 @@ def test_zigs_smallest_program_has_symbols(projects_root):
 
 @pytest.mark.parametrize("board", board_names())
 def test_a_project_is_deterministic_and_names_no_place_of_this_machine(board):
-    step = training_step()
+    step = training_step("head" if board in TOO_SMALL_FOR_THE_DEMO else "fashion-sparse")
     first, second = step.firmware(load_target(board)), step.firmware(load_target(board))
     assert first.digest == second.digest
     assert not [name for name, text in first.files.items() if "/home/" in text or "/tmp/" in text]
@@ -161,8 +170,9 @@ def test_any_name_of_model_and_scheme_reaches_the_board(tmp_path):
 
 
 def test_an_unknown_board_is_a_sentence():
-    with pytest.raises(TargetError, match="there is no board 'arduino': use one of mps2-an386"):
+    with pytest.raises(TargetError) as refused:
         load_target("arduino")
+    assert all(name in str(refused.value) for name in ("'arduino'", *board_names()))
 
 
 def test_a_board_of_ones_own_is_a_folder(tmp_path, projects_root):

@@ -30,13 +30,17 @@ from tests.boards.projects import (
 from tests.boards.stress import boards_with_power_cuts, end_power_cuts, on_a_bad_cable, taught
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
-CUTS = (
-    {"nucleo-f446re": 800, "nucleo-f303re": 100, "rpi-pico": 100, "rpi-pico-usb": 200}
-    if IS_STRESS
-    else {"nucleo-f446re": 50, "nucleo-f303re": 15, "rpi-pico": 10, "rpi-pico-usb": 10}
-)
-MOST_INSTRUCTIONS = {"nucleo-f446re": 700_000, "nucleo-f303re": 700_000} | dict.fromkeys(
-    ("rpi-pico", "rpi-pico-usb"), 2_800_000
+CUTS = {
+    "bbc-microbit": (200, 10),
+    "bbc-microbit-v2": (200, 10),
+    "nucleo-f303re": (100, 15),
+    "nucleo-f446re": (800, 50),
+    "rpi-pico": (100, 10),
+    "rpi-pico-usb": (200, 10),
+}
+"""Under stress, and else."""
+MOST_INSTRUCTIONS = dict.fromkeys(CUTS, 700_000) | dict.fromkeys(
+    ("bbc-microbit", "rpi-pico", "rpi-pico-usb"), 2_800_000
 )
 """Between two cuts: a few steps and saves, and often less than one. Of quick_step, where a save is
 a larger part of the instructions than in the demo's."""
@@ -51,7 +55,7 @@ HEAD = "head"  # the smallest state and the shortest step
 @pytest.mark.parametrize("board", sorted(CUTS))
 def test_power_cuts_lose_and_double_no_step(projects_root, tmp_path, board):
     folder = built(projects_root, board, step=quick_step())
-    boards = boards_with_power_cuts(folder, CUTS[board], MOST_INSTRUCTIONS[board])
+    boards = boards_with_power_cuts(folder, CUTS[board][not IS_STRESS], MOST_INSTRUCTIONS[board])
     for device, link, number in boards:
         state = tmp_path / f"{number}.mcts"
         record = taught(device, STEPS, save_every=2, state=state, of=quick_lessons())
@@ -80,9 +84,10 @@ def test_a_bad_cable_loses_and_doubles_no_step(projects_root, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_bad_cable_to_a_usb_port_loses_and_doubles_no_step(projects_root, tmp_path):
+@pytest.mark.parametrize("board", ["bbc-microbit", "bbc-microbit-v2", "rpi-pico-usb"])
+def test_a_bad_cable_to_any_port_loses_and_doubles_no_step(projects_root, tmp_path, board):
     faults = LinkFaults(drop=0.001, corrupt=0.001, double=0.001)
-    device = on_a_bad_cable(built(projects_root, "rpi-pico-usb", step=quick_step()), faults, seed=1)
+    device = on_a_bad_cable(built(projects_root, board, step=quick_step()), faults, seed=1)
     taught(device, 100, save_every=20, state=tmp_path / "state.mcts", of=quick_lessons())
     assert device.read_state() == quick_state(100)
     assert device.resent > 100

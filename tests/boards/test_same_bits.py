@@ -29,12 +29,16 @@ from mcutrain.simulation import CompiledSimulator
 from mcutrain.sparse import UpdateScheme
 from tests.boards.projects import (
     CHIPS,
+    LIKE_ANOTHER,
     ONLY_IN_QEMU,
     RATE,
     SEED,
     built,
     has_compiler,
     lessons,
+    quick_lessons,
+    quick_state,
+    quick_step,
     simulated_state,
 )
 from tests.cost.networks import attending, cutting, grouped, normalizing, resizing
@@ -119,6 +123,36 @@ def test_qemu_ends_with_the_simulations_bits(projects_root, board):
         pytest.skip("no qemu-system-arm: apt install qemu-system-arm")
     with QemuBoard.from_folder(built(projects_root, board)) as qemu, SerialLink(qemu.port) as link:
         assert trained(Device(link, PATIENCE), *demo_lessons()) == simulated_state(STEPS)
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("board", ["bbc-microbit", *LIKE_ANOTHER])
+def test_a_small_network_ends_with_the_simulations_bits_where_it_was_saved(projects_root, board):
+    device = on_unicorn(built(projects_root, board, step=quick_step()))
+    assert trained(device, *quick_lessons()) == quick_state(100)
+    device.save()
+    device.link.machine.power_cut()
+    device.link.machine.power_on()
+    assert device.identify().position == 100
+    assert device.read_state() == quick_state(100)
+    assert device.statistics().stack_used_bytes < device.identity.stack_bytes
+
+
+@pytest.mark.timeout(SECONDS)
+def test_qemus_microbit_saves_by_its_own_flash_controller(projects_root):
+    """By others, it has the UART and the flash controller of all nRF5 boards."""
+    if shutil.which("qemu-system-arm") is None:
+        pytest.skip("no qemu-system-arm: apt install qemu-system-arm")
+    folder = built(projects_root, "bbc-microbit", step=quick_step())
+    x, y = quick_lessons()
+    with QemuBoard.from_folder(folder) as qemu, SerialLink(qemu.port) as link:
+        device = Device(link, PATIENCE)
+        assert trained(device, x[:40], y[:40]) == quick_state(40)
+        for number in (1, 2, 3):  # one page of flash each
+            assert device.save().number == number
+        device.restart()
+        assert device.identify().position == 40
+        assert device.read_state() == quick_state(40)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Every board.toml agrees with itself and with the reference manual of its chip."""
 
+import re
 from itertools import accumulate, pairwise
 
 import pytest
@@ -26,6 +27,7 @@ FLASH_ORIGIN = 0x08000000
 ERASED_BY_NUMBER = [board for board in STM32 if board.name != "nucleo-f303re"]
 BUS_DIVISORS = {"USART1": 2, "USART2": 4, "USART6": 2}  # mct_clock.c
 F3_BUS_DIVISORS = {"USART1": 1, "USART2": 2}  # mct_clock_f3.c
+NRF5 = [board for board in CHIPS if any("nrf5" in name for name in board.sources)]
 MAX_BAUD_ERROR = 0.005  # what the oscillator may be off comes on top
 
 
@@ -72,6 +74,10 @@ def test_a_pico_over_usb_is_a_pico_over_its_uart_but_for_the_line():
 @pytest.mark.parametrize("board", OVER_UARTS, ids=named)
 def test_every_baud_rate_is_a_divisor_of_the_clock(board):
     define = board.values["define"]
+    if board in NRF5:  # 16 MHz * n / 2^20, whatever the core's clock
+        divisor = round(define["UART_BAUD"] * 2**20 / 16e6)
+        assert abs(16e6 * divisor / 2**20 / define["UART_BAUD"] - 1) < MAX_BAUD_ERROR
+        return
     divided = F3_BUS_DIVISORS if board.name == "nucleo-f303re" else BUS_DIVISORS
     clock_hz = define["CLOCK_HZ"] / divided.get(board.values["uart"]["name"], 1)
     clock_hz *= 4 if board.name == "rpi-pico" else 1  # counts 64ths of 16 clocks
@@ -84,6 +90,23 @@ def test_slots_begin_and_end_where_the_flash_can_be_erased(board):
     assert board.slot_bytes % (4 * KB) == 0
     if board.name in PICOS:  # mct_flash.c erases blocks of 64 KB
         assert [(origin | board.slot_bytes) % (64 * KB) for origin in board.slots] == [0, 0]
+
+
+@pytest.mark.parametrize("board", NRF5, ids=named)
+def test_an_nrf5_sends_by_the_pins_that_its_description_names(board):
+    define, pins = board.values["define"], board.uart.pins
+    for role, key in (("sends", "UART_TX"), ("receives", "UART_RX")):
+        port, number = re.search(rf"P(\d)\.(\d\d)[^,:]* {role}", pins).groups()
+        assert define[key] == 32 * int(port) + int(number)
+
+
+@pytest.mark.parametrize("board", NRF5, ids=named)
+def test_an_nrf5_has_the_pages_of_its_specification(board):
+    """Slots end with the flash: 256 KB in pages of 1 KB, 512 KB or 1 MB in pages of 4 KB."""
+    sizes = {"bbc-microbit": 256, "bbc-microbit-v2": 512}
+    assert board.erase_bytes == (KB if board.name == "bbc-microbit" else 4 * KB)
+    assert board.slots[1] + board.slot_bytes == sizes.get(board.name, 1024) * KB
+    assert board.flash.origin + board.flash.size_bytes == board.slots[0]
 
 
 @pytest.mark.parametrize("board", STM32, ids=named)
