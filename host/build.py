@@ -174,7 +174,8 @@ def _uf2(folder: Path, elf: Path, facts: BuildOutput, output: Path) -> None:
     _run([*find_host_compiler(), "-O2", "-o", tool, source], folder, source)
     with whole(output) as part:
         to = str(part.relative_to(folder))
-        _run([str(folder.resolve() / tool), str(base), binary, to], folder, tool)
+        family = [] if facts.uf2_family is None else [str(facts.uf2_family)]  # an earlier project
+        _run([str(folder.resolve() / tool), str(base), *family, binary, to], folder, tool)
 
 
 def _without_debug_information(folder: Path, script: str) -> str:

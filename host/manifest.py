@@ -252,9 +252,13 @@ class Emulation:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOutput:
-    """board.toml's [output]. uf2_base: where a .uf2 file begins. tools: C that makes it."""
+    """board.toml's [output]. uf2_base: where a .uf2 file begins. tools: C that makes it.
+
+    uf2_family: of the chips that take it.
+    """
 
     uf2_base: int | None = None
+    uf2_family: int | None = None
     tools: tuple[str, ...] = ()
 
 

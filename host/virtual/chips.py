@@ -9,7 +9,7 @@ from mcutrain_host.virtual.errors import VirtualBoardError
 from mcutrain_host.virtual.flash_memory import FlashTiming
 from mcutrain_host.virtual.mps2 import Mps2Chip
 from mcutrain_host.virtual.nrf5_chip import NRF5, Nrf5Chip
-from mcutrain_host.virtual.rp2040_chip import Rp2040Chip
+from mcutrain_host.virtual.rp2_chip import Rp2040Chip, Rp2350Chip
 from mcutrain_host.virtual.stm32_chip import STM32, Stm32Chip
 
 
@@ -27,9 +27,11 @@ def make_chip(machine: Carrier, spec: BoardDescription, timing: FlashTiming) -> 
         return Nrf5Chip(machine, spec, timing, NRF5[name])
     if name == "rp2040":
         return Rp2040Chip(machine, spec)
+    if name == "rp2350":
+        return Rp2350Chip(machine, spec)
     if name == "mps2":
         return Mps2Chip(machine, spec)
-    known = ", ".join([*sorted(STM32), *sorted(NRF5), "rp2040", "mps2"])
+    known = ", ".join([*sorted(STM32), *sorted(NRF5), "rp2040", "rp2350", "mps2"])
     raise VirtualBoardError(
         f"the board {spec.name} has no virtual twin; there are some for {known}"
     )

@@ -18,6 +18,7 @@ CPUID = {
     "cortex-m0": 0x410CC200,
     "cortex-m0plus": 0x410CC601,
     "cortex-m3": 0x412FC231,
+    "cortex-m33": 0x411FD210,
     "cortex-m4": 0x410FC241,
     "cortex-m7": 0x411FC271,
 }

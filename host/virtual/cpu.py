@@ -52,6 +52,7 @@ from unicorn.arm_const import (
     UC_CPU_ARM_CORTEX_M3,
     UC_CPU_ARM_CORTEX_M4,
     UC_CPU_ARM_CORTEX_M7,
+    UC_CPU_ARM_CORTEX_M33,
 )
 from unicorn.unicorn_py3.unicorn import Uc, UcError, uclib
 
@@ -61,6 +62,7 @@ MODELS = {
     "cortex-m0": UC_CPU_ARM_CORTEX_M0,
     "cortex-m0plus": UC_CPU_ARM_CORTEX_M0,
     "cortex-m3": UC_CPU_ARM_CORTEX_M3,
+    "cortex-m33": UC_CPU_ARM_CORTEX_M33,
     "cortex-m4": UC_CPU_ARM_CORTEX_M4,
     "cortex-m7": UC_CPU_ARM_CORTEX_M7,
 }

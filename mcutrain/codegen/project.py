@@ -284,7 +284,7 @@ def _board_files(
         made["memory.ld"] = render("memory.ld.j2", values)
     board = firmware.board_facts(target, plan, {**files, **made})
     values["compile"] = board.compile
-    values["uf2_base"] = board.output.uf2_base
+    values["uf2_base"], values["uf2_family"] = board.output.uf2_base, board.output.uf2_family
     return {**made, "Makefile": render("Makefile_board.j2", values)}, board
 
 

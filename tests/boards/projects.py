@@ -31,6 +31,8 @@ CHIPS = (
     "nucleo-f401re",
     "nucleo-f446re",
     "rpi-pico",
+    "rpi-pico-2",
+    "rpi-pico-2-usb",
     "rpi-pico-usb",
     "stm32f746g-disco",
 )

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from mcutrain_host.errors import UnpluggedError
-from mcutrain_host.virtual.rp2040_rom import LOOKUP, function_addresses, rom_content
+from mcutrain_host.virtual.rp2_rom import LOOKUP, function_addresses, rom_content
 
 PACKAGE = "node/node_modules/rp2040js/dist/esm/index.js"
 SCRIPT = Path(__file__).with_suffix(".mjs")

@@ -36,6 +36,8 @@ CUTS = {
     "nucleo-f303re": (100, 15),
     "nucleo-f446re": (800, 50),
     "rpi-pico": (100, 10),
+    "rpi-pico-2": (200, 10),
+    "rpi-pico-2-usb": (200, 10),
     "rpi-pico-usb": (200, 10),
 }
 """Under stress, and else."""
@@ -84,7 +86,9 @@ def test_a_bad_cable_loses_and_doubles_no_step(projects_root, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("board", ["bbc-microbit", "bbc-microbit-v2", "rpi-pico-usb"])
+@pytest.mark.parametrize(
+    "board", ["bbc-microbit", "bbc-microbit-v2", "rpi-pico-usb", "rpi-pico-2-usb"]
+)
 def test_a_bad_cable_to_any_port_loses_and_doubles_no_step(projects_root, tmp_path, board):
     faults = LinkFaults(drop=0.001, corrupt=0.001, double=0.001)
     device = on_a_bad_cable(built(projects_root, board, step=quick_step()), faults, seed=1)

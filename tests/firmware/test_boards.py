@@ -13,6 +13,7 @@ BOARDS = [load_target(name) for name in board_names()]
 CHIPS = [board for board in BOARDS if not board.is_hosted]
 OVER_UARTS = [board for board in CHIPS if board.uart.name != "USB"]
 PICOS = ("rpi-pico", "rpi-pico-usb")
+PICOS_2 = ("rpi-pico-2", "rpi-pico-2-usb")
 STM32 = [board for board in CHIPS if board.name.startswith(("stm32", "nucleo", "netduino"))]
 
 # Sector sizes: RM0385 table 3, RM0390 table 4, RM0368 table 5, RM0090 table 5, RM0316 table 4.
@@ -59,9 +60,10 @@ def test_uart_is_described_as_it_is_programmed(board):
     assert board.values["uart"]["baud"] == board.values["define"]["UART_BAUD"]
 
 
-def test_a_pico_over_usb_is_a_pico_over_its_uart_but_for_the_line():
+@pytest.mark.parametrize("names", [PICOS, PICOS_2])
+def test_a_pico_over_usb_is_a_pico_over_its_uart_but_for_the_line(names):
     """What its host looks for is what it says of itself; each fact of the chip is the same."""
-    uart, usb = (load_target(name) for name in PICOS)
+    uart, usb = (load_target(name) for name in names)
     own = {"name", "title", "between_nodes", "sources", "define", "uart", "flash"}
     assert {k: v for k, v in usb.values.items() if k not in own} == {
         k: v for k, v in uart.values.items() if k not in own
@@ -80,7 +82,7 @@ def test_every_baud_rate_is_a_divisor_of_the_clock(board):
         return
     divided = F3_BUS_DIVISORS if board.name == "nucleo-f303re" else BUS_DIVISORS
     clock_hz = define["CLOCK_HZ"] / divided.get(board.values["uart"]["name"], 1)
-    clock_hz *= 4 if board.name == "rpi-pico" else 1  # counts 64ths of 16 clocks
+    clock_hz *= 4 if board.name in (*PICOS, *PICOS_2) else 1  # counts 64ths of 16 clocks
     divisor = round(clock_hz / define["UART_BAUD"])
     assert abs(clock_hz / divisor / define["UART_BAUD"] - 1) < MAX_BAUD_ERROR
 
@@ -88,7 +90,7 @@ def test_every_baud_rate_is_a_divisor_of_the_clock(board):
 @pytest.mark.parametrize("board", CHIPS, ids=named)
 def test_slots_begin_and_end_where_the_flash_can_be_erased(board):
     assert board.slot_bytes % (4 * KB) == 0
-    if board.name in PICOS:  # mct_flash.c erases blocks of 64 KB
+    if board.name in (*PICOS, *PICOS_2):  # mct_flash.c erases blocks of 64 KB
         assert [(origin | board.slot_bytes) % (64 * KB) for origin in board.slots] == [0, 0]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from mcutrain_host.manifest import Emulation, Uart
 from mcutrain_host.toolchain import ZIG
 from mcutrain_host.virtual.image import Image
-from mcutrain_host.virtual.rp2040_rom import crc32_mpeg2
+from mcutrain_host.virtual.rp2_rom import crc32_mpeg2
 
 from tests.host.boards import described
 

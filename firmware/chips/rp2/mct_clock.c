@@ -1,32 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_board.h"
 #include "mct_board_config.h"
-#include "mct_rp2040.h"
+#include "mct_rp2.h"
 
-#define CLK_REF_CTRL 0x40008030u
-#define CLK_REF_SELECTED 0x40008038u
-#define CLK_SYS_CTRL 0x4000803Cu
-#define CLK_SYS_SELECTED 0x40008044u
-#define CLK_PERI_CTRL 0x40008048u
-#define RESETS_RESET 0x4000C000u
-#define RESETS_DONE 0x4000C008u
-#define IO_BANK0 0x40014000u
-#define PADS_BANK0 0x4001C000u
-#define XOSC_CTRL 0x40024000u
-#define XOSC_STATUS 0x40024004u
-#define XOSC_STARTUP 0x4002400Cu
-#define PLL_SYS 0x40028000u
+#define CLK_REF_CTRL (MCT_CLOCKS + 0x30u)
+#define CLK_REF_SELECTED (MCT_CLOCKS + 0x38u)
+#define CLK_SYS_CTRL (MCT_CLOCKS + 0x3Cu)
+#define CLK_SYS_SELECTED (MCT_CLOCKS + 0x44u)
+#define CLK_PERI_CTRL (MCT_CLOCKS + 0x48u)
+#define RESETS_RESET MCT_RESETS
+#define RESETS_DONE (MCT_RESETS + 0x08u)
+#define XOSC_CTRL MCT_XOSC
+#define XOSC_STATUS (MCT_XOSC + 0x04u)
+#define XOSC_STARTUP (MCT_XOSC + 0x0Cu)
 #define PLL_CS 0x0u
 #define PLL_PWR 0x4u
 #define PLL_FBDIV_INT 0x8u
 #define PLL_PRIM 0xCu
-#define TIMER_RAWH 0x40054024u
-#define TIMER_RAWL 0x40054028u
-#define WATCHDOG_TICK 0x4005802Cu
 
-#define CRYSTAL_MHZ 12u
-#define CLOCK_MHZ 125u
-_Static_assert(MCT_CLOCK_HZ == CLOCK_MHZ * 1000000u, "mct_clock.c sets 125 MHz only");
+_Static_assert(MCT_CLOCK_HZ == MCT_CLOCK_MHZ * 1000000u, "mct_clock.c sets one clock for each chip");
 
 /* Waits for any bit of the mask; nothing works without, so for ever. */
 static void wait_for(uint32_t address, uint32_t mask) {
@@ -68,33 +60,17 @@ void mct_clock_start(void) {
     start_crystal();
     MCT_REGISTER(CLK_REF_CTRL) = 2; /* crystal */
     wait_for(CLK_REF_SELECTED, 1u << 2);
-    mct_pll_start(PLL_SYS, MCT_RESETS_PLL_SYS, 125, 6, 2);
+    mct_pll_start(MCT_PLL_SYS, MCT_RESETS_PLL_SYS, 125, MCT_PLL_FIRST, 2);
     MCT_REGISTER(CLK_SYS_CTRL) = 0; /* the other source is the PLL */
     MCT_SET(CLK_SYS_CTRL) = 1;      /* take it */
     wait_for(CLK_SYS_SELECTED, 1u << 1);
     MCT_REGISTER(CLK_PERI_CTRL) = 1u << 11; /* as the core */
-    MCT_REGISTER(WATCHDOG_TICK) = 1u << 9 | CRYSTAL_MHZ;
-    mct_peripheral_on(MCT_RESETS_TIMER);
 }
 
-/* The pad's pull-up keeps an open receiver silent. */
+/* The pad's pull-up keeps an open receiver silent. Its other bits, the RP2350's isolation among them,
+ * become 0. */
 void mct_pin_uart(uint32_t pin) {
     mct_peripheral_on(MCT_RESETS_IO_BANK0 | MCT_RESETS_PADS_BANK0);
-    MCT_REGISTER(PADS_BANK0 + 4u + 4u * pin) = 1u << 6 | 1u << 4 | 1u << 3 | 1u << 1;
-    MCT_REGISTER(IO_BANK0 + 4u + 8u * pin) = 2;
-}
-
-/* The Cortex-M0+ counts no cycles; the timer counts microseconds. */
-uint64_t mct_board_cycles(void) {
-    for (;;) {
-        const uint32_t high = MCT_REGISTER(TIMER_RAWH);
-        const uint32_t low = MCT_REGISTER(TIMER_RAWL);
-        if (MCT_REGISTER(TIMER_RAWH) == high) {
-            return ((uint64_t)high << 32 | low) * CLOCK_MHZ;
-        }
-    }
-}
-
-uint32_t mct_board_clock_hz(void) {
-    return MCT_CLOCK_HZ;
+    MCT_REGISTER(MCT_PADS_BANK0 + 4u + 4u * pin) = 1u << 6 | 1u << 4 | 1u << 3 | 1u << 1;
+    MCT_REGISTER(MCT_IO_BANK0 + 4u + 8u * pin) = 2;
 }

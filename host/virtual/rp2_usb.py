@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 
 from mcutrain_host.virtual.bus import Board
 from mcutrain_host.virtual.errors import BoardFault
-from mcutrain_host.virtual.rp2040 import Rp2040Registers
+from mcutrain_host.virtual.rp2 import Rp2Registers
 from mcutrain_host.virtual.serial_line import SerialLine
 
 USB_HZ = 48_000_000
@@ -28,7 +28,7 @@ Waiting = Generator[None, None, bytes]
 """Goes on when the firmware looks at the controller again; ends with what the device sent."""
 
 
-class UsbRegisters(Rp2040Registers):
+class UsbRegisters(Rp2Registers):
     """4.1.4: what a polled device uses of them."""
 
     ADDRESS, MAIN, SIE_CONTROL, SIE_STATUS, DONE, STALL_ARM = 0x00, 0x40, 0x4C, 0x50, 0x58, 0x68

@@ -4,7 +4,7 @@ import pytest
 from mcutrain_host.virtual.board import put_uf2
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.machine import Machine, Stop
-from mcutrain_host.virtual.rp2040_rom import crc32_mpeg2
+from mcutrain_host.virtual.rp2_rom import crc32_mpeg2
 
 from tests.host.virtual.programs import PICO, pico_program
 
@@ -154,13 +154,13 @@ def test_a_uf2_file_on_the_drive_starts(tmp_path: Path) -> None:
         put_uf2(machine, bytes(512))
 
 
-def uf2(data: bytes) -> bytes:
+def uf2(data: bytes, family: int = 0xE48BFF56) -> bytes:
     count = len(data) // 256
     words = (0x0A324655, 0x9E5D5157, 0x2000)
     return b"".join(
         b"".join(
             word.to_bytes(4, "little")
-            for word in (*words, 0x10000000 + 256 * i, 256, i, count, 0xE48BFF56)
+            for word in (*words, 0x10000000 + 256 * i, 256, i, count, family)
         )
         + data[256 * i :][:256].ljust(476, b"\0")
         + (0x0AB16F30).to_bytes(4, "little")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from mcutrain_host.virtual.errors import BoardFault
-from mcutrain_host.virtual.rp2040_usb import (
+from mcutrain_host.virtual.rp2_usb import (
     AVAILABLE,
     DATA1,
     FULL,

@@ -1,8 +1,12 @@
-"""Peripherals of the RP2040: sections of the RP2040 datasheet are named."""
+"""Peripherals of RP2040 and RP2350: sections of the RP2040 datasheet are named.
+
+The RP2350's are the same with other bits and sizes, but for what reads its flash: rp2350.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from mcutrain_host.virtual.bus import Board, Registers
 from mcutrain_host.virtual.errors import BoardFault
@@ -11,12 +15,11 @@ from mcutrain_host.virtual.stm32 import BAUD_TOLERANCE
 
 CRYSTAL_HZ = 12_000_000
 ROSC_HZ = 6_500_000
-MAX_HZ = 133_000_000
 READ_WRITE, XOR, SET, CLEAR = 0, 1, 2, 3
 """2.1.2: what an access at +0x1000 times this does."""
 
 
-class Rp2040Registers(Registers):
+class Rp2Registers(Registers):
     """With atomic aliases; a narrow write is repeated over all 32 bits (2.1.4)."""
 
     def __init__(
@@ -54,12 +57,12 @@ class Rp2040Registers(Registers):
             raise BoardFault(f"the firmware uses {self.name} while RESETS holds it in reset")
 
 
-def silent(name: str, size_bytes: int) -> Rp2040Registers:
+def silent(name: str, size_bytes: int) -> Rp2Registers:
     """Registers that keep values and do nothing."""
-    return Rp2040Registers(name, dict.fromkeys(range(0, size_bytes, 4), 0))
+    return Rp2Registers(name, dict.fromkeys(range(0, size_bytes, 4), 0))
 
 
-class Resets(Rp2040Registers):
+class Resets(Rp2Registers):
     """2.14: all peripherals but those of the boot begin in reset."""
 
     RESET, WATCHDOG, DONE = 0x0, 0x4, 0x8
@@ -80,7 +83,7 @@ class Resets(Rp2040Registers):
         return lambda: bool(self.values[self.RESET] >> bit & 1)
 
 
-class Xosc(Rp2040Registers):
+class Xosc(Rp2Registers):
     """2.16: the crystal."""
 
     CONTROL, STATUS, STARTUP = 0x00, 0x04, 0x0C
@@ -101,7 +104,7 @@ class Xosc(Rp2040Registers):
         return super().load(word)
 
 
-class Pll(Rp2040Registers):
+class Pll(Rp2Registers):
     """2.18: crystal / REFDIV · FBDIV / POSTDIV1 / POSTDIV2."""
 
     CONTROL, POWER, FEEDBACK, DIVIDERS = 0x0, 0x4, 0x8, 0xC
@@ -138,8 +141,10 @@ class Pll(Rp2040Registers):
         return self._oscillator_hz() // max(first, 1) // max(second, 1)
 
 
-class Clocks(Rp2040Registers):
-    """2.15: reference, system and peripheral clock."""
+class Clocks(Rp2Registers):
+    """2.15: reference, system and peripheral clock. ONE: a divider's value of 1."""
+
+    MAX_HZ, ONE = 133_000_000, 0x100
 
     REF_CONTROL, REF_SELECTED = 0x30, 0x38
     SYS_CONTROL, SYS_DIVISOR, SYS_SELECTED, PERI_CONTROL = 0x3C, 0x40, 0x44, 0x48
@@ -147,7 +152,7 @@ class Clocks(Rp2040Registers):
 
     def __init__(self, xosc: Xosc, pll: Pll) -> None:
         layout = dict.fromkeys(range(0, 0xC8, 4), 0)
-        layout |= dict.fromkeys(range(0x04, 0x78, 12), 0x100)  # dividers
+        layout |= dict.fromkeys(range(0x04, 0x78, 12), self.ONE)  # dividers
         super().__init__("CLOCKS", layout | {0x38: 1, 0x44: 1})
         self.xosc, self.pll = xosc, pll
 
@@ -162,8 +167,8 @@ class Clocks(Rp2040Registers):
     def store(self, word: int, value: int) -> None:
         """Refuses sources that do not run, and overclocking."""
         super().store(word, value)
-        if word in (self.SYS_CONTROL, self.SYS_DIVISOR) and self.system_hz > MAX_HZ:
-            raise BoardFault(f"the core is set to {self.system_hz} Hz, and bears {MAX_HZ}")
+        if word in (self.SYS_CONTROL, self.SYS_DIVISOR) and self.system_hz > self.MAX_HZ:
+            raise BoardFault(f"the core is set to {self.system_hz} Hz, and bears {self.MAX_HZ}")
         if word == self.REF_CONTROL:
             _ = self.reference_hz
 
@@ -185,7 +190,7 @@ class Clocks(Rp2040Registers):
         hz = {0: lambda: self.pll.hz, 2: lambda: ROSC_HZ, 3: lambda: CRYSTAL_HZ}.get(source)
         if hz is None:
             raise BoardFault(f"the system clock's source {source} is not modelled")
-        return hz() * 256 // max(self.values[self.SYS_DIVISOR], 256)
+        return hz() * self.ONE // max(self.values[self.SYS_DIVISOR], self.ONE)
 
     @property
     def usb_runs(self) -> bool:
@@ -194,7 +199,7 @@ class Clocks(Rp2040Registers):
         return (
             control >> 11 & 1 == 1
             and not control >> 5 & 7
-            and self.values[self.USB_DIVISOR] == 0x100
+            and self.values[self.USB_DIVISOR] == self.ONE
         )
 
     @property
@@ -209,7 +214,7 @@ class Clocks(Rp2040Registers):
         )()
 
 
-class Watchdog(Rp2040Registers):
+class Watchdog(Rp2Registers):
     """4.7: the tick of the timer, and resets."""
 
     CONTROL, TICK = 0x00, 0x2C
@@ -246,16 +251,24 @@ class Watchdog(Rp2040Registers):
         self.values |= scratch
 
 
-class Timer(Rp2040Registers):
+class Tick(Protocol):
+    """What the timer counts."""
+
+    @property
+    def ticks_hz(self) -> Callable[[int], int]:
+        """Return the timer's frequency for one of the reference clock; 0 while it is off."""
+
+
+class Timer(Rp2Registers):
     """4.6: 64 bits of microseconds; a reading of the low half latches the high one."""
 
     HIGH_WRITE, LOW_WRITE, HIGH, LOW, RAW_HIGH, RAW_LOW = 0x00, 0x04, 0x08, 0x0C, 0x24, 0x28
 
     def __init__(
-        self, board: Board, clocks: Clocks, watchdog: Watchdog, in_reset: Callable[[], bool]
+        self, board: Board, clocks: Clocks, tick: Tick, in_reset: Callable[[], bool]
     ) -> None:
-        super().__init__("TIMER", dict.fromkeys(range(0, 0x44, 4), 0), in_reset)
-        self.board, self.clocks, self.watchdog = board, clocks, watchdog
+        super().__init__("TIMER", dict.fromkeys(range(0, 0x4C, 4), 0), in_reset)
+        self.board, self.clocks, self.tick = board, clocks, tick
         self._latched = 0
 
     def load(self, word: int) -> int:
@@ -269,11 +282,11 @@ class Timer(Rp2040Registers):
         return self._latched if word == self.HIGH else super().load(word)
 
     def _ticks(self) -> int:
-        hz = self.watchdog.ticks_hz(self.clocks.reference_hz)
+        hz = self.tick.ticks_hz(self.clocks.reference_hz)
         return self.board.now * hz // self.clocks.system_hz
 
 
-class IoBank(Rp2040Registers):
+class IoBank(Rp2Registers):
     """2.19: which peripheral has a pin."""
 
     def __init__(self, in_reset: Callable[[], bool]) -> None:
@@ -286,19 +299,21 @@ class IoBank(Rp2040Registers):
         return self.values[8 * pin + 4] & 0x1F
 
 
-class Pads(Rp2040Registers):
+class Pads(Rp2Registers):
     """2.19.4: electrical settings of pins."""
 
+    FIRST, CHECKED, WORKS = 0x56, 0xC0, 0x40
+
     def __init__(self, in_reset: Callable[[], bool]) -> None:
-        layout = {0: 0} | dict.fromkeys(range(4, 0x84, 4), 0x56)
+        layout = {0: 0} | dict.fromkeys(range(4, 0x84, 4), self.FIRST)
         super().__init__("PADS_BANK0", layout, in_reset)
 
     def works(self, pin: int) -> bool:
         """Input on, output not off."""
-        return self.values[4 + 4 * pin] & 0xC0 == 0x40
+        return self.values[4 + 4 * pin] & self.CHECKED == self.WORKS
 
 
-class Pl011(Rp2040Registers):
+class Pl011(Rp2Registers):
     """4.2: UART0 with its two FIFOs of 32 bytes. Status bits: Arm DDI 0183."""
 
     DR, RSR, FR, IBRD, FBRD, LCR, CR, RIS = 0x00, 0x04, 0x18, 0x24, 0x28, 0x2C, 0x30, 0x3C
@@ -363,7 +378,7 @@ class Pl011(Rp2040Registers):
             raise BoardFault(reason)
 
 
-class Ssi(Rp2040Registers):
+class Ssi(Rp2Registers):
     """4.10: what makes the flash readable as memory. Single commands to the flash chip are answered
     with zeros (not busy, nothing set), but the one for its number."""
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UART0, a PL011 with a FIFO of 32 bytes each way: 4.2, "UART". */
+/* UART0, a PL011 with a FIFO of 32 bytes each way: chapter "UART". */
 #include "mct_board.h"
 #include "mct_board_config.h"
-#include "mct_rp2040.h"
+#include "mct_rp2.h"
 
-#define UART 0x40034000u
-#define DR (UART + 0x00u)
-#define FR (UART + 0x18u)
-#define IBRD (UART + 0x24u)
-#define FBRD (UART + 0x28u)
-#define LCR_H (UART + 0x2Cu)
-#define CR (UART + 0x30u)
+#define DR (MCT_UART0 + 0x00u)
+#define FR (MCT_UART0 + 0x18u)
+#define IBRD (MCT_UART0 + 0x24u)
+#define FBRD (MCT_UART0 + 0x28u)
+#define LCR_H (MCT_UART0 + 0x2Cu)
+#define CR (MCT_UART0 + 0x30u)
 
 #define FR_BUSY (1u << 3)
 #define FR_RX_EMPTY (1u << 4)

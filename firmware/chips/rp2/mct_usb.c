@@ -10,11 +10,7 @@
 
 #include "mct_board.h"
 #include "mct_board_config.h"
-#include "mct_rp2040.h"
-
-#define CLK_USB_CTRL 0x40008054u
-#define PLL_USB 0x4002C000u
-#define TIMER_RAWL 0x40054028u
+#include "mct_rp2.h"
 
 /* Registers of the controller (4.1.4). */
 #define USB 0x50110000u
@@ -103,7 +99,7 @@ typedef struct {
     uint8_t in_frame; /* between the zeros of a frame that is sent */
     uint8_t dropped;  /* its rest has no reader */
     uint8_t coding[CODING_BYTES];
-    char serial[2 * MCT_FLASH_NUMBER_BYTES + 1];
+    char serial[2 * MCT_CHIP_NUMBER_BYTES + 1];
     uint8_t text[2 + 2 * TEXT_CHARACTERS];
 } usb_state;
 
@@ -144,7 +140,7 @@ static const uint8_t configuration_number[1] = {1};
 /* ---- packets ---- */
 
 static uint32_t microseconds(void) {
-    return MCT_REGISTER(TIMER_RAWL);
+    return MCT_REGISTER(MCT_TIMER_RAWL);
 }
 
 static volatile uint8_t *buffer(uint32_t offset) {
@@ -503,15 +499,15 @@ void mct_between_nodes(void) {
 
 /* 48 MHz. */
 static void start_clock(void) {
-    MCT_REGISTER(CLK_USB_CTRL) = 0;
-    mct_pll_start(PLL_USB, MCT_RESETS_PLL_USB, 100, 5, 5);
-    MCT_REGISTER(CLK_USB_CTRL) = 1u << 11; /* on, from PLL_USB */
+    MCT_REGISTER(MCT_CLK_USB_CTRL) = 0;
+    mct_pll_start(MCT_PLL_USB, MCT_RESETS_PLL_USB, 100, 5, 5);
+    MCT_REGISTER(MCT_CLK_USB_CTRL) = 1u << 11; /* on, from MCT_PLL_USB */
 }
 
-/* The flash chip's number in hexadecimal, for a host with several boards. */
+/* The board's number in hexadecimal, for a host with several boards. */
 static void make_serial(void) {
-    uint8_t number[MCT_FLASH_NUMBER_BYTES];
-    mct_flash_number(number);
+    uint8_t number[MCT_CHIP_NUMBER_BYTES];
+    mct_chip_number(number);
     for (uint32_t i = 0; i < 2 * sizeof number; i++) {
         const uint32_t digit = (uint32_t)number[i / 2] >> (i % 2 == 0 ? 4 : 0) & 0xFu;
         STATE->serial[i] = "0123456789ABCDEF"[digit];
@@ -529,7 +525,7 @@ void mct_uart_start(uint32_t clock_hz) {
     make_serial();
     MCT_REGISTER(USB_MUXING) = 1u << 3 | 1u << 0; /* its own transceiver */
     MCT_REGISTER(USB_PWR) = 1u << 3 | 1u << 2;
-    MCT_REGISTER(MAIN_CTRL) = 1; /* on, as a device */
+    MCT_REGISTER(MAIN_CTRL) = 1; /* on, as a device; not isolated, as the RP2350 begins */
     MCT_REGISTER(SIE_CTRL) = EP0_INT_1BUF;
     MCT_REGISTER(EP1_IN_CTRL) = EP_ON | EP_INTERRUPT | NOTIFY_BUFFER;
     MCT_REGISTER(EP2_IN_CTRL) = EP_ON | EP_BULK | TX_BUFFER;
