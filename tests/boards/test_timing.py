@@ -9,7 +9,7 @@ import pytest
 from mcutrain_host.client import Device
 from mcutrain_host.errors import HostError, RefusedError
 from mcutrain_host.manifest import BoardProject
-from mcutrain_host.protocol import Status
+from mcutrain_host.protocol import Rate, Status
 
 from mcutrain import demo, prepare
 from mcutrain.codegen import Interface
@@ -19,7 +19,8 @@ from mcutrain.cost.timing import NEVER, RATE, time_on_board
 from mcutrain.errors import TargetError
 from mcutrain.pipeline import TrainingStep
 from mcutrain.target import load_target
-from tests.boards.projects import built
+from tests.boards import projects
+from tests.boards.projects import SEED, built, lessons, simulated_state, training_step
 from tests.boards.test_same_bits import on_unicorn
 from tests.simulation.networks import residual_network, samples
 
@@ -111,6 +112,23 @@ def test_a_timed_step_computes_the_same_bits_in_the_same_stack(
         device.train(int(y[i]), i, RATE)
         simulator.train(x[i : i + 1], y[i : i + 1], [RATE])
     assert device.read_state() == simulator.save()
+    assert device.statistics().stack_used_bytes < device.identity.stack_bytes
+
+
+@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
+@pytest.mark.parametrize("remember", [0, 8])
+def test_a_timed_step_of_the_demo_fits_the_stack(
+    projects_root: Path, board: str, remember: int
+) -> None:
+    timing = timing_of(training_step().plan, load_target(board).isa)
+    interface = Interface(timing=timing, remember=remember)
+    device = on_unicorn(built(projects_root, board, interface=interface))
+    x, y = lessons()
+    device.reset(SEED)
+    for i in range(4):
+        device.send_sample(x[i].tobytes())
+        device.train(int(y[i]), i, Rate(projects.RATE.mult_q31, projects.RATE.shift))
+    assert device.read_state() == simulated_state(4)
     assert device.statistics().stack_used_bytes < device.identity.stack_bytes
 
 
