@@ -51,7 +51,7 @@ class Power(Registers):
             super().store(word, value)
 
 
-class Pins(Registers):
+class PinRegisters(Registers):
     """A port of 32 pins; nothing is connected besides the UART."""
 
     OUT, OUTSET, OUTCLR, DIR, DIRSET, DIRCLR, CNF = 0x504, 0x508, 0x50C, 0x514, 0x518, 0x51C, 0x700
@@ -88,7 +88,7 @@ class NrfGpio:
     APART, SECOND = 0x300, 0x800
 
     def __init__(self, count: int) -> None:
-        self.ports = [Pins(f"GPIO P{i}") for i in range(count)]
+        self.ports = [PinRegisters(f"GPIO P{i}") for i in range(count)]
 
     def reset(self) -> None:
         """As after power-on."""
@@ -105,11 +105,11 @@ class NrfGpio:
         port, inner = self._find(offset)
         port.write(inner, size, value)
 
-    def port_of(self, pin: int) -> Pins | None:
+    def port_of(self, pin: int) -> PinRegisters | None:
         """The port of a pin, whose number is 32 * port + pin; None if the chip has none."""
         return self.ports[pin // 32] if pin // 32 < len(self.ports) else None
 
-    def _find(self, offset: int) -> tuple[Pins, int]:
+    def _find(self, offset: int) -> tuple[PinRegisters, int]:
         if offset < self.SECOND or len(self.ports) == 1:
             return self.ports[0], offset
         return self.ports[1], offset - self.APART

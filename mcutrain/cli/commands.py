@@ -39,6 +39,7 @@ from mcutrain.cli import (
     quantize,
     report,
     select,
+    selftest,
     simulate,
     train,
     verify,
@@ -99,6 +100,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
         build.build,
         board.board,
         flash.flash,
+        selftest.selftest,
         ports.ports,
     ),
     "Training on a board": (

@@ -8,7 +8,7 @@ from mcutrain_host.manifest import Emulation, Uart
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.flash_memory import FlashMemory, FlashTiming, equal_sectors
 from mcutrain_host.virtual.machine import Machine
-from mcutrain_host.virtual.nrf5 import NrfGpio, NrfTimer, NrfUart, Nvmc, Pins, Power
+from mcutrain_host.virtual.nrf5 import NrfGpio, NrfTimer, NrfUart, Nvmc, PinRegisters, Power
 from mcutrain_host.virtual.nrf5_chip import NRF5, pin_of
 
 from tests.host.boards import described
@@ -179,14 +179,14 @@ def test_a_unit_that_is_set_up_wrongly_is_noticed(
 
 def test_pins_of_both_ports_are_set_up_by_their_own_registers() -> None:
     gpio = NrfGpio(2)
-    gpio.write(0x300 + Pins.OUTSET, 4, 1 << 8)
-    gpio.write(0x300 + Pins.CNF + 4 * 8, 4, 3)
-    gpio.write(Pins.CNF + 4 * 6, 4, 12)
+    gpio.write(0x300 + PinRegisters.OUTSET, 4, 1 << 8)
+    gpio.write(0x300 + PinRegisters.CNF + 4 * 8, 4, 3)
+    gpio.write(PinRegisters.CNF + 4 * 6, 4, 12)
     first, second = gpio.ports
     assert second.sends(8)
     assert first.receives(6)
     assert not any(port.sends(6) or port.receives(8) for port in (first, second))
-    gpio.write(0x300 + Pins.OUTCLR, 4, 1 << 8)
+    gpio.write(0x300 + PinRegisters.OUTCLR, 4, 1 << 8)
     assert not second.sends(8)
     assert gpio.port_of(40) is second
     assert gpio.port_of(64) is None

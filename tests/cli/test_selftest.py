@@ -1,0 +1,50 @@
+"""`mcutrain selftest` on a virtual board, and what it says of reports."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mcutrain_host.selftest import Check
+
+from mcutrain.functions.selftest import read_selftest, write_selftest
+from tests.cli.conftest import Run
+
+
+def test_it_asks_for_a_board(run: Run) -> None:
+    done = run("selftest")
+    assert done.code == 2
+    assert "name the board to test" in " ".join(done.err.split())
+    assert "no-such-board" in run("selftest", "no-such-board", "--emulator").sentence
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_report_of_a_virtual_board_can_be_compared(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    few = ("--emulator", "--steps", "4", "--power-cuts", "1")
+    done = run("selftest", "nucleo-f446re", *few, "-o", path, "--json")
+    assert done.code == 0
+    assert done.json["passed"] is True
+    result = read_selftest(path)
+    assert (result.passed, result.hardware, result.board) == (True, False, "nucleo-f446re")
+    for changed, code, word in (
+        (result, 0, "are those"),
+        (replace(result, digest="00"), 1, "are NOT those"),
+        (replace(result, checks=(Check(name="x", passed=False, found="y"),)), 1, "FAILED"),
+    ):
+        path.write_text(write_selftest(changed))
+        compared = run("selftest", "--compare", path)
+        assert compared.code == code
+        assert word in compared.out
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}', '{"format": 1}'])
+def test_a_file_that_is_no_report_is_a_sentence(run: Run, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(text)
+    assert "report.json" in run("selftest", "--compare", path).sentence
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_the_work(run: Run) -> None:
+    refused = run("selftest", "nucleo-f446re", "--emulator", "-o", "nowhere/report.json")
+    assert "nowhere" in refused.sentence
