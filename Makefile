@@ -8,7 +8,7 @@ PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --n
 # What a mutation of the core breaks first: meaning and C of operators, gradients, plans, ladders,
 # files, saved states and the log, the trainer, proxies.
 QUICK = tests/test_fixedpoint.py tests/autodiff/test_structure.py tests/autodiff/test_gate.py \
-    tests/autodiff/test_drift.py tests/ir tests/memplan tests/ops tests/pipeline tests/proxies \
+    tests/features tests/ir tests/memplan tests/ops tests/pipeline tests/proxies \
     tests/sparse/test_scheme.py tests/quant/test_ranges.py tests/data/test_dataset.py tests/runs \
     tests/host/test_cache.py tests/host/test_client.py tests/host/test_files.py \
     tests/host/test_frames.py tests/host/test_kept_objects.py tests/host/test_log.py \

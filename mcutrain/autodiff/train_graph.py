@@ -51,7 +51,7 @@ class Levels:
     """A ladder of fronts as a step's state knows it.
 
     count: of fronts, whose samples are counted. digest: of what they compute. drifts: what samples
-    taught corrects which one is taken, see mcutrain.autodiff.drift.
+    taught corrects which one is taken, see mcutrain.features.drift.
     """
 
     count: int
@@ -139,11 +139,6 @@ class TrainGraph:
     def takes_targets(self) -> bool:
         """Whether a label is what the network is to give: int8 numbers, of which none is wrong."""
         return self.label_type.dtype == "int8"
-
-    @property
-    def drifts(self) -> bool:
-        """Whether what samples taught corrects which front of a ladder is taken."""
-        return self.levels is not None and self.levels.drifts
 
     @property
     def loss_step(self) -> int:

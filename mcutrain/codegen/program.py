@@ -9,12 +9,12 @@ from functools import cached_property, partial
 from itertools import groupby
 
 import numpy as np
-from mcutrain_host.state import LEVEL_DRIFT, LEVEL_SAMPLES
 
 from mcutrain.autodiff import Classifier
 from mcutrain.autodiff.state_kinds import BIASES
 from mcutrain.codegen.c_text import CTYPES, comment, identifier
 from mcutrain.codegen.declarations import ConstantTable, Declarations, Params
+from mcutrain.features import features_of
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Operand
 from mcutrain.ir.text import dump, type_text
@@ -85,16 +85,13 @@ class LadderCode:
     """The fronts of a program, and what chooses of them.
 
     whole: moves the sample to where the step's own front reads it. scores: the C pointer to what
-    the policy gives. counts: to the samples of each front. drift: to what corrects the policy;
-    empty if nothing does.
+    the policy gives.
     """
 
     policy: FrontCode
     proxies: tuple[FrontCode, ...]
     whole: str
     scores: str
-    counts: str
-    drift: str
 
 
 class Program:
@@ -143,7 +140,7 @@ class Program:
         self.loss = self._steps_calls(nodes[loss : loss + 1])
         self.backward = self._steps_calls(nodes[loss + 1 :])
         self.apply = self._steps_calls(self.training.apply)
-        self.ladder = None if plan.ladder is None else self._ladder(plan.ladder)
+        self.fronts = None if plan.ladder is None else self._ladder(plan.ladder)
         self.initial = self._initial_state()
         self.shelf = self._initial_shelf()
 
@@ -176,14 +173,8 @@ class Program:
         for node in (*self.training.graph.nodes, *self.training.apply):
             digest.update(repr(node).encode())  # the dump shortens tables
         digest.update(repr(sorted(self.plan.state_offsets.items())).encode())
-        if self.training.gate is not None:
-            digest.update(repr(self.training.gate).encode())
-        if self.training.elastic:
-            digest.update(repr(self.training.elastic).encode())
-        if self.training.swapped:
-            digest.update(repr(self.training.swapped).encode())
-        if self.training.levels is not None:
-            digest.update(repr(self.training.levels).encode())
+        for feature in reversed(features_of(self.training)):
+            digest.update(feature.identity(self.training).encode())
         for name, value in self.training.shelf.items():
             digest.update(name.encode() + np.ascontiguousarray(value).tobytes())
         for name, tensor in sorted(self.training.graph.tensors.items()):
@@ -212,6 +203,14 @@ class Program:
         if tensor.is_constant:
             return self._constant(tensor, where is not None)
         return f"ARENA({ctype}, {(where or self.plan).offset_of(name)})"
+
+    def words(self, kind: str, ctype: str) -> str:
+        """The C pointer to what a feature keeps, as this type. kind: of mcutrain_host.state."""
+        return f"STATE({ctype}, {self.plan.state.offset_of(kind)})"
+
+    def state_offset(self, name: str) -> int:
+        """Return where a tensor begins in the state."""
+        return self.plan.state_offsets[name]
 
     def shelf_place(self, name: str) -> int:
         """Return where a weight begins on the shelf."""
@@ -268,7 +267,6 @@ class Program:
     def _ladder(self, ladder: PlannedLadder) -> LadderCode:
         """Fronts, which begin with the sample where the policy leaves it."""
         policy, training, whole = ladder.policy, self.training, self.plan
-        drift = whole.state.offset_of(LEVEL_DRIFT)
         latent = whole.offset_of(ladder.latent)
         sample, x = policy.offset_of(policy.x), whole.offset_of(training.x)
         codes = []
@@ -288,8 +286,6 @@ class Program:
             proxies=tuple(codes[1:]),
             whole=_move(sample, x, training.input_type.size_bytes),
             scores=self.expression(policy.graph, policy.y, policy),
-            counts=f"STATE(uint32_t, {whole.state.offset_of(LEVEL_SAMPLES)})",
-            drift="" if drift is None else f"STATE(mct_drift, {drift})",
         )
 
     def _calls(

@@ -31,7 +31,7 @@ from mcutrain_host.manifest import (
     SampleOrder,
 )
 from mcutrain_host.objects import BUILD
-from mcutrain_host.state import GATE_MEAN, LEVEL_SAMPLES, SELECTED_TENSORS, SWAP_POSITION
+from mcutrain_host.state import GATE_MEAN, LEVEL_SAMPLES, SELECTED_TENSORS
 
 from mcutrain import data
 from mcutrain.autodiff import Classifier
@@ -42,12 +42,14 @@ from mcutrain.codegen.c_text import CTYPES, characters, comment, is_long, lines,
 from mcutrain.codegen.interface import DEFAULT, DEFAULT_PREFIX, Interface
 from mcutrain.codegen.isa import check_isa
 from mcutrain.codegen.program import Program, headers_of, sources_of
+from mcutrain.codegen.slots import parts_of
 from mcutrain.codegen.templates import render
 from mcutrain.errors import McutrainError
+from mcutrain.features import FEATURES, features_of
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.text import dump
 from mcutrain.memplan import Latent, TrainingPlan, find_latent, front_macs, to_csv
-from mcutrain.sparse.elastic import ElasticTimes, words
+from mcutrain.sparse.elastic import ElasticTimes
 from mcutrain.target import Target
 
 TEMPLATES = (
@@ -64,7 +66,6 @@ BUILD_SYSTEMS = ("CMakeLists.txt", "Makefile", "library.properties")
 EXAMPLE = "example/main.c"
 LICENSE = "LICENSE"
 RUNTIME_SOURCES = ("mct_gradient", "mct_update", "mct_schedule", "mct_state")
-COLUMN_SOURCES = ("runtime/mct_columns.c",)
 SELECTION_SOURCES = ("runtime/mct_elastic.c", "runtime/mct_importance.c", "runtime/mct_selection.h")
 IMPORTANCE_BYTES = 12
 """Bytes of a tensor, and of the number that it is made of, while tensors are selected."""
@@ -180,6 +181,7 @@ def generate(
     values["ring"] = None
     if target is None and interface.remember:
         values["ring"] = {"slots": interface.remember, "bytes": ring_bytes(plan, interface)}
+    values["parts"] = parts_of(values)
     for name in [*TEMPLATES, *(n for n, needed in OPTIONAL.items() if values[needed])]:
         place = f"{firmware.SOURCE_FOLDER}/{interface.prefix}{name.removeprefix('mct')}"
         files[place] = render(f"{name}.j2", values)
@@ -295,11 +297,9 @@ def firmware_files(program: Program, selects: bool = False) -> dict[str, str]:
     """
     names = [f"runtime/{name}.c" for name in RUNTIME_SOURCES]
     names += ["runtime/mct_stream.c"] if program.segments else []
-    names += ["runtime/mct_gate.h"] if program.training.gate else []
-    names += ["runtime/mct_ladder.h"] if program.ladder and not program.ladder.drift else []
-    names += ["runtime/mct_drift.h"] if program.ladder and program.ladder.drift else []
+    for feature in features_of(program.training):
+        names += feature.sources(program.training)
     names += SELECTION_SOURCES if selects else []
-    names += COLUMN_SOURCES if program.training.swapped else []
     names += ["runtime/mct_imprint.c"] if program.classifier is not None else []
     names += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
     names += sources_of(program.kernels)
@@ -341,9 +341,10 @@ def _step_values(plan: TrainingPlan) -> dict[str, Any]:
         "constant_bytes": plan.constant_bytes,
         "shelf_bytes": plan.shelf_bytes,
         "accumulate": f"{training.accumulate}u",
-        "levels": 0 if training.levels is None else training.levels.count,
         "classes": training.classes,
         "has_labels": training.has_labels,
+        "reproduces": not training.has_labels,
+        "takes_targets": training.takes_targets,
         "output_bytes": y.size_bytes,
         "output_scale": f"{y.scale:.9g}",
         "output_zero_point": y.zero_point,
@@ -371,8 +372,9 @@ def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
     training, forward = program.training, program.training.forward
     return {
         "model_hash": program.model_hash,
-        "labels": _labels(program),
+        **_label_values(program, interface.prefix),
         "output_exponent": _output_exponent(program),
+        "output_exponent_now": _output_exponent_now(program),
         "headers": headers_of(program.kernels),
         "tables": program.tables,
         "params": program.params,
@@ -387,15 +389,16 @@ def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
         "segments": program.segments,
         "output": program.expression(forward, forward.outputs[0]),
         "latent": _latent(program),
+        "behind_latent": _behind_latent(program),
         "front": program.front,
-        "ladder": program.ladder,
         "infer": program.infer,
         "forward": program.forward,
         "loss": program.loss,
         "backward": program.backward,
-        "gate": _gate(program),
-        "elastic": _elastic(program.plan, interface.elastic),
-        "swapped": _swapped(program),
+        **_feature_values(program),
+        "selection": None
+        if interface.elastic is None
+        else _selection(program.plan, interface.elastic),
         "imprint": _imprint(program, interface.centre),
         "apply": program.apply,
         "constants": _constants(program),
@@ -437,17 +440,33 @@ def _output_exponent(program: Program) -> str | None:
     return program.expression(forward, name)
 
 
-def _labels(program: Program) -> dict[str, Any] | None:
-    """Return where labels of positions, or a target, lie; None for a number that is an argument."""
-    training = program.training
-    if not training.positions:
-        return None
-    place = program.expression(training.graph, training.label)
+def _output_exponent_now(program: Program) -> str:
+    """By which power of two the outputs' scale has grown, in C."""
+    exponent = _output_exponent(program)
+    return "0" if exponent is None else f"{exponent}->now"
+
+
+def _label_values(program: Program, prefix: str) -> dict[str, Any]:
+    """Return where labels of positions, or a target, lie; and how functions take a number.
+
+    labels: None for a number that is an argument.
+    """
+    training, is_wrong = program.training, f"label < 0 || label >= {prefix.upper()}_CLASSES"
+    found = None
+    if training.positions:
+        place = program.expression(training.graph, training.label)
+        is_wrong = f"label != 0 || !{prefix}_labels_are_known()"
+        found = {
+            "count": training.label_type.elements,
+            "shape": " x ".join(map(str, training.positions)),
+            "place": f"(uint8_t *){place}" if training.takes_targets else place,
+        }
+    is_number = training.has_labels and not training.positions
     return {
-        "count": training.label_type.elements,
-        "shape": " x ".join(map(str, training.positions)),
-        "place": f"(uint8_t *){place}" if training.takes_targets else place,
-        "are_targets": training.takes_targets,
+        "labels": found,
+        "wrong_label": is_wrong,
+        "label_parameter": "int32_t label, " if is_number else "",
+        "label_argument": "label, " if is_number else "",
     }
 
 
@@ -477,7 +496,7 @@ def _level_facts(plan: TrainingPlan, costs: Sequence[FrontCost]) -> LadderFronts
         offset=offset,
         policy=costs[0],
         fronts=tuple(costs[1:]),
-        drifts=plan.training.drifts,
+        drifts=plan.training.levels is not None and plan.training.levels.drifts,
     )
 
 
@@ -511,6 +530,11 @@ def _latent(program: Program) -> dict[str, Any] | None:
     }
 
 
+def _behind_latent(program: Program) -> str:
+    """What a comment says of functions that begin with the latent."""
+    return "" if program.latent is None else f" from {comment(program.latent.tensor)} on"
+
+
 def _imprint(program: Program, centre: tuple[int, ...]) -> dict[str, Any] | None:
     """Values of a program that gives a class its weights from a few samples."""
     found = program.classifier
@@ -533,73 +557,13 @@ def _imprint(program: Program, centre: tuple[int, ...]) -> dict[str, Any] | None
     }
 
 
-def _gate(program: Program) -> dict[str, Any] | None:
-    """Return which samples are skipped, and where what that needs lies in the state."""
-    plan, gate = program.plan, program.training.gate
-    if gate is None:
-        return None
-    exponent = program.expression(program.training.graph, program.training.loss_exponent)
-    return {
-        "alpha": f"{gate.alpha:.6g}",
-        "alpha_q16": gate.alpha_q16,
-        "place": f"STATE(mct_gate, {plan.state.offset_of(GATE_MEAN)})",
-        "loss_exponent": exponent,
-    }
+def _feature_values(program: Program) -> dict[str, Any]:
+    """Values for the C of each feature, by its name; None of those that the program has not."""
+    has = features_of(program.training)
+    return {f.name: f.code(program) if f in has else None for f in FEATURES}
 
 
-def _elastic(plan: TrainingPlan, times: ElasticTimes | None) -> dict[str, Any] | None:
-    """The trained tensors by their bits, and where the state says which are trained now.
-
-    times: of what can be left out; None if the project does not decide it.
-    """
-    tensors = plan.training.elastic
-    if not tensors:
-        return None
-    return {
-        "names": [comment(t.name) for t in tensors],
-        "words": len(words((), len(tensors))),
-        "all": [f"0x{word:08x}u" for word in words(range(len(tensors)), len(tensors))],
-        "always": [
-            f"0x{word:08x}u"
-            for word in words(
-                (i for i, t in enumerate(tensors) if t.is_always_trained), len(tensors)
-            )
-        ],
-        "place": f"STATE(uint32_t, {plan.state.offset_of(SELECTED_TENSORS)})",
-        "tensors": None,
-        **({} if times is None else _selecting(plan, times)),
-    }
-
-
-def _swapped(program: Program) -> dict[str, Any] | None:
-    """Weights whose trained columns change: where they are, and what swaps reset."""
-    plan, training = program.plan, program.plan.training
-    if not training.swapped:
-        return None
-    rows = []
-    for one in training.swapped:
-        channels, count = training.shelf[one.shelf].shape[-1], len(training.state[one.columns])
-        sizes = (training.shelf[one.shelf].size // channels, channels, count)
-        parts = [(one.shelf, one.trained, sizes, 8, "WEIGHT")]
-        if one.bits:
-            parts.append((one.shelf_residual, one.residual, sizes, one.bits, "RESIDUAL"))
-        if one.scores:
-            parts.append((one.shelf_scores, one.scores, (1, *sizes[1:]), 8, "SCORES"))
-        for shelf, trained, shape, bits, kind in parts:
-            places = (plan.state_offsets[trained], plan.state_offsets[one.columns])
-            numbers = (program.shelf_place(shelf), *places, *shape, bits)
-            row = ", ".join(map(str, (*numbers, f"MCT_COLUMNS_OF_{kind}")))
-            rows.append((row, comment(shelf)))
-    return {
-        "initial": program.shelf,
-        "place": f"STATE(uint32_t, {plan.state.offset_of(SWAP_POSITION)})",
-        "entries": rows,
-        "names": comment(", ".join(one.shelf for one in training.swapped)),
-        "has_scores": any(one.scores for one in training.swapped),
-    }
-
-
-def _selecting(plan: TrainingPlan, times: ElasticTimes) -> dict[str, Any]:
+def _selection(plan: TrainingPlan, times: ElasticTimes) -> dict[str, Any]:
     """Return what the project decides by which tensors are trained.
 
     Raises McutrainError for an arena that is too small to do it in.

@@ -10,20 +10,24 @@ from typing import Any
 import jinja2
 import mcutrain_templates
 
-from mcutrain.codegen.c_text import broken, lines, manifest, paragraph
+from mcutrain import features
+from mcutrain.codegen.c_text import broken, comment, lines, manifest, paragraph
 from mcutrain.codegen.program import by_condition
+from mcutrain.codegen.slots import SlotTag
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
     """The text of a template; a value that it names and does not get is an error."""
-    return _environment().get_template(template).render(values)
+    return environment().get_template(template).render(values)
 
 
 @lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
-    """It keeps the templates that it has read."""
+def environment() -> jinja2.Environment:
+    """All templates, also those of features; it keeps those that it has read."""
+    folders = (Path(mcutrain_templates.__file__).parent, Path(features.__file__).parents[1])
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(mcutrain_templates.__file__).parent),
+        loader=jinja2.FileSystemLoader(folders),
+        extensions=[SlotTag],
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -31,6 +35,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters["broken"] = broken
     environment.filters["by_condition"] = by_condition
+    environment.filters["comment"] = comment
     environment.filters["lines"] = lines
     environment.filters["manifest"] = manifest
     environment.filters["paragraph"] = paragraph

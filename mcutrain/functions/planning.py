@@ -631,8 +631,8 @@ def _elastic_facts(step: TrainingStep) -> dict[str, Any] | None:
 
 def level_facts(step: TrainingStep, isa: str = USUAL_ISA) -> dict[str, Any] | None:
     """What the fronts of a ladder take: the policy, and the levels, the whole front first."""
-    ladder = step.plan.ladder
-    if ladder is None:
+    ladder, levels = step.plan.ladder, step.plan.training.levels
+    if ladder is None or levels is None:
         return None
     policy, whole, *proxies = (asdict(cost) for cost in front_costs(step.plan, isa))
     arenas = [front.arena.arena_bytes for front in ladder.fronts]
@@ -640,7 +640,7 @@ def level_facts(step: TrainingStep, isa: str = USUAL_ISA) -> dict[str, Any] | No
         facts["arena_bytes"] = arena_bytes
     return {
         "latent": ladder.latent,
-        "drifts": step.plan.training.drifts,
+        "drifts": levels.drifts,
         "policy": policy,
         "fronts": [whole, *proxies],
     }

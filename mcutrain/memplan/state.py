@@ -1,54 +1,31 @@
 """Where everything lies in the trained state: a table, from which every reader takes offsets.
 
 The counters come first, then the tensors of the training graph, then the words that features of a
-step keep, each a row of WORDS. Behind them a saved state has the shelf: weights whose trained input
-channels change, which take no SRAM. A new section is a new row of WORDS, or for a tensor a row of
-mcutrain.autodiff.state_kinds.
+step keep. Behind them a saved state has the shelf: weights whose trained input channels change,
+which take no SRAM. A new section is a row of a feature's words (mcutrain.features), or for a tensor
+a row of mcutrain.autodiff.state_kinds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mcutrain_host.state import (
-    COUNTERS,
-    GATE_MEAN,
-    GATE_SKIPPED,
-    LEVEL_DRIFT,
-    LEVEL_SAMPLES,
-    SELECTED_TENSORS,
-    SWAP_POSITION,
-    StateSection,
-    StateTable,
-)
+from mcutrain_host.state import COUNTERS, StateSection, StateTable
 
 from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.features import FEATURES, Words
 from mcutrain.memplan.plan import align_up
-from mcutrain.sparse.elastic import words
 
 Array = npt.NDArray[Any]
 
 SHELF = "shelf"
 ALIGN_BYTES = 4
 """Of the words, and of each tensor on the shelf."""
-
-
-@dataclass(frozen=True)
-class Words:
-    """A row of the table: numbers that a feature of the step keeps.
-
-    count: how many of them a step has; 0 if it has not that feature. purpose: what they are for.
-    """
-
-    kind: str
-    dtype: str
-    count: Callable[[TrainGraph], int]
-    purpose: str
 
 
 HEAD = Words(
@@ -58,44 +35,7 @@ HEAD = Words(
     "state of the random numbers, updates done, samples of the current update",
 )
 """What every state begins with, so that it can be read without a table."""
-WORDS = (
-    Words(
-        LEVEL_SAMPLES,
-        "uint32",
-        lambda training: 0 if training.levels is None else training.levels.count,
-        "samples that each front of a ladder was taken for",
-    ),
-    Words(
-        LEVEL_DRIFT,
-        "int32",
-        lambda training: 2 * training.drifts,
-        "mean loss with the whole front times 2^19, and what is added to the policy's scores",
-    ),
-    Words(
-        SWAP_POSITION,
-        "uint32",
-        lambda training: len(training.swapped[:1]),
-        "samples learnt before the last swap of input channels, and 1; 0 before the first",
-    ),
-    Words(
-        SELECTED_TENSORS,
-        "uint32",
-        lambda training: len(words((), len(training.elastic))),
-        "a bit for each elastic tensor: whether it is trained now",
-    ),
-    Words(
-        GATE_MEAN,
-        "int32",
-        lambda training: int(training.gate is not None),
-        "mean loss that the gate compares with, times 2^19",
-    ),
-    Words(
-        GATE_SKIPPED,
-        "uint32",
-        lambda training: int(training.gate is not None),
-        "samples that the gate kept from being learnt",
-    ),
-)
+WORDS = tuple(row for feature in FEATURES for row in feature.words)
 """In the order in which they lie. C reads neighbours of one feature as a struct."""
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mcutrain.autodiff.state_kinds import USUAL
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError
+from mcutrain.features import features_of
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.contents import check_contents
@@ -35,10 +36,6 @@ nothing; or what makes the steps before the loss smallest, even if others need m
 not know the memory takes auto as least."""
 LADDER_BYTES = 8
 """Which front made the latent, and whether it is still to be learnt from."""
-CHOICE_BYTES = 8
-"""Which front the policy wanted, and whether the sample was a probe."""
-POINTER_BYTES = 8
-"""With what aligns what lies behind it."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +95,10 @@ class TrainingPlan(Placed):
 
     @property
     def resident_bytes(self) -> int:
-        """Of a chip's SRAM besides the arena: state, pointer to the shelf, words of a ladder."""
-        pointer = POINTER_BYTES if self.training.shelf else 0
-        words_bytes = 0 if self.ladder is None else LADDER_BYTES
-        words_bytes += CHOICE_BYTES if self.training.drifts else 0
-        return self.state_bytes + pointer + words_bytes
+        """Of a chip's SRAM besides the arena: the state, and what the C of features keeps."""
+        features_bytes = sum(f.resident_bytes for f in features_of(self.training))
+        ladder_bytes = 0 if self.ladder is None else LADDER_BYTES
+        return self.state_bytes + features_bytes + ladder_bytes
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -16,6 +16,7 @@ from mcutrain.arguments import PathLike, checked
 from mcutrain.autodiff import Levels, LossFactory, TrainGraph, TrainOptions, differentiate
 from mcutrain.codegen import Project
 from mcutrain.errors import ArgumentError, SchemeError
+from mcutrain.features import correcting, why_no_ladder
 from mcutrain.formats.outputs import choosing
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph, TensorType
@@ -52,14 +53,9 @@ from mcutrain.target import Target
 
 MakesLadder = Callable[[Callable[[str], Graph]], Ladder]
 """Gets what gives a step's front, by the name of its latent."""
-NOTHING_TO_CORRECT = (
-    "drift corrects which front of a ladder a sample takes, and there is no ladder: give one "
-    "(--proxies), too, or leave out --drift"
-)
 PLAIN = StepOptions()
 __all__ = [
     "ALIGN_BYTES",
-    "NOTHING_TO_CORRECT",
     "MakesLadder",
     "Part",
     "StepOptions",
@@ -290,11 +286,11 @@ def _made(ladder: Ladder | MakesLadder | None, front_of: Callable[[str], Graph])
 
 def _levels(ladder: Ladder | None, options: StepOptions) -> Levels | None:
     """What the state knows of a ladder, which may not be at hand."""
-    if options.drift and ladder is None and options.levels is None:
-        raise ArgumentError(NOTHING_TO_CORRECT)
+    if ladder is None and options.levels is None and why_no_ladder(options):
+        raise ArgumentError(why_no_ladder(options))
     if ladder is None:
         return options.levels
-    return Levels(ladder.levels, ladder.digest, options.drift)
+    return Levels(ladder.levels, ladder.digest, any(correcting(options)))
 
 
 def _planned(

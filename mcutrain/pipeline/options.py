@@ -15,6 +15,7 @@ from mcutrain_host.json_values import ValuesError, from_values
 from mcutrain.arguments import Within, check_fields
 from mcutrain.autodiff import Gate, Levels, TrainOptions
 from mcutrain.errors import ArgumentError
+from mcutrain.features import FeatureOptions, following
 from mcutrain.sparse.columns import RULES
 
 Part = Literal["whole", "tail"]
@@ -25,12 +26,12 @@ MOST_ACCUMULATED = 65535
 ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
 OPTIONAL = ("levels", "class_names")
 """Left out of files where they say nothing."""
-FOLLOWING = ("part", "drift")
+FOLLOWING = ("part", *following(None))
 """Not in files: `latent` and `levels` say as much."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepOptions(TrainOptions):
+class StepOptions(FeatureOptions, TrainOptions):
     """How a training step learns, and of which outputs and what part of the network it is.
 
     classes: of a new classifier; None keeps the model's own. added: names of classes that the
@@ -38,8 +39,8 @@ class StepOptions(TrainOptions):
     the model knows them, or nobody does. They change nothing that is computed.
     loss: cross-entropy, mse or auto, see mcutrain.pipeline.losses.
     part: tail leaves out what lies before the latent. latent: which one, see
-    mcutrain.memplan.find_latent. drift: what samples taught corrects which front of a ladder is
-    taken. levels: of a ladder that is not at hand, for a step that is to read a state, not to run.
+    mcutrain.memplan.find_latent. levels: of a ladder that is not at hand, for a step that is to
+    read a state, not to run. Features add their own, see mcutrain.features.
 
     Raises ArgumentError for what has no meaning.
     """
@@ -50,7 +51,6 @@ class StepOptions(TrainOptions):
     loss: str = "cross-entropy"
     part: Part = "whole"
     latent: str = AUTO
-    drift: bool = False
     levels: Levels | None = None
 
     def __post_init__(self) -> None:
@@ -106,9 +106,9 @@ class StepOptions(TrainOptions):
             found = from_values(StepOptions, dict(values), "it")
         except ValuesError as error:
             raise ArgumentError(str(error)) from error
-        drift = found.levels is not None and found.levels.drifts
         part: Part = "tail" if values.get("latent") else "whole"
-        return replace(found, part=part, latent=values.get("latent") or AUTO, drift=drift)
+        said: dict[str, Any] = following(found.levels)
+        return replace(found, part=part, latent=values.get("latent") or AUTO, **said)
 
 
 NAMES = frozenset(f.name for f in fields(StepOptions)) - set(FOLLOWING)

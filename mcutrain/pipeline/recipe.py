@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 from mcutrain_host.saved import recipe_text
 from mcutrain_host.text import reason
 
 from mcutrain.errors import ArgumentError, SchemeError, StateError
+from mcutrain.features import following
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.modules import numbers_of
@@ -142,6 +144,10 @@ def _is_on(flag: str, value: bool) -> str:
     return flag if value else f"no {flag}"
 
 
+def _option(name: str, recipe: Recipe) -> str:
+    return _is_on(f"--{name}", getattr(recipe.options, name))
+
+
 UNDECIDED = ("--loss auto", "--latent auto")
 READ_AS: Mapping[str, Callable[[Recipe], str]] = {
     "--classes": lambda r: f"--classes {r.options.classes or 'keep'}",
@@ -159,13 +165,13 @@ READ_AS: Mapping[str, Callable[[Recipe], str]] = {
     "--proxies": lambda r: (
         f"--proxies of {r.options.levels.count} levels" if r.options.levels else "no --proxies"
     ),
-    "--drift": lambda r: _is_on("--drift", r.options.drift),
     "--pet": lambda r: f"--pet {r.pet}" if r.pet else "no --pet",
     "--residual-bits": lambda r: f"--residual-bits {_residual_bits(r.scheme)}",
     "--head-residual-bits": lambda r: f"--head-residual-bits {r.scheme.head_residual_bits}",
     "--head-rate": lambda r: f"--head-rate {_head_rate(r):g}",
     "--bias-bits": lambda r: f"--bias-bits {r.scheme.bias_bits}",
     "--no-qas": lambda r: _is_on("--no-qas", not r.scheme.qas),
+    **{f"--{option}": partial(_option, option) for option in following(None)},
 }
 """How a flag of a training reads, by its name."""
 

@@ -13,8 +13,9 @@ from mcutrain.cost.profile import times_of
 from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Episodes, Split
 from mcutrain.errors import ArgumentError, ModelError, PlanError, SchemeError
+from mcutrain.features import why_no_ladder
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import NOTHING_TO_CORRECT, StepOptions, TrainingStep, prepare
+from mcutrain.pipeline import StepOptions, TrainingStep, prepare
 from mcutrain.pipeline.losses import CROSS_ENTROPY, Fitted, fit_classes
 from mcutrain.proxies import kept_ladder, read_facts
 from mcutrain.quant import replace_head
@@ -71,7 +72,7 @@ class Proxies:
     def of(folder: Path | None, gate: float | None, drift: bool) -> Proxies | None:
         """What was asked for; None without a folder. Raises ArgumentError, McutrainError."""
         if folder is None and drift:
-            raise ArgumentError(NOTHING_TO_CORRECT)
+            raise ArgumentError(why_no_ladder(StepOptions(drift=drift)))
         if folder is None:
             return None
         read_facts(folder)  # a sentence before the data is read

@@ -20,6 +20,7 @@ from mcutrain.arguments import PathLike, Positive, Seed, Within, checked, warn
 from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.errors import ArgumentError, DataError
+from mcutrain.features import conflict
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.memplan import TrainingPlan, find_latent, front_macs, latents, saves_much
 from mcutrain.pipeline import TrainingStep
@@ -513,20 +514,13 @@ def check_batches(plan: TrainingPlan, settings: RunSettings) -> None:
         raise DataError(f"{wish} are those of a ladder, and there is none: give --proxies, too")
     if training.accumulate == 1:
         raise DataError(f"{wish}, but each update has a single one: give --accumulate, too")
-    if training.drifts:
-        raise DataError(
-            f"{wish} have to be known before it, and --drift decides with each sample: leave it "
-            "out, or --batches level"
-        )
+    why_not = conflict(training, "batches")
+    if why_not:
+        raise DataError(why_not)
     if settings.replay:
         raise DataError(
             f"{wish} are new ones, and what is replayed comes between them: leave out the replay, "
             "or --batches level"
-        )
-    if training.gate is not None:
-        raise DataError(
-            f"{wish} have to be known before it, and --gate leaves out some while it trains: leave "
-            "it out, or --batches level"
         )
 
 
@@ -537,11 +531,9 @@ def check_ladder(plan: TrainingPlan, settings: RunSettings, latent: str) -> None
             "a ladder chooses a front for each sample in every step, so steps cannot begin with "
             f"{latent!r}: leave out the latent, or the ladder"
         )
-    if settings.replay and plan.training.drifts:
-        raise DataError(
-            "a board replays the latents that its fronts made once, and with --drift a simulation "
-            "might take others when it makes them again: leave out the replay, or --drift"
-        )
+    why_not = conflict(plan.training, "replay") if settings.replay else ""
+    if why_not:
+        raise DataError(why_not)
 
 
 def fastest_simulator(

@@ -18,12 +18,10 @@ from mcutrain_host.state import (
     COUNTERS,
     GATE_MEAN,
     GATE_SKIPPED,
-    LEVEL_DRIFT,
     LEVEL_SAMPLES,
     SELECTED_TENSORS,
 )
 
-from mcutrain.autodiff.drift import Drift
 from mcutrain.codegen import SAVED_HEADER_BYTES, Project, generate
 from mcutrain.data import IGNORED
 from mcutrain.errors import DataError, StateError
@@ -247,7 +245,7 @@ class CompiledSimulator(LibrarySimulator):
     @property
     def selected(self) -> tuple[int, ...]:
         """The elastic tensors that are trained."""
-        return selection_of(self._words().get(SELECTED_TENSORS, ()))
+        return selection_of(self.words().get(SELECTED_TENSORS, ()))
 
     @property
     def state(self) -> dict[str, Array]:
@@ -258,24 +256,19 @@ class CompiledSimulator(LibrarySimulator):
     @property
     def counters(self) -> tuple[int, int, int]:
         """Random state, updates done, samples of the current update."""
-        key, update, sample = self._words()[COUNTERS].tolist()
+        key, update, sample = self.words()[COUNTERS].tolist()
         return key, update, sample
 
     @property
     def gate(self) -> tuple[int, int]:
         """What a gate keeps: the mean loss as Q19, and the count of skipped samples."""
-        words = self._words()
+        words = self.words()
         return int(words[GATE_MEAN][0]), int(words[GATE_SKIPPED][0])
 
     @property
     def level_samples(self) -> tuple[int, ...]:
         """How many samples were trained by way of each front of a ladder."""
-        return tuple(int(count) for count in self._words().get(LEVEL_SAMPLES, ()))
-
-    @property
-    def drift(self) -> Drift:
-        """What corrects the choice of fronts."""
-        return Drift(*map(int, self._words().get(LEVEL_DRIFT, ())))
+        return tuple(int(count) for count in self.words().get(LEVEL_SAMPLES, ()))
 
     def levels(self, x: Array) -> Array:
         """Return the level that a step would take now, for each sample of int8 [n, …]."""
@@ -283,7 +276,7 @@ class CompiledSimulator(LibrarySimulator):
         self._library.mct_host_levels(len(x), pointer(samples), pointer(found))
         return found.astype(np.int64)
 
-    def _words(self) -> dict[str, Array]:
+    def words(self) -> dict[str, Array]:
         """Counters and what features keep, by kind."""
         return self.plan.state.unpack_words(self._raw())
 

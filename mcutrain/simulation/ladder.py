@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.autodiff.drift import is_probe
+from mcutrain.features import features_of
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan, find_latent, front, tail
@@ -29,11 +29,15 @@ class LadderReference(PlannedReference):
         self.policy = plan.ladder.policy.graph
         self.fronts = (whole, *(proxy.graph for proxy in plan.ladder.proxies))
         self.training = tail(self.training, latent)
-        self.drifts = plan.training.drifts
+        choices = (feature.level_choice for feature in features_of(plan.training))
+        self.choice = next(filter(None, choices), None)
 
     def level(self, sample: Array) -> int:
         """Return the level with the largest score, the lowest of equal ones."""
-        return self.drift.level(_only_output(self.policy, sample).ravel().tolist())
+        scores = _only_output(self.policy, sample).ravel().tolist()
+        if self.choice is not None:
+            return self.choice.level(self.words, scores)
+        return scores.index(max(scores))
 
     def front(self, x: Array) -> Array:
         """The latents of samples, int8 [n, …], each by the front that a step would take for it."""
@@ -46,7 +50,7 @@ class LadderReference(PlannedReference):
     @property
     def probes(self) -> bool:
         """Whether a step now takes the whole front, whatever the sample."""
-        return self.drifts and is_probe(self.level_samples)
+        return self.choice is not None and self.choice.probes(self.words, self.level_samples)
 
     def replay(
         self, x: Array, labels: Sequence[int] | Array, rates: Sequence[LearningRate]
@@ -64,8 +68,8 @@ class LadderReference(PlannedReference):
         counts[level] = (counts[level] + 1) & WORD
         self.level_samples = counts
         loss_q16, prediction = super()._step(_only_output(self.fronts[level], x), label, rate)
-        if self.drifts:
-            self.drift = self.drift.after(wanted, loss_q16, probes)
+        if self.choice is not None:
+            self.choice.follow(self.words, wanted, loss_q16, probes)
         return loss_q16, prediction
 
     def infer(self, x: Array) -> Array:

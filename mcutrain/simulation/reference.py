@@ -13,7 +13,6 @@ from mcutrain_host.state import (
     COUNTERS,
     GATE_MEAN,
     GATE_SKIPPED,
-    LEVEL_DRIFT,
     LEVEL_SAMPLES,
     SELECTED_TENSORS,
     SWAP_POSITION,
@@ -21,7 +20,6 @@ from mcutrain_host.state import (
 
 from mcutrain import fixedpoint
 from mcutrain.autodiff import Classifier, Gate, SwappedColumns, TrainGraph
-from mcutrain.autodiff.drift import Drift
 from mcutrain.autodiff.gate import followed
 from mcutrain.codegen import SAVED_HEADER_BYTES
 from mcutrain.codegen.program import Program
@@ -105,16 +103,6 @@ class ReferenceSimulator:
     def level_samples(self, counts: Sequence[int]) -> None:
         if LEVEL_SAMPLES in self.words:
             self.words[LEVEL_SAMPLES][:] = counts
-
-    @property
-    def drift(self) -> Drift:
-        """What corrects the choice of fronts."""
-        return Drift(*map(int, self.words.get(LEVEL_DRIFT, ())))
-
-    @drift.setter
-    def drift(self, now: Drift) -> None:
-        if LEVEL_DRIFT in self.words:
-            self.words[LEVEL_DRIFT][:] = now.mean_q19, now.offset
 
     @property
     def position(self) -> int:

@@ -12,6 +12,7 @@ from mcutrain_host.saved import HEADER_BYTES, SavedState
 
 from mcutrain.codegen.program import Program
 from mcutrain.errors import PlanError, SchemeError, StateError, UnsupportedError
+from mcutrain.features import features_of
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Op
@@ -179,7 +180,7 @@ def _options(step: TrainingStep) -> str:
     more = (", elastic" if training.elastic else "") + (", --swap" if training.swapped else "")
     if training.levels is not None:
         more += f", a ladder of {training.levels.count} fronts"
-        more += ", --drift" if training.levels.drifts else ""
+        more += "".join(f", --{f.option}" for f in features_of(training) if f.option)
     return (", no gate" if gate is None else f", gate {gate.alpha:g}") + more
 
 

@@ -24,6 +24,7 @@ from mcutrain_host.virtual.link import LoopbackLink
 from mcutrain_host.virtual.qemu import QemuBoard
 
 from mcutrain import prepare
+from mcutrain.features.drift import Drift
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.sparse import UpdateScheme
@@ -337,7 +338,7 @@ def test_a_board_chooses_the_same_fronts(projects_root, board):
     assert trained(device, x, y) == simulator.save()
     assert min(simulator.level_samples) > 0
     assert 0 < simulator.gate[1] < len(y)
-    assert simulator.drift.offset != 0
+    assert Drift.of(simulator.words()).offset != 0
     device.save()
     device.link.machine.power_cut()
     device.link.machine.power_on()

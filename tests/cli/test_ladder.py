@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from mcutrain_host.manifest import Manifest
 from mcutrain_host.saved import level_drift, level_samples
+from mcutrain_host.state import LEVEL_DRIFT
 
 from mcutrain import prepare
-from mcutrain.autodiff.drift import Drift
 from mcutrain.cost.instructions import USUAL_ISA, estimate
 from mcutrain.errors import ArgumentError
 from mcutrain.functions import learning, planning
@@ -358,7 +358,7 @@ def test_a_project_keeps_its_levels_and_its_state_is_exported(
     assert all(front.instructions and front.flash_bytes for front in manifest.levels.fronts)
     reference = step.reference()
     reference.level_samples = [5, 6, 7]
-    reference.drift = Drift(1, -6)
+    reference.words[LEVEL_DRIFT][:] = 1, -6
     saved = reference.save()
     assert level_drift(saved, manifest.table) == (-1.5 if drifts else None)
     assert level_samples(saved, manifest.table) == (5, 6, 7)

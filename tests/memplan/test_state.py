@@ -19,6 +19,7 @@ from mcutrain_host.state import StateTable
 from mcutrain import demo, pipeline, prepare
 from mcutrain.autodiff import TrainGraph
 from mcutrain.autodiff.state_kinds import StateKind
+from mcutrain.features.drift import Drift
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, state, state_parts
 from mcutrain.memplan.state import Words
@@ -82,7 +83,8 @@ def assert_read_by_all(step: TrainingStep, folder: Path) -> None:
     assert manifest.table == step.plan.state.table
     facts = {"skipped": reference.skipped} if training.gate else {}
     if training.levels is not None:
-        facts |= {"levels": tuple(reference.level_samples), "drift": reference.drift.offset / 4}
+        facts |= {"levels": tuple(reference.level_samples)}
+        facts |= {"drift": Drift.of(reference.words).offset / 4}
     assert feature_facts(saved, manifest.table) == facts
     names = [tensor.name for tensor in training.elastic]
     chosen = tuple(names[i] for i in reference.selected)

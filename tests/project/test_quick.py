@@ -65,7 +65,7 @@ def test_store_log_trainer_and_features_are_quick(makefile: str) -> None:
         "tests/protocol/test_ring.py",
         "tests/host/test_trainer.py",
         "tests/proxies",
-        "tests/autodiff/test_drift.py",
+        "tests/features",
         "tests/simulation/test_gate.py",
         "tests/simulation/test_imprint.py",
         "tests/simulation/test_replay.py",

@@ -5,10 +5,16 @@ PieBridge (SenSys 2024) corrects its policy, too, but only ever to cheaper front
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+from mcutrain_host.state import LEVEL_DRIFT
 
 from mcutrain.autodiff.gate import followed, held
+
+Array = npt.NDArray[Any]
 
 EVERY = 16
 """One of so many samples is a probe, which takes the whole front."""
@@ -27,6 +33,11 @@ class Drift:
 
     mean_q19: int = 0
     offset: int = 0
+
+    @staticmethod
+    def of(words: Mapping[str, Array]) -> Drift:
+        """From the words of a state, by kind; the first one where a step does not keep it."""
+        return Drift(*map(int, words.get(LEVEL_DRIFT, ())))
 
     def level(self, scores: Sequence[int]) -> int:
         """The level i of the largest score + i * offset; of equal ones the lowest.
@@ -55,6 +66,25 @@ class Drift:
         if wanted == 0 or mean == 0:
             return Drift(self.mean_q19, offset)
         return Drift(self.mean_q19, _bounded(offset + (-1 if 4 * loss > 3 * mean else 1)))
+
+
+class DriftChoice:
+    """The same for the numpy reference, which has the words of a state."""
+
+    def level(self, words: Mapping[str, Array], scores: Sequence[int]) -> int:
+        """The level for a sample with these scores of the policy."""
+        return Drift.of(words).level(scores)
+
+    def probes(self, words: Mapping[str, Array], counts: Sequence[int]) -> bool:
+        """Whether the next step takes the whole front. counts: samples of each front so far."""
+        return is_probe(counts)
+
+    def follow(
+        self, words: Mapping[str, Array], wanted: int, loss_q16: int, is_probe: bool
+    ) -> None:
+        """Put what `Drift.after` says into the words."""
+        now = Drift.of(words).after(wanted, loss_q16, is_probe)
+        words[LEVEL_DRIFT][:] = now.mean_q19, now.offset
 
 
 def is_probe(samples: Sequence[int]) -> bool:

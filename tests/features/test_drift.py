@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcutrain_host.saved import DRIFT_STEPS
 
-from mcutrain.autodiff.drift import EVERY, MOST, STEPS, Drift, is_probe
 from mcutrain.autodiff.gate import MOST_LOSS_Q16
+from mcutrain.features.drift.policy import EVERY, MOST, STEPS, Drift, is_probe
 from mcutrain.simulation.build import WARNINGS
 
 RUNTIME = Path(mcutrain_firmware.__file__).parent / "runtime"

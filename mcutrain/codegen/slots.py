@@ -1,0 +1,163 @@
+"""The generated C is a frame with slots, which the parts of a program fill.
+
+codegen_templates/mct_model.c.j2 and mct_model.h.j2 are the frame. A part is a folder with
+`model.c.j2` and `model.h.j2`, in which a block `{% block reset %}` goes where the frame, or another
+part, has `{% slot reset %}`. Features of the training step have theirs in mcutrain/features/;
+parts that are only text, in codegen_templates/features/.
+
+PARTS has the order in which parts fill a slot. A slot of ONE takes the
+last of them; where there is none, the block of the part `plain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+from jinja2.runtime import Context
+
+from mcutrain.features import FEATURES
+
+PLAIN = "plain"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a program.
+
+    value: of the templates, without which a program does not have it. over: parts whose place it
+    takes, or to whose C it adds; they stand ahead of it.
+    """
+
+    name: str
+    value: str
+    over: tuple[str, ...] = ()
+
+
+BEFORE = (
+    Part("replay", "ring"),
+    Part("streamed", "segments"),
+    Part("fed", "fed"),
+    Part("imprint", "imprint"),
+    Part("reproduction", "reproduces"),
+    Part("positions", "labels", over=("reproduction",)),
+    Part("targets", "takes_targets", over=("reproduction", "positions")),
+    Part("accumulate", "apply"),
+    Part("latents", "latent", over=("imprint",)),
+    Part("kept_input", "remembers_input", over=("imprint",)),
+)
+AFTER = (
+    Part("selection", "selection", over=("elastic",)),
+    Part("timing", "timed", over=("fed", "latents")),
+    Part("board_calls", "calls_between"),
+)
+PARTS = (*BEFORE, *(Part(f.name, f.name, f.over) for f in FEATURES), *AFTER)
+"""In the order in which they fill slots."""
+SLOTS: Mapping[str, tuple[str, ...]] = {
+    "c": (
+        *("includes", "level_header"),
+        *("counters_comment", "memory", "tables_comment", "tables"),
+        *("declarations", "level_declarations", "stages"),
+        *("forget", "reset", "after_reset"),
+        *("feed", "begin_sample"),
+        *("fronts", "inference", "front", "take_sample", "taken_front", "level"),
+        *("latent_is_written", "before_latent", "before_inference", "after_inference", "infer"),
+        *("labels", "known_labels"),
+        *("sample", "updates"),
+        *("train", "before_tail", "level_is_known"),
+        *("step", "before_step", "step_is", "step_numbers", "after_loss", "gated_updates"),
+        *("after_group", "after_step", "after_tail", "take_trained_sample"),
+        *("functions", "imprint_functions", "sample_is_lost"),
+        *("state_header", "state_middle", "state_rest", "content_bytes", "state_is_sound"),
+        "state_loaded",
+    ),
+    "h": (
+        *(
+            "usage",
+            "rows_comment",
+            "usage_more",
+            "includes",
+            "state_includes",
+            "outputs",
+            "update_comment",
+        ),
+        *("feed", "labels", "label_place", "label_check", "inference", "no_result"),
+        *("latents", "latent_differs", "fronts"),
+        *("train_label", "train_sample", "train_result"),
+        *("functions", "no_sample", "imprint_functions"),
+        *("saved", "load_comment", "more", "position", "last", "quantize"),
+        "quantize_pixels",
+    ),
+}
+"""By file, in the order in which the frame and its parts reach them."""
+ONE: Mapping[str, frozenset[str]] = {
+    "c": frozenset(
+        (
+            *("level_header", "feed", "inference", "front", "taken_front", "level", "infer"),
+            *("known_labels", "sample", "train", "step", "step_is", "step_numbers", "after_group"),
+            *("state_header", "state_rest", "content_bytes", "state_is_sound"),
+        )
+    ),
+    "h": frozenset(
+        (
+            *("usage", "outputs", "feed", "label_place", "label_check", "inference"),
+            *("train_label", "train_result", "saved", "position", "quantize"),
+            "quantize_pixels",
+        )
+    ),
+}
+"""Slots of which the last part takes the place of all others."""
+
+
+def parts_of(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parts of a program, in the order in which they fill slots. values: of its templates."""
+    return tuple(part.name for part in PARTS if values[part.value])
+
+
+def filled(slot: str, language: str, blocks: Mapping[str, Container[str]]) -> list[str]:
+    """Which parts fill a slot. blocks: by part, in order, PLAIN last."""
+    found = [part for part, names in blocks.items() if slot in names and part != PLAIN]
+    if slot not in ONE[language]:
+        return found
+    return found[-1:] or [part for part in (PLAIN,) if slot in blocks[part]]
+
+
+class SlotTag(Extension):
+    """`{% slot name %}`: the blocks of that name, of the parts that the value `parts` names."""
+
+    tags = {"slot"}  # noqa: RUF012
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        """Make the tag a call of `fill`."""
+        line = next(parser.stream).lineno
+        slot = parser.stream.expect("name").value
+        assert parser.name is not None, "templates come from files"
+        language = "h" if parser.name.endswith(".h.j2") else "c"
+        assert slot in SLOTS[language], f"{parser.name} has an unknown slot {slot}"
+        names: list[nodes.Expr] = [nodes.Const(slot), nodes.Const(language)]
+        call = self.call_method("fill", [*names, nodes.ContextReference()])
+        return nodes.Output([call]).set_lineno(line)
+
+    def fill(self, slot: str, language: str, context: Context) -> str:
+        """The text of a slot."""
+        parts = {part: self._template(part, language) for part in (*context["parts"], PLAIN)}
+        templates = {part: template for part, template in parts.items() if template is not None}
+        blocks = {part: template.blocks for part, template in templates.items()}
+        values = context.get_all()
+        texts: list[str] = []
+        for part in filled(slot, language, blocks):
+            own = templates[part].new_context(values, shared=True)
+            texts += blocks[part][slot](own)
+        return "".join(texts)
+
+    def _template(self, part: str, language: str) -> jinja2.Template | None:
+        """None where a part fills nothing in this file."""
+        try:
+            return self.environment.get_template(f"features/{part}/model.{language}.j2")
+        except jinja2.TemplateNotFound:
+            return None

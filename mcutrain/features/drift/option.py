@@ -1,0 +1,12 @@
+"""The option of a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftOption:
+    """A field of StepOptions. drift: samples correct which front of a ladder is taken."""
+
+    drift: bool = False

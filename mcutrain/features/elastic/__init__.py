@@ -1,0 +1,45 @@
+"""Elastic training: a step updates the trained tensors that the state selects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mcutrain_host.state import SELECTED_TENSORS
+
+from mcutrain.features.feature import Code, StepFeature, Words
+from mcutrain.sparse.elastic import words
+
+__all__ = ["FEATURE"]
+
+
+def _code(code: Code) -> Mapping[str, Any] | None:
+    """The trained tensors by their bits, and where the state says which are trained now."""
+    tensors = code.training.elastic
+
+    def bits(which: Iterable[int]) -> list[str]:
+        return [f"0x{word:08x}u" for word in words(which, len(tensors))]
+
+    return {
+        "names": [tensor.name for tensor in tensors],
+        "words": len(words((), len(tensors))),
+        "all": bits(range(len(tensors))),
+        "always": bits(i for i, tensor in enumerate(tensors) if tensor.is_always_trained),
+        "place": code.words(SELECTED_TENSORS, "uint32_t"),
+    }
+
+
+FEATURE = StepFeature(
+    name="elastic",
+    is_on=lambda training: bool(training.elastic),
+    words=(
+        Words(
+            SELECTED_TENSORS,
+            "uint32",
+            lambda training: len(words((), len(training.elastic))),
+            "a bit for each elastic tensor: whether it is trained now",
+        ),
+    ),
+    identity=lambda training: repr(training.elastic),
+    code=_code,
+)

@@ -1,0 +1,121 @@
+"""What a feature of a training step tells the stages that know no feature by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.ir.graph import Graph
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Words:
+    """A row of the state's table: numbers that a feature of the step keeps.
+
+    kind: a name of mcutrain_host.state. count: how many of them a step has; 0 if it has not that
+    feature. purpose: what they are for.
+    """
+
+    kind: str
+    dtype: str
+    count: Callable[[TrainGraph], int]
+    purpose: str
+
+
+class Fronts(Protocol):
+    """The fronts of a ladder in C: functions, and how samples and latents get to them."""
+
+    @property
+    def policy(self) -> Any:
+        """The function of the policy."""
+
+    @property
+    def proxies(self) -> Sequence[Any]:
+        """Those of levels 1 and higher."""
+
+    @property
+    def whole(self) -> str:
+        """What moves the sample to where the step's own front reads it."""
+
+    @property
+    def scores(self) -> str:
+        """The C pointer to what the policy gives."""
+
+
+class Code(Protocol):
+    """A program that is being written in C, as far as features ask it."""
+
+    @property
+    def training(self) -> TrainGraph:
+        """The step."""
+
+    @property
+    def fronts(self) -> Fronts | None:
+        """Those that a policy chooses from; None where there are none."""
+
+    @property
+    def shelf(self) -> str:
+        """The constant with the shelf as it is at first."""
+
+    def expression(self, graph: Graph, name: str) -> str:
+        """The C pointer to a tensor."""
+
+    def words(self, kind: str, ctype: str) -> str:
+        """The C pointer to the words of a kind, as this type."""
+
+    def state_offset(self, name: str) -> int:
+        """The first byte of a tensor in the state."""
+
+    def shelf_place(self, name: str) -> int:
+        """The first byte of a weight on the shelf."""
+
+
+class LevelChoice(Protocol):
+    """What has a say in which front of a ladder a sample takes, by numpy.
+
+    words: those of the state, by kind. counts: samples of each front so far.
+    """
+
+    def level(self, words: Mapping[str, Array], scores: Sequence[int]) -> int:
+        """The level for a sample with these scores of the policy."""
+
+    def probes(self, words: Mapping[str, Array], counts: Sequence[int]) -> bool:
+        """Whether the next step takes the whole front, whatever the sample."""
+
+    def follow(
+        self, words: Mapping[str, Array], wanted: int, loss_q16: int, is_probe: bool
+    ) -> None:
+        """Take into account, in the words, what a step with the wanted level gave."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepFeature:
+    """A feature of a training step.
+
+    name: of its folder, and of its values in templates. is_on: whether a step has it. over: parts
+    of programs whose place it takes in the C, or to whose C it adds. words: what it keeps in the
+    state. identity: what of it fixes the meaning of a saved state, for the model's hash. code:
+    values for its C; None where the program has no code of it. sources: files of firmware/ that its
+    C needs. resident_bytes: of a board's SRAM, besides the state. level_choice: what corrects a
+    ladder; then option is the field of StepOptions that asks for it. conflicts: why a run cannot
+    have something as well, by what it wishes: `batches` of samples of one level, `replay`, or
+    `no ladder`.
+    """
+
+    name: str
+    is_on: Callable[[TrainGraph], bool]
+    over: tuple[str, ...] = ()
+    words: tuple[Words, ...] = ()
+    identity: Callable[[TrainGraph], str] = lambda training: ""
+    code: Callable[[Code], Mapping[str, Any] | None]
+    sources: Callable[[TrainGraph], tuple[str, ...]] = lambda training: ()
+    resident_bytes: int = 0
+    level_choice: LevelChoice | None = None
+    option: str = ""
+    conflicts: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,53 @@
+"""Gate: samples from which a step learns nothing new take a forward pass only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcutrain_host.state import GATE_MEAN, GATE_SKIPPED
+
+from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.features.feature import Code, StepFeature, Words
+
+__all__ = ["FEATURE"]
+
+
+def _is_on(training: TrainGraph) -> bool:
+    return training.gate is not None
+
+
+def _one(training: TrainGraph) -> int:
+    return int(_is_on(training))
+
+
+def _code(code: Code) -> Mapping[str, Any] | None:
+    """Which samples are skipped, and where what that needs lies in the state."""
+    training = code.training
+    assert training.gate is not None, "it is on"
+    return {
+        "alpha": f"{training.gate.alpha:.6g}",
+        "alpha_q16": training.gate.alpha_q16,
+        "place": code.words(GATE_MEAN, "mct_gate"),
+        "loss_exponent": code.expression(training.graph, training.loss_exponent),
+    }
+
+
+FEATURE = StepFeature(
+    name="gate",
+    is_on=_is_on,
+    over=("accumulate",),
+    words=(
+        Words(GATE_MEAN, "int32", _one, "mean loss that the gate compares with, times 2^19"),
+        Words(GATE_SKIPPED, "uint32", _one, "samples that the gate kept from being learnt"),
+    ),
+    identity=lambda training: repr(training.gate),
+    code=_code,
+    sources=lambda training: ("runtime/mct_gate.h",),
+    conflicts={
+        "batches": (
+            "samples of one level in each update have to be known before it, and --gate leaves out "
+            "some while it trains: leave it out, or --batches level"
+        ),
+    },
+)

@@ -1,0 +1,51 @@
+"""Ladder, or proxy cascade: a policy chooses one of several fronts for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcutrain_host.state import LEVEL_SAMPLES
+
+from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.features.feature import Code, StepFeature, Words
+
+__all__ = ["FEATURE"]
+
+
+def _count(training: TrainGraph) -> int:
+    return 0 if training.levels is None else training.levels.count
+
+
+def _code(code: Code) -> Mapping[str, Any] | None:
+    """The functions of its fronts; a step whose fronts are not at hand has none."""
+    fronts = code.fronts
+    if fronts is None:
+        return None
+    return {
+        "policy": fronts.policy,
+        "proxies": fronts.proxies,
+        "whole": fronts.whole,
+        "scores": fronts.scores,
+        "counts": code.words(LEVEL_SAMPLES, "uint32_t"),
+        "levels": _count(code.training),
+    }
+
+
+def _sources(training: TrainGraph) -> tuple[str, ...]:
+    """The policy's own choice, unless something corrects it."""
+    is_corrected = training.levels is not None and training.levels.drifts
+    return () if is_corrected else ("runtime/mct_ladder.h",)
+
+
+FEATURE = StepFeature(
+    name="ladder",
+    is_on=lambda training: training.levels is not None,
+    over=("latents",),
+    words=(
+        Words(LEVEL_SAMPLES, "uint32", _count, "samples that each front of a ladder was taken for"),
+    ),
+    identity=lambda training: repr(training.levels),
+    code=_code,
+    sources=_sources,
+)

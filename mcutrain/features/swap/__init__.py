@@ -1,0 +1,64 @@
+"""Input-channel resampling: other columns of a weight are trained from time to time.
+
+Weights that are trained in part lie whole on the shelf, in flash; a swap puts the trained columns
+back there and takes others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mcutrain_host.state import SWAP_POSITION
+
+from mcutrain.autodiff.train_graph import SwappedColumns
+from mcutrain.features.feature import Code, StepFeature, Words
+
+__all__ = ["FEATURE"]
+
+
+def _entries(code: Code, weight: SwappedColumns) -> Iterator[tuple[str, str]]:
+    """Rows of a table: what is on the shelf, where its trained part is, and its name."""
+    training = code.training
+    whole, columns = training.shelf[weight.shelf], weight.columns
+    channels, count = whole.shape[-1], len(training.state[columns])
+    sizes = (whole.size // channels, channels, count)
+    parts = [(weight.shelf, weight.trained, sizes, 8, "WEIGHT")]
+    if weight.bits:
+        parts.append((weight.shelf_residual, weight.residual, sizes, weight.bits, "RESIDUAL"))
+    if weight.scores:
+        parts.append((weight.shelf_scores, weight.scores, (1, *sizes[1:]), 8, "SCORES"))
+    for shelf, trained, shape, bits, kind in parts:
+        places = (code.shelf_place(shelf), code.state_offset(trained), code.state_offset(columns))
+        numbers = ", ".join(map(str, (*places, *shape, bits)))
+        yield f"{numbers}, MCT_COLUMNS_OF_{kind}", shelf
+
+
+def _code(code: Code) -> Mapping[str, Any] | None:
+    """Weights whose trained columns change: where they are, and what swaps reset."""
+    swapped = code.training.swapped
+    return {
+        "initial": code.shelf,
+        "place": code.words(SWAP_POSITION, "uint32_t"),
+        "entries": [entry for weight in swapped for entry in _entries(code, weight)],
+        "names": ", ".join(weight.shelf for weight in swapped),
+        "has_scores": any(weight.scores for weight in swapped),
+    }
+
+
+FEATURE = StepFeature(
+    name="swap",
+    is_on=lambda training: bool(training.swapped),
+    words=(
+        Words(
+            SWAP_POSITION,
+            "uint32",
+            lambda training: len(training.swapped[:1]),
+            "samples learnt before the last swap of input channels, and 1; 0 before the first",
+        ),
+    ),
+    identity=lambda training: repr(training.swapped),
+    code=_code,
+    sources=lambda training: ("runtime/mct_columns.c",),
+    resident_bytes=8,  # of the pointer to the shelf, with what aligns what lies behind it
+)
