@@ -14,13 +14,21 @@ from dataclasses import dataclass
 
 from mcutrain.autodiff.train_graph import Levels, TrainGraph
 from mcutrain.features import drift, elastic, gate, ladder, swap
+from mcutrain.features.elastic.reference import ElasticState
 from mcutrain.features.feature import Code, LevelChoice, StepFeature, Words
+from mcutrain.features.gate.reference import GateState
+from mcutrain.features.ladder.reference import LadderState
+from mcutrain.features.reference import WORD, Rate
+from mcutrain.features.swap.reference import SwapState
 
 __all__ = [
     "FEATURES",
+    "WORD",
     "Code",
     "FeatureOptions",
+    "FeatureState",
     "LevelChoice",
+    "Rate",
     "StepFeature",
     "Words",
     "conflict",
@@ -44,6 +52,10 @@ learns at all, and when its updates are applied."""
 @dataclass(frozen=True, kw_only=True)
 class FeatureOptions(drift.DriftOption):
     """Fields of StepOptions that features add."""
+
+
+class FeatureState(LadderState, SwapState, ElasticState, GateState):
+    """What features add to the step by numpy."""
 
 
 def features_of(training: TrainGraph) -> tuple[StepFeature, ...]:

@@ -6,12 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy.typing as npt
-
 from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.features.reference import Array, Rate
 from mcutrain.ir.graph import Graph
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -102,10 +99,13 @@ class StepFeature:
     of programs whose place it takes in the C, or to whose C it adds. words: what it keeps in the
     state. identity: what of it fixes the meaning of a saved state, for the model's hash. code:
     values for its C; None where the program has no code of it. sources: files of firmware/ that its
-    C needs. resident_bytes: of a board's SRAM, besides the state. level_choice: what corrects a
-    ladder; then option is the field of StepOptions that asks for it. conflicts: why a run cannot
-    have something as well, by what it wishes: `batches` of samples of one level, `replay`, or
-    `no ladder`.
+    C needs. resident_bytes: of a board's SRAM, besides the state. option: a field of StepOptions
+    that is true where a step has it. conflicts: why a run cannot have something as well, by what it
+    wishes: `batches` of samples of one level, `replay`, or `no ladder`.
+
+    By numpy, where a FeatureState is the step. decide: takes the inputs of a sample and its rate,
+    lets it be learnt or not, and gives the results; the last feature that has it decides. left_out:
+    nodes that do not run. level_choice: what corrects a ladder.
     """
 
     name: str
@@ -116,6 +116,8 @@ class StepFeature:
     code: Callable[[Code], Mapping[str, Any] | None]
     sources: Callable[[TrainGraph], tuple[str, ...]] = lambda training: ()
     resident_bytes: int = 0
+    decide: Callable[[Any, Mapping[str, Array], Rate], dict[str, Array]] | None = None
+    left_out: Callable[[Any], frozenset[str]] | None = None
     level_choice: LevelChoice | None = None
     option: str = ""
     conflicts: Mapping[str, str] = field(default_factory=dict)

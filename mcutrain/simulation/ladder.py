@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.features import features_of
+from mcutrain.features import WORD, features_of
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan, find_latent, front, tail
 from mcutrain.simulation.rates import LearningRate
-from mcutrain.simulation.reference import WORD, PlannedReference
+from mcutrain.simulation.reference import PlannedReference
 
 Array = npt.NDArray[Any]
 

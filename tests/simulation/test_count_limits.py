@@ -102,8 +102,8 @@ def test_a_group_begins_anew_where_learnt_samples_do(accumulate: int) -> None:
     place(reference, END - END % accumulate - accumulate)
     x, labels = networks.samples(plan.training.forward, 1, plan.training.classes)
     seen = []
-    learn = reference._learn
-    reference._learn = lambda inputs, step: (  # type: ignore[method-assign]
+    learn = reference.learn
+    reference.learn = lambda inputs, step: (  # type: ignore[method-assign]
         seen.append((int(step[1]), int(step[2]))) or learn(inputs, step)
     )
     for _ in range(accumulate + END % accumulate + 1):

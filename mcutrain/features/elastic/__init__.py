@@ -7,6 +7,7 @@ from typing import Any
 
 from mcutrain_host.state import SELECTED_TENSORS
 
+from mcutrain.features.elastic.reference import ElasticState
 from mcutrain.features.feature import Code, StepFeature, Words
 from mcutrain.sparse.elastic import words
 
@@ -42,4 +43,5 @@ FEATURE = StepFeature(
     ),
     identity=lambda training: repr(training.elastic),
     code=_code,
+    left_out=ElasticState.left_out,
 )

@@ -9,6 +9,7 @@ from mcutrain_host.state import GATE_MEAN, GATE_SKIPPED
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.features.feature import Code, StepFeature, Words
+from mcutrain.features.gate.reference import GateState
 
 __all__ = ["FEATURE"]
 
@@ -43,6 +44,7 @@ FEATURE = StepFeature(
     ),
     identity=lambda training: repr(training.gate),
     code=_code,
+    decide=GateState.gated,
     sources=lambda training: ("runtime/mct_gate.h",),
     conflicts={
         "batches": (

@@ -1,0 +1,98 @@
+"""Swaps by numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from mcutrain_host.state import SWAP_POSITION
+
+from mcutrain.autodiff.train_graph import SwappedColumns
+from mcutrain.features.reference import WORD, Number, StepState
+from mcutrain.ops.merge_columns import merged
+from mcutrain.ops.training import pack_residual, unpack_residual
+from mcutrain.sparse.columns import drawn, scored
+
+Array = npt.NDArray[Any]
+
+
+class SwapState(StepState):
+    """swapped: the position + 1 at which columns were swapped last, or 0."""
+
+    swapped = Number(SWAP_POSITION)
+
+    def read_by_inference(self) -> tuple[str, ...]:
+        """Weights on the shelf, and which of their columns are trained."""
+        apart = (name for s in self.training.swapped for name in (s.shelf, s.columns))
+        return (*super().read_by_inference(), *apart)
+
+    def kept(self) -> dict[str, Array]:
+        """With the trained columns in their weights."""
+        tensors = super().kept()
+        for weight in self.training.swapped:
+            tensors |= self.put_back(weight)
+        return tensors
+
+    def is_sound(self, state: Mapping[str, Array]) -> bool:
+        """Columns rise, and are columns of their weight."""
+        rising = (
+            np.diff(state[w.columns], prepend=-1, append=state[w.shelf].shape[-1]) > 0
+            for w in self.training.swapped
+        )
+        return super().is_sound(state) and all(steps.all() for steps in rising)
+
+    def swap(self) -> None:
+        """Put the trained columns back into their weights, and draw others to train.
+
+        Once at a position: another time it changes nothing.
+        """
+        now = (self.position + 1) & WORD
+        if self.swapped == now or not self.training.swapped:
+            return
+        for weight in self.training.swapped:
+            self._score(weight)
+        self.swapped = now
+        for number, weight in enumerate(self.training.swapped):
+            self.state.update(self.put_back(weight))
+            whole, count = self.state[weight.shelf], len(self.state[weight.columns])
+            scores = np.zeros(whole.shape[-1], np.uint8)
+            if weight.scores:
+                scores = self.state[weight.shelf_scores]
+            columns = drawn(self.key, number, count, scores)
+            self.state[weight.columns] = columns
+            if weight.scores:
+                self.state[weight.scores] = scores[columns]
+            self.state[weight.trained] = whole[..., columns]
+            if weight.bits:
+                bits = unpack_residual(self.state[weight.shelf_residual], weight.bits, whole.size)
+                taken = bits.reshape(whole.shape)[..., columns].ravel()
+                self.state[weight.residual] = pack_residual(taken, weight.bits)
+
+    def _score(self, weight: SwappedColumns) -> None:
+        """Says of the trained columns what they are worth, after their first turn."""
+        if not weight.scores:
+            return
+        columns, now = self.state[weight.columns], self.state[weight.trained].astype(np.int64)
+        before = self.training.shelf[weight.shelf][..., columns].astype(np.int64) << weight.bits
+        now = now << weight.bits
+        if weight.bits:
+            own = unpack_residual(self.state[weight.residual], weight.bits, now.size)
+            now = now + own.reshape(now.shape) - (1 << weight.bits - 1)
+        self.state[weight.scores] = scored(self.state[weight.scores], now - before)
+
+    def put_back(self, weight: SwappedColumns) -> dict[str, Array]:
+        """A weight and its residual bits on the shelf, with what is trained of it now."""
+        state, columns = self.state, self.state[weight.columns]
+        whole, part = state[weight.shelf], state[weight.trained]
+        found = {weight.shelf: merged(whole, part, columns)}
+        if weight.bits:
+            bits = unpack_residual(state[weight.shelf_residual], weight.bits, whole.size)
+            own = unpack_residual(state[weight.residual], weight.bits, part.size)
+            both = merged(bits.reshape(whole.shape), own.reshape(part.shape), columns)
+            found[weight.shelf_residual] = pack_residual(both.ravel(), weight.bits)
+        if weight.scores:
+            scores = (state[weight.shelf_scores], state[weight.scores])
+            found[weight.shelf_scores] = merged(*scores, columns)
+        return found
