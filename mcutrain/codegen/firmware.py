@@ -169,10 +169,14 @@ def library_files(has_ring: bool = False) -> dict[str, str]:
     return {name: firmware_text(name) for name in names}
 
 
-def board_files(target: Target) -> dict[str, str]:
-    """Application, protocol, store, start-up and drivers, and the headers beside them."""
+def board_files(target: Target, commands: Iterable[str]) -> dict[str, str]:
+    """Application, protocol, store, start-up and drivers, and the headers beside them.
+
+    commands: of the program's parts.
+    """
     store = RING_SOURCE if target.remember else APP_SOURCES[-1]
     names = [*APP_SOURCES[:-1], store, *target.sources]
+    names += [f"protocol/mct_{name}_commands.h" for name in commands]
     if not target.is_hosted:
         names.append(CHIP_MAIN)
     files = {name: target.path(name).read_text(encoding="utf-8") for name in names}

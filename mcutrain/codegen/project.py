@@ -42,7 +42,7 @@ from mcutrain.codegen.c_text import CTYPES, characters, comment, is_long, lines,
 from mcutrain.codegen.interface import DEFAULT, DEFAULT_PREFIX, Interface
 from mcutrain.codegen.isa import check_isa
 from mcutrain.codegen.program import Program, headers_of, sources_of
-from mcutrain.codegen.slots import parts_of
+from mcutrain.codegen.slots import commands_of, parts_of
 from mcutrain.codegen.templates import render
 from mcutrain.errors import McutrainError
 from mcutrain.features import FEATURES, features_of
@@ -60,6 +60,8 @@ TEMPLATES = (
     "mct_constants.c",
 )
 """Into the folder of sources; mct becomes the model's prefix."""
+BOARD_HEADERS = ("mct_board_config.h", "mct_commands.h")
+"""Beside a board's sources."""
 OPTIONAL = {"mct_class_names.c": "class_names", "mct_pixel_codes.c": "pixel_codes"}
 """More of them → the value without which there is nothing to write."""
 BUILD_SYSTEMS = ("CMakeLists.txt", "Makefile", "library.properties")
@@ -170,18 +172,20 @@ def generate(
     program = Program(plan, interface.prefix, latent, timed, classifier, calls_between)
     isa = interface.isa if target is None else target.isa
     found = library_bodies(firmware_files(program, interface.elastic is not None), isa)
-    if target is None:  # a board's samples come from its host, which varies them
-        more = firmware.library_files(bool(interface.remember))
-        found |= firmware.with_includes(more)
-    else:
-        found |= firmware.with_includes(firmware.board_files(target))
-    files = {firmware.place_of(name): text for name, text in found.items()}
     values = template_values(plan, program, scheme, interface)
     values["is_library"] = target is None
     values["ring"] = None
     if target is None and interface.remember:
         values["ring"] = {"slots": interface.remember, "bytes": ring_bytes(plan, interface)}
     values["parts"] = parts_of(values)
+    if target is None:  # a board's samples come from its host, which varies them
+        more = firmware.library_files(bool(interface.remember))
+    else:
+        ring = ("replay",) if target.remember else ()
+        values["commands"] = commands_of((*values["parts"], *ring))
+        more = firmware.board_files(target, values["commands"])
+    found |= firmware.with_includes(more)
+    files = {firmware.place_of(name): text for name, text in found.items()}
     for name in [*TEMPLATES, *(n for n, needed in OPTIONAL.items() if values[needed])]:
         place = f"{firmware.SOURCE_FOLDER}/{interface.prefix}{name.removeprefix('mct')}"
         files[place] = render(f"{name}.j2", values)
@@ -281,7 +285,7 @@ def _board_files(
     """Return what is written for one board, and what the manifest says of it."""
     values |= firmware.board_values(target, plan, scheme, latent)
     values["firmware_bytes"] = target.firmware_bytes()
-    made = {"mct_board_config.h": render("mct_board_config.h.j2", values)}
+    made = {name: render(f"{name}.j2", values) for name in BOARD_HEADERS}
     if not target.is_hosted:
         made["memory.ld"] = render("memory.ld.j2", values)
     board = firmware.board_facts(target, plan, {**files, **made})

@@ -11,7 +11,7 @@ last of them; where there is none, the block of the part `plain`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,32 +31,39 @@ class Part:
     """A part of a program.
 
     value: of the templates, without which a program does not have it. over: parts whose place it
-    takes, or to whose C it adds; they stand ahead of it.
+    takes, or to whose C it adds; they stand ahead of it. commands, commands_without: as of a
+    StepFeature.
     """
 
     name: str
     value: str
     over: tuple[str, ...] = ()
+    commands: str = ""
+    commands_without: str = ""
 
 
 BEFORE = (
-    Part("replay", "ring"),
+    Part("replay", "ring", commands="replay"),
     Part("streamed", "segments"),
     Part("fed", "fed"),
-    Part("imprint", "imprint"),
+    Part("imprint", "imprint", commands="imprint"),
     Part("reproduction", "reproduces"),
-    Part("positions", "labels", over=("reproduction",)),
+    Part("positions", "labels", ("reproduction",), "labels", "evaluate"),
     Part("targets", "takes_targets", over=("reproduction", "positions")),
     Part("accumulate", "apply"),
-    Part("latents", "latent", over=("imprint",)),
-    Part("kept_input", "remembers_input", over=("imprint",)),
+    Part("latents", "latent", ("imprint",), "latent"),
+    Part("kept_input", "remembers_input", ("imprint",), "latent"),
 )
 AFTER = (
-    Part("selection", "selection", over=("elastic",)),
-    Part("timing", "timed", over=("fed", "latents")),
+    Part("selection", "selection", ("elastic",), "select"),
+    Part("timing", "timed", ("fed", "latents"), "times"),
     Part("board_calls", "calls_between"),
 )
-PARTS = (*BEFORE, *(Part(f.name, f.name, f.over) for f in FEATURES), *AFTER)
+PARTS = (
+    *BEFORE,
+    *(Part(f.name, f.name, f.over, f.commands, f.commands_without) for f in FEATURES),
+    *AFTER,
+)
 """In the order in which they fill slots."""
 SLOTS: Mapping[str, tuple[str, ...]] = {
     "c": (
@@ -117,6 +124,12 @@ ONE: Mapping[str, frozenset[str]] = {
 def parts_of(values: Mapping[str, Any]) -> tuple[str, ...]:
     """The parts of a program, in the order in which they fill slots. values: of its templates."""
     return tuple(part.name for part in PARTS if values[part.value])
+
+
+def commands_of(parts: Collection[str]) -> tuple[str, ...]:
+    """What a board with these parts carries out besides what every one does, by files' names."""
+    found = (p.commands if p.name in parts else p.commands_without for p in PARTS)
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def filled(slot: str, language: str, blocks: Mapping[str, Container[str]]) -> list[str]:

@@ -99,9 +99,11 @@ class StepFeature:
     of programs whose place it takes in the C, or to whose C it adds. words: what it keeps in the
     state. identity: what of it fixes the meaning of a saved state, for the model's hash. code:
     values for its C; None where the program has no code of it. sources: files of firmware/ that its
-    C needs. resident_bytes: of a board's SRAM, besides the state. option: a field of StepOptions
-    that is true where a step has it. conflicts: why a run cannot have something as well, by what it
-    wishes: `batches` of samples of one level, `replay`, or `no ladder`.
+    C needs. commands: of a board's protocol, the name of mct_NAME_commands.h in firmware/protocol;
+    commands_without: those of firmware that has it not. resident_bytes: of a board's SRAM, besides
+    the state. option: a field of StepOptions that is true where a step has it. conflicts: why a run
+    cannot have something as well, by what it wishes: `batches` of samples of one level, `replay`,
+    or `no ladder`.
 
     By numpy, where a FeatureState is the step. decide: takes the inputs of a sample and its rate,
     lets it be learnt or not, and gives the results; the last feature that has it decides. left_out:
@@ -115,6 +117,8 @@ class StepFeature:
     identity: Callable[[TrainGraph], str] = lambda training: ""
     code: Callable[[Code], Mapping[str, Any] | None]
     sources: Callable[[TrainGraph], tuple[str, ...]] = lambda training: ()
+    commands: str = ""
+    commands_without: str = ""
     resident_bytes: int = 0
     decide: Callable[[Any, Mapping[str, Array], Rate], dict[str, Array]] | None = None
     left_out: Callable[[Any], frozenset[str]] | None = None

@@ -98,10 +98,10 @@ def test_slots_are_reached_in_the_order_that_is_written_down(language: str) -> N
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_each_block_fills_a_slot_and_each_slot_is_filled(language: str) -> None:
-    all_blocks = frozenset().union(*(blocks(part, language) for part in (*NAMES, PLAIN)))
-    assert all_blocks == frozenset(SLOTS[language])
-    assert ONE[language] <= all_blocks
+def test_each_block_fills_a_slot(language: str) -> None:
+    for part in (*NAMES, PLAIN):
+        assert blocks(part, language) <= frozenset(SLOTS[language]), part
+    assert ONE[language] <= frozenset(SLOTS[language])
     assert blocks(PLAIN, language) <= ONE[language]
 
 

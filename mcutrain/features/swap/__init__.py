@@ -60,5 +60,7 @@ FEATURE = StepFeature(
     identity=lambda training: repr(training.swapped),
     code=_code,
     sources=lambda training: ("runtime/mct_columns.c",),
+    commands="swap",
+    commands_without="write",  # its state ends in flash, which is not written over the line
     resident_bytes=8,  # of the pointer to the shelf, with what aligns what lies behind it
 )
