@@ -206,7 +206,20 @@ class Program:
 
     def words(self, kind: str, ctype: str) -> str:
         """The C pointer to what a feature keeps, as this type. kind: of mcutrain_host.state."""
-        return f"STATE({ctype}, {self.plan.state.offset_of(kind)})"
+        return f"STATE({ctype}, {self.words_offset(kind)})"
+
+    def words_offset(self, kind: str) -> int:
+        """Return where they begin in the state."""
+        offset = self.plan.state.offset_of(kind)
+        assert offset is not None, f"the state has no {kind}"
+        return offset
+
+    def front_macs(self) -> tuple[int, ...]:
+        """Multiply-accumulates of the policy and of each level, the whole front first."""
+        ladder = self.plan.ladder
+        assert ladder is not None, "there are no fronts"
+        policy, *proxies = (front.graph.macs() for front in ladder.fronts)
+        return (policy, self.training.forward.macs(0, ladder.position), *proxies)
 
     def state_offset(self, name: str) -> int:
         """Return where a tensor begins in the state."""

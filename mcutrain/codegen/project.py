@@ -22,16 +22,11 @@ from mcutrain_host.manifest import (
     FORMAT,
     BoardDescription,
     EdgeTensor,
-    ElasticSelection,
-    FrontCost,
-    GateWords,
-    LadderFronts,
     LatentTensor,
     Manifest,
     SampleOrder,
 )
 from mcutrain_host.objects import BUILD
-from mcutrain_host.state import GATE_MEAN, LEVEL_SAMPLES, SELECTED_TENSORS
 
 from mcutrain import data
 from mcutrain.autodiff import Classifier
@@ -482,43 +477,6 @@ def _latent_facts(program: Program) -> LatentTensor | None:
     return LatentTensor(name=latent.tensor, shape=t.shape, scale=t.scale, zero_point=t.zero_point)
 
 
-def _gate_facts(plan: TrainingPlan) -> GateWords | None:
-    gate, offset = plan.training.gate, plan.state.offset_of(GATE_MEAN)
-    return None if gate is None or offset is None else GateWords(alpha=gate.alpha, offset=offset)
-
-
-def _level_facts(plan: TrainingPlan, costs: Sequence[FrontCost]) -> LadderFronts | None:
-    """costs: of the policy and each level; multiply-accumulates alone if nobody said them."""
-    offset = plan.state.offset_of(LEVEL_SAMPLES)
-    if plan.ladder is None or offset is None:
-        return None
-    if not costs:
-        policy, *proxies = (front.graph.macs() for front in plan.ladder.fronts)
-        whole = plan.training.forward.macs(0, plan.ladder.position)
-        costs = [FrontCost(macs=macs) for macs in (policy, whole, *proxies)]
-    return LadderFronts(
-        offset=offset,
-        policy=costs[0],
-        fronts=tuple(costs[1:]),
-        drifts=plan.training.levels is not None and plan.training.levels.drifts,
-    )
-
-
-def _selection_facts(plan: TrainingPlan, times: ElasticTimes | None) -> ElasticSelection | None:
-    offset = plan.state.offset_of(SELECTED_TENSORS)
-    if offset is None:
-        return None
-    found = ElasticSelection(tensors=tuple(t.name for t in plan.training.elastic), offset=offset)
-    if times is None:
-        return found
-    return replace(
-        found,
-        forward_time=times.forward,
-        backward_time=times.problem.backward_time,
-        least_time=times.problem.least_time,
-    )
-
-
 def _latent(program: Program) -> dict[str, Any] | None:
     """Return what steps may begin with: its place, bytes and meaning."""
     latent = program.latent
@@ -642,7 +600,7 @@ def manifest(
     training = plan.training
     x = training.input_type
     y = training.forward.tensors[training.forward.outputs[0]].type
-    return Manifest(
+    found = Manifest(
         format=FORMAT,
         generator=f"mcutrain {version('mcutrain')}",
         model=training.graph.name,
@@ -666,12 +624,12 @@ def manifest(
         class_names=tuple(interface.class_names or ()),
         latent=_latent_facts(program),
         begins_with=training.x if training.is_tail else "",
-        gate=_gate_facts(plan),
-        levels=_level_facts(plan, interface.fronts),
-        elastic=_selection_facts(plan, interface.elastic),
         timing=interface.timing,
         recipe=recipe,
         start=training.start,
         macs=training.forward.macs(),
         front_macs=front_macs(plan),
     )
+    for feature in features_of(training):
+        found = replace(found, **feature.manifest(program, interface))
+    return found

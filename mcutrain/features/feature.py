@@ -6,9 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from mcutrain_host.manifest import FrontCost
+
+from mcutrain.autodiff import TrainOptions
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.features.reference import Array, Rate
 from mcutrain.ir.graph import Graph
+from mcutrain.sparse.elastic import ElasticTimes
+from mcutrain.sparse.scheme import UpdateScheme
 
 
 @dataclass(frozen=True)
@@ -66,11 +71,29 @@ class Code(Protocol):
     def words(self, kind: str, ctype: str) -> str:
         """The C pointer to the words of a kind, as this type."""
 
+    def words_offset(self, kind: str) -> int:
+        """The first byte of the words of a kind."""
+
+    def front_macs(self) -> tuple[int, ...]:
+        """Multiply-accumulates of the policy and of each level, the whole front first."""
+
     def state_offset(self, name: str) -> int:
         """The first byte of a tensor in the state."""
 
     def shelf_place(self, name: str) -> int:
         """The first byte of a weight on the shelf."""
+
+
+class Told(Protocol):
+    """What a project's manifest says besides, as whoever makes it knows it."""
+
+    @property
+    def fronts(self) -> Sequence[FrontCost]:
+        """What policy and levels take; none if nobody said it."""
+
+    @property
+    def elastic(self) -> ElasticTimes | None:
+        """By which the program selects the tensors of an elastic step; None if it does not."""
 
 
 class LevelChoice(Protocol):
@@ -97,13 +120,17 @@ class StepFeature:
 
     name: of its folder, and of its values in templates. is_on: whether a step has it. over: parts
     of programs whose place it takes in the C, or to whose C it adds. words: what it keeps in the
-    state. identity: what of it fixes the meaning of a saved state, for the model's hash. code:
-    values for its C; None where the program has no code of it. sources: files of firmware/ that its
-    C needs. commands: of a board's protocol, the name of mct_NAME_commands.h in firmware/protocol;
-    commands_without: those of firmware that has it not. resident_bytes: of a board's SRAM, besides
-    the state. option: a field of StepOptions that is true where a step has it. conflicts: why a run
-    cannot have something as well, by what it wishes: `batches` of samples of one level, `replay`,
-    or `no ladder`.
+    state. identity: what of it fixes the meaning of a saved state, for the model's hash.
+
+    code: values for its C; None where the program has no code of it. sources: files of firmware/
+    that its C needs. commands: of a board's protocol, the name of mct_NAME_commands.h in
+    firmware/protocol; commands_without: those of firmware that has it not. resident_bytes: of a
+    board's SRAM, besides the state. manifest: what a project's manifest has of it, by field.
+
+    option: a field of StepOptions that is true where a step has it. check, check_made: raise
+    SchemeError for a graph, or a step, that cannot have it though options ask for it. conflicts:
+    why a run cannot have something as well, by what it wishes: `batches` of samples of one level,
+    `replay`, or `no ladder`.
 
     By numpy, where a FeatureState is the step. decide: takes the inputs of a sample and its rate,
     lets it be learnt or not, and gives the results; the last feature that has it decides. left_out:
@@ -120,6 +147,9 @@ class StepFeature:
     commands: str = ""
     commands_without: str = ""
     resident_bytes: int = 0
+    manifest: Callable[[Code, Told], Mapping[str, Any]] = lambda code, told: {}
+    check: Callable[[TrainOptions, Graph, UpdateScheme], None] | None = None
+    check_made: Callable[[TrainOptions, TrainGraph, UpdateScheme], None] | None = None
     decide: Callable[[Any, Mapping[str, Array], Rate], dict[str, Array]] | None = None
     left_out: Callable[[Any], frozenset[str]] | None = None
     level_choice: LevelChoice | None = None

@@ -16,7 +16,7 @@ from mcutrain.arguments import PathLike, checked
 from mcutrain.autodiff import Levels, LossFactory, TrainGraph, TrainOptions, differentiate
 from mcutrain.codegen import Project
 from mcutrain.errors import ArgumentError, SchemeError
-from mcutrain.features import correcting, why_no_ladder
+from mcutrain.features import FEATURES, correcting, why_no_ladder
 from mcutrain.formats.outputs import choosing
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph, TensorType
@@ -48,7 +48,6 @@ from mcutrain.simulation import (
 )
 from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, as_scheme, find_head
 from mcutrain.sparse.leaving_out import left_out, trained_modules_only
-from mcutrain.sparse.modules import added_columns
 from mcutrain.target import Target
 
 MakesLadder = Callable[[Callable[[str], Graph]], Ladder]
@@ -214,14 +213,16 @@ def prepare(
         graph = add_classes(graph, find_head(graph).node, len(options.added), head_seed)
     names = _names(given, options.added, options.class_names)
     graph = replace(graph, class_names=names)
-    if options.swap:
-        _check_modules_stay(graph, chosen)
+    for feature in FEATURES:
+        if feature.check is not None:
+            feature.check(options, graph, chosen)
     loss = choose_loss(graph, options.loss)
     order, training = differentiated(graph, chosen, options, loss_of(graph, loss))
     if head_start is not None:
         training = training.with_first_outputs(head_start.reach)
-    if options.swap:
-        _check_swaps(training, chosen)
+    for feature in FEATURES:
+        if feature.check_made is not None:
+            feature.check_made(options, training, chosen)
     made = _made(ladder, partial(_front_of, training, options.align_bytes))
     options = replace(options, class_names=names, loss=loss, levels=_levels(made, options))
     if options.part == "tail":
@@ -259,24 +260,6 @@ def _names(graph: Graph, added: Sequence[str], given: Sequence[str]) -> tuple[st
     """Of the outputs, as they are given, or the graph's own and the added ones."""
     own = (*graph.class_names, *added) if graph.class_names else ()
     return tuple(given) or own
-
-
-def _check_modules_stay(graph: Graph, scheme: UpdateScheme) -> None:
-    """Raise SchemeError where the columns that swap would be those of modules, too."""
-    if scheme.modules and added_columns(graph):
-        raise SchemeError(
-            f"scheme {scheme.name!r} trains the columns of low-rank modules, which stay where they "
-            "are: leave out the swapping of columns, or the modules"
-        )
-
-
-def _check_swaps(training: TrainGraph, scheme: UpdateScheme) -> None:
-    """Raise SchemeError where there is nothing to swap."""
-    if not training.swapped:
-        raise SchemeError(
-            f"scheme {scheme.name!r} trains no layer in part, so there are no columns to swap: "
-            "give a share below 1 of a convolution or fully connected layer, as in 4:0.25"
-        )
 
 
 def _made(ladder: Ladder | MakesLadder | None, front_of: Callable[[str], Graph]) -> Ladder | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from mcutrain_host.manifest import ElasticSelection
 from mcutrain_host.state import SELECTED_TENSORS
 
 from mcutrain.features.elastic.reference import ElasticState
-from mcutrain.features.feature import Code, StepFeature, Words
+from mcutrain.features.feature import Code, StepFeature, Told, Words
 from mcutrain.sparse.elastic import words
 
 __all__ = ["FEATURE"]
@@ -30,6 +32,21 @@ def _code(code: Code) -> Mapping[str, Any] | None:
     }
 
 
+def _manifest(code: Code, told: Told) -> Mapping[str, Any]:
+    """What is selected; and what a step takes, if the program selects by itself."""
+    names = tuple(tensor.name for tensor in code.training.elastic)
+    found = ElasticSelection(tensors=names, offset=code.words_offset(SELECTED_TENSORS))
+    times = told.elastic
+    if times is not None:
+        found = replace(
+            found,
+            forward_time=times.forward,
+            backward_time=times.problem.backward_time,
+            least_time=times.problem.least_time,
+        )
+    return {"elastic": found}
+
+
 FEATURE = StepFeature(
     name="elastic",
     is_on=lambda training: bool(training.elastic),
@@ -43,5 +60,6 @@ FEATURE = StepFeature(
     ),
     identity=lambda training: repr(training.elastic),
     code=_code,
+    manifest=_manifest,
     left_out=ElasticState.left_out,
 )

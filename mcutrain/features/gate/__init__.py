@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcutrain_host.manifest import GateWords
 from mcutrain_host.state import GATE_MEAN, GATE_SKIPPED
 
 from mcutrain.autodiff.train_graph import TrainGraph
-from mcutrain.features.feature import Code, StepFeature, Words
+from mcutrain.features.feature import Code, StepFeature, Told, Words
 from mcutrain.features.gate.reference import GateState
 
 __all__ = ["FEATURE"]
@@ -34,6 +35,12 @@ def _code(code: Code) -> Mapping[str, Any] | None:
     }
 
 
+def _manifest(code: Code, _: Told) -> Mapping[str, Any]:
+    gate = code.training.gate
+    assert gate is not None, "it is on"
+    return {"gate": GateWords(alpha=gate.alpha, offset=code.words_offset(GATE_MEAN))}
+
+
 FEATURE = StepFeature(
     name="gate",
     is_on=_is_on,
@@ -44,6 +51,7 @@ FEATURE = StepFeature(
     ),
     identity=lambda training: repr(training.gate),
     code=_code,
+    manifest=_manifest,
     decide=GateState.gated,
     sources=lambda training: ("runtime/mct_gate.h",),
     conflicts={

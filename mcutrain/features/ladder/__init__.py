@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcutrain_host.manifest import FrontCost, LadderFronts
 from mcutrain_host.state import LEVEL_SAMPLES
 
 from mcutrain.autodiff.train_graph import TrainGraph
-from mcutrain.features.feature import Code, StepFeature, Words
+from mcutrain.features.feature import Code, StepFeature, Told, Words
 
 __all__ = ["FEATURE"]
 
@@ -38,6 +39,17 @@ def _sources(training: TrainGraph) -> tuple[str, ...]:
     return () if is_corrected else ("runtime/mct_ladder.h",)
 
 
+def _manifest(code: Code, told: Told) -> Mapping[str, Any]:
+    """Where its counts are, and what its fronts take: multiply-accumulates, if nobody said more."""
+    levels = code.training.levels
+    if code.fronts is None or levels is None:
+        return {}
+    policy, *fronts = told.fronts or [FrontCost(macs=macs) for macs in code.front_macs()]
+    offset = code.words_offset(LEVEL_SAMPLES)
+    found = LadderFronts(offset=offset, policy=policy, fronts=tuple(fronts), drifts=levels.drifts)
+    return {"levels": found}
+
+
 FEATURE = StepFeature(
     name="ladder",
     is_on=lambda training: training.levels is not None,
@@ -48,4 +60,5 @@ FEATURE = StepFeature(
     identity=lambda training: repr(training.levels),
     code=_code,
     sources=_sources,
+    manifest=_manifest,
 )

@@ -13,6 +13,7 @@ from mcutrain_host.state import SWAP_POSITION
 
 from mcutrain.autodiff.train_graph import SwappedColumns
 from mcutrain.features.feature import Code, StepFeature, Words
+from mcutrain.features.swap.check import has_columns, modules_stay
 
 __all__ = ["FEATURE"]
 
@@ -62,5 +63,7 @@ FEATURE = StepFeature(
     sources=lambda training: ("runtime/mct_columns.c",),
     commands="swap",
     commands_without="write",  # its state ends in flash, which is not written over the line
+    check=modules_stay,
+    check_made=has_columns,
     resident_bytes=8,  # of the pointer to the shelf, with what aligns what lies behind it
 )
