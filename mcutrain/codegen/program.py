@@ -22,7 +22,6 @@ from mcutrain.memplan import Latent, Placed, PlannedLadder, TrainingPlan
 from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.lifetimes import FED, PROGRESS_PREFIX
 from mcutrain.memplan.stream import Segment
-from mcutrain.sparse.elastic import words
 
 BETWEEN_NODES = "mct_between_nodes();"
 """A board's own function, see firmware/app/mct_board.h."""
@@ -127,7 +126,7 @@ class Program:
 
         nodes = self.training.graph.nodes
         loss = self.training.loss_step
-        self._always = {i for i, t in enumerate(self.training.elastic) if t.is_always_trained}
+        self._features = features_of(self.training)
         self.segments: tuple[SegmentCode, ...] = ()
         self._segments: dict[str, SegmentCode] = {}
         self._add_segments(self.training.graph, plan)
@@ -407,14 +406,10 @@ class Program:
         return Call(text, code, node.name, self._condition(node))
 
     def _condition(self, node: Node) -> str:
-        """Return whether one of the elastic tensors that need a node is selected, in C."""
-        if not self.training.elastic:
-            return ""
-        tensors = self.training.served.get(node.name)
-        if tensors is None or tensors & self._always:
-            return ""
-        masks = enumerate(words(tensors, len(self.training.elastic)))
-        return " || ".join(f"SELECTED({i}, 0x{mask:08x}u)" for i, mask in masks if mask)
+        """Return what has to be true for a node to run, in C; "" for one that always does."""
+        asked = (feature.condition(self.training, node) for feature in self._features)
+        found = [condition for condition in asked if condition]
+        return found[0] if len(found) == 1 else " && ".join(f"({one})" for one in found)
 
     def _operand(self, graph: Graph, node: Node, where: Placed | None, operand: Operand) -> str:
         if operand.kind == "scratch":

@@ -27,7 +27,7 @@ PLAIN = "plain"
 
 
 @dataclass(frozen=True)
-class Part:
+class ProgramPart:
     """A part of a program.
 
     value: of the templates, without which a program does not have it. over: parts whose place it
@@ -43,25 +43,25 @@ class Part:
 
 
 BEFORE = (
-    Part("replay", "ring", commands="replay"),
-    Part("streamed", "segments"),
-    Part("fed", "fed"),
-    Part("imprint", "imprint", commands="imprint"),
-    Part("reproduction", "reproduces"),
-    Part("positions", "labels", ("reproduction",), "labels", "evaluate"),
-    Part("targets", "takes_targets", over=("reproduction", "positions")),
-    Part("accumulate", "apply"),
-    Part("latents", "latent", ("imprint",), "latent"),
-    Part("kept_input", "remembers_input", ("imprint",), "latent"),
+    ProgramPart("replay", "ring", commands="replay"),
+    ProgramPart("streamed", "segments"),
+    ProgramPart("fed", "fed"),
+    ProgramPart("imprint", "imprint", commands="imprint"),
+    ProgramPart("reproduction", "reproduces"),
+    ProgramPart("positions", "labels", ("reproduction",), "labels", "evaluate"),
+    ProgramPart("targets", "takes_targets", over=("reproduction", "positions")),
+    ProgramPart("accumulate", "apply"),
+    ProgramPart("latents", "latent", ("imprint",), "latent"),
+    ProgramPart("kept_input", "remembers_input", ("imprint",), "latent"),
 )
 AFTER = (
-    Part("selection", "selection", ("elastic",), "select"),
-    Part("timing", "timed", ("fed", "latents"), "times"),
-    Part("board_calls", "calls_between"),
+    ProgramPart("selection", "selection", ("elastic",), "select"),
+    ProgramPart("timing", "timed", ("fed", "latents"), "times"),
+    ProgramPart("board_calls", "calls_between"),
 )
 PARTS = (
     *BEFORE,
-    *(Part(f.name, f.name, f.over, f.commands, f.commands_without) for f in FEATURES),
+    *(ProgramPart(f.name, f.name, f.over, f.commands, f.commands_without) for f in FEATURES),
     *AFTER,
 )
 """In the order in which they fill slots."""

@@ -18,7 +18,7 @@ from mcutrain.features.elastic.reference import ElasticState
 from mcutrain.features.feature import Code, LevelChoice, StepFeature, Words
 from mcutrain.features.gate.reference import GateState
 from mcutrain.features.ladder.reference import LadderState
-from mcutrain.features.reference import WORD, Rate
+from mcutrain.features.reference import WORD, StepRate
 from mcutrain.features.swap.reference import SwapState
 
 __all__ = [
@@ -28,8 +28,8 @@ __all__ = [
     "FeatureOptions",
     "FeatureState",
     "LevelChoice",
-    "Rate",
     "StepFeature",
+    "StepRate",
     "Words",
     "conflict",
     "correcting",

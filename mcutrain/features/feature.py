@@ -10,8 +10,8 @@ from mcutrain_host.manifest import FrontCost
 
 from mcutrain.autodiff import TrainOptions
 from mcutrain.autodiff.train_graph import TrainGraph
-from mcutrain.features.reference import Array, Rate
-from mcutrain.ir.graph import Graph
+from mcutrain.features.reference import Array, StepRate
+from mcutrain.ir.graph import Graph, Node
 from mcutrain.sparse.elastic import ElasticTimes
 from mcutrain.sparse.scheme import UpdateScheme
 
@@ -122,15 +122,17 @@ class StepFeature:
     of programs whose place it takes in the C, or to whose C it adds. words: what it keeps in the
     state. identity: what of it fixes the meaning of a saved state, for the model's hash.
 
-    code: values for its C; None where the program has no code of it. sources: files of firmware/
-    that its C needs. commands: of a board's protocol, the name of mct_NAME_commands.h in
-    firmware/protocol; commands_without: those of firmware that has it not. resident_bytes: of a
-    board's SRAM, besides the state. manifest: what a project's manifest has of it, by field.
+    code: values for its C; None where the program has no code of it. condition: in C, on which a
+    node runs; "" for always. sources: files of firmware/ that its C needs. commands: of a board's
+    protocol, the name of mct_NAME_commands.h in firmware/protocol; commands_without: those of
+    firmware that has it not. resident_bytes: of a board's SRAM, besides the state. manifest: what a
+    project's manifest has of it, by field.
 
-    option: a field of StepOptions that is true where a step has it. check, check_made: raise
-    SchemeError for a graph, or a step, that cannot have it though options ask for it. conflicts:
-    why a run cannot have something as well, by what it wishes: `batches` of samples of one level,
-    `replay`, or `no ladder`.
+    flags: how those of the command line that ask for it read, of StepOptions. option: a field of
+    StepOptions that is true where a step has it. check, check_made: raise SchemeError for a graph,
+    or a step, that cannot have it though options ask for it. conflicts: why a run cannot have
+    something as well, by what it wishes: `batches` of samples of one level, `replay`, or `no
+    ladder`.
 
     By numpy, where a FeatureState is the step. decide: takes the inputs of a sample and its rate,
     lets it be learnt or not, and gives the results; the last feature that has it decides. left_out:
@@ -143,6 +145,7 @@ class StepFeature:
     words: tuple[Words, ...] = ()
     identity: Callable[[TrainGraph], str] = lambda training: ""
     code: Callable[[Code], Mapping[str, Any] | None]
+    condition: Callable[[TrainGraph, Node], str] = lambda training, node: ""
     sources: Callable[[TrainGraph], tuple[str, ...]] = lambda training: ()
     commands: str = ""
     commands_without: str = ""
@@ -150,8 +153,9 @@ class StepFeature:
     manifest: Callable[[Code, Told], Mapping[str, Any]] = lambda code, told: {}
     check: Callable[[TrainOptions, Graph, UpdateScheme], None] | None = None
     check_made: Callable[[TrainOptions, TrainGraph, UpdateScheme], None] | None = None
-    decide: Callable[[Any, Mapping[str, Array], Rate], dict[str, Array]] | None = None
+    decide: Callable[[Any, Mapping[str, Array], StepRate], dict[str, Array]] | None = None
     left_out: Callable[[Any], frozenset[str]] | None = None
     level_choice: LevelChoice | None = None
+    flags: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
     option: str = ""
     conflicts: Mapping[str, str] = field(default_factory=dict)

@@ -21,7 +21,7 @@ WORD = 0xFFFFFFFF
 """Counts of the state have 32 bits, and begin anew behind them."""
 
 
-class Rate(Protocol):
+class StepRate(Protocol):
     """A learning rate: mult_q31 / 2^31 * 2^shift."""
 
     @property
@@ -84,7 +84,7 @@ class StepState(ABC):
         return True
 
     @abstractmethod
-    def numbered(self, update: int, sample: int, rate: Rate) -> Array:
+    def numbered(self, update: int, sample: int, rate: StepRate) -> Array:
         """What nodes know of a step."""
 
     @abstractmethod

@@ -15,7 +15,7 @@ from mcutrain_host.saved import recipe_text
 from mcutrain_host.text import reason
 
 from mcutrain.errors import ArgumentError, SchemeError, StateError
-from mcutrain.features import following
+from mcutrain.features import FEATURES
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.modules import numbers_of
@@ -144,8 +144,8 @@ def _is_on(flag: str, value: bool) -> str:
     return flag if value else f"no {flag}"
 
 
-def _option(name: str, recipe: Recipe) -> str:
-    return _is_on(f"--{name}", getattr(recipe.options, name))
+def _of(read: Callable[[StepOptions], str], recipe: Recipe) -> str:
+    return read(recipe.options)
 
 
 UNDECIDED = ("--loss auto", "--latent auto")
@@ -157,21 +157,15 @@ READ_AS: Mapping[str, Callable[[Recipe], str]] = {
     "--add-class": lambda r: (
         " ".join(f"--add-class {n}" for n in r.options.added) or "no --add-class"
     ),
-    "--gate": lambda r: "no --gate" if r.options.gate is None else f"--gate {r.options.gate:g}",
-    "--elastic": lambda r: _is_on("--elastic", r.options.elastic),
-    "--swap": lambda r: f"--swap {r.options.swap}" if r.options.swap else "no --swap",
     "--part": lambda r: f"--part {r.options.part}",
     "--latent": lambda r: _latent(r.options),
-    "--proxies": lambda r: (
-        f"--proxies of {r.options.levels.count} levels" if r.options.levels else "no --proxies"
-    ),
     "--pet": lambda r: f"--pet {r.pet}" if r.pet else "no --pet",
     "--residual-bits": lambda r: f"--residual-bits {_residual_bits(r.scheme)}",
     "--head-residual-bits": lambda r: f"--head-residual-bits {r.scheme.head_residual_bits}",
     "--head-rate": lambda r: f"--head-rate {_head_rate(r):g}",
     "--bias-bits": lambda r: f"--bias-bits {r.scheme.bias_bits}",
     "--no-qas": lambda r: _is_on("--no-qas", not r.scheme.qas),
-    **{f"--{option}": partial(_option, option) for option in following(None)},
+    **{flag: partial(_of, read) for f in FEATURES for flag, read in f.flags.items()},
 }
 """How a flag of a training reads, by its name."""
 

@@ -15,7 +15,7 @@ from mcutrain.autodiff import Classifier, TrainGraph
 from mcutrain.codegen import SAVED_HEADER_BYTES
 from mcutrain.codegen.program import Program
 from mcutrain.errors import DataError, StateError
-from mcutrain.features import WORD, FeatureState, Rate, features_of
+from mcutrain.features import WORD, FeatureState, StepRate, features_of
 from mcutrain.ir.graph import Node
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan
@@ -119,7 +119,7 @@ class ReferenceSimulator(FeatureState):
             self.update, self.sample = (self.update + 1) & WORD, 0
         return int(results[training.loss][0]), int(results[training.prediction][0])
 
-    def numbered(self, update: int, sample: int, rate: Rate) -> Array:
+    def numbered(self, update: int, sample: int, rate: StepRate) -> Array:
         """What nodes know of a step."""
         return np.array([self.key, update, sample, rate.mult_q31, rate.shift], np.int64)
 

@@ -40,6 +40,7 @@ FEATURE = StepFeature(
     sources=lambda training: ("runtime/mct_drift.h",),
     resident_bytes=8,  # the level that the policy chose, and whether a probe takes its place
     level_choice=DriftChoice(),
+    flags={"--drift": lambda options: "--drift" if options.drift else "no --drift"},
     option="drift",
     conflicts={
         "no ladder": (

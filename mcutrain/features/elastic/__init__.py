@@ -9,8 +9,10 @@ from typing import Any
 from mcutrain_host.manifest import ElasticSelection
 from mcutrain_host.state import SELECTED_TENSORS
 
+from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.features.elastic.reference import ElasticState
 from mcutrain.features.feature import Code, StepFeature, Told, Words
+from mcutrain.ir.graph import Node
 from mcutrain.sparse.elastic import words
 
 __all__ = ["FEATURE"]
@@ -30,6 +32,16 @@ def _code(code: Code) -> Mapping[str, Any] | None:
         "always": bits(i for i, tensor in enumerate(tensors) if tensor.is_always_trained),
         "place": code.words(SELECTED_TENSORS, "uint32_t"),
     }
+
+
+def _condition(training: TrainGraph, node: Node) -> str:
+    """Whether one of the tensors that need a node is selected."""
+    tensors = training.served.get(node.name)
+    always = {i for i, tensor in enumerate(training.elastic) if tensor.is_always_trained}
+    if tensors is None or tensors & always:
+        return ""
+    masks = enumerate(words(tensors, len(training.elastic)))
+    return " || ".join(f"SELECTED({i}, 0x{mask:08x}u)" for i, mask in masks if mask)
 
 
 def _manifest(code: Code, told: Told) -> Mapping[str, Any]:
@@ -60,6 +72,8 @@ FEATURE = StepFeature(
     ),
     identity=lambda training: repr(training.elastic),
     code=_code,
+    condition=_condition,
     manifest=_manifest,
+    flags={"--elastic": lambda options: "--elastic" if options.elastic else "no --elastic"},
     left_out=ElasticState.left_out,
 )

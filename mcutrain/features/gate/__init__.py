@@ -52,6 +52,11 @@ FEATURE = StepFeature(
     identity=lambda training: repr(training.gate),
     code=_code,
     manifest=_manifest,
+    flags={
+        "--gate": lambda options: (
+            "no --gate" if options.gate is None else f"--gate {options.gate:g}"
+        )
+    },
     decide=GateState.gated,
     sources=lambda training: ("runtime/mct_gate.h",),
     conflicts={

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from mcutrain_host.state import GATE_MEAN, GATE_SKIPPED
 
 from mcutrain.autodiff.gate import followed
-from mcutrain.features.reference import WORD, Number, Rate, StepState
+from mcutrain.features.reference import WORD, Number, StepRate, StepState
 from mcutrain.ir.interpret import interpret
 
 Array = npt.NDArray[Any]
@@ -22,7 +22,7 @@ class GateState(StepState):
     mean_q19 = Number(GATE_MEAN)
     skipped = Number(GATE_SKIPPED)
 
-    def gated(self, inputs: Mapping[str, Array], rate: Rate) -> dict[str, Array]:
+    def gated(self, inputs: Mapping[str, Array], rate: StepRate) -> dict[str, Array]:
         """The step up to its loss, and the rest if the gate lets it pass.
 
         Updates are numbered as if there had been no skipped samples, which are counted modulo 2^32.

@@ -61,4 +61,9 @@ FEATURE = StepFeature(
     code=_code,
     sources=_sources,
     manifest=_manifest,
+    flags={
+        "--proxies": lambda options: (
+            f"--proxies of {options.levels.count} levels" if options.levels else "no --proxies"
+        )
+    },
 )

@@ -63,6 +63,7 @@ FEATURE = StepFeature(
     sources=lambda training: ("runtime/mct_columns.c",),
     commands="swap",
     commands_without="write",  # its state ends in flash, which is not written over the line
+    flags={"--swap": lambda options: f"--swap {options.swap}" if options.swap else "no --swap"},
     check=modules_stay,
     check_made=has_columns,
     resident_bytes=8,  # of the pointer to the shelf, with what aligns what lies behind it
