@@ -22,6 +22,10 @@ FRACTION_BITS = 16  # kept behind the binary point for stochastic rounding
 MIN_SHIFT_RIGHT = FRACTION_BITS
 MAX_SHIFT_RIGHT = 62  # |int32 * q31| < 2**62: a longer shift could not change the result
 REACHING_LIMIT, REACHING_BITS = 2**45, 16  # of products by factors beyond MIN_SHIFT_RIGHT
+ROOT_GUESS = (1145023540, 654299166)
+"""1/sqrt(a) is about the first less a times the second, at most 9 % wrong for 1/4 <= a < 1."""
+ROOT_STEPS = 3
+"""Steps of Newton's method: after them it is 2**-23.9 wrong at most."""
 EXPONENT_WINDOW = 16  # updates after which the older half of an exponent's history is dropped
 NO_EXPONENT = -128  # nothing observed yet
 INITIAL_EXPONENT = -40  # too small saturates, which is safe; it adapts within a step per layer
@@ -150,6 +154,20 @@ def xorshift32(state: int) -> int:
     state ^= (state << 13) & 0xFFFFFFFF
     state ^= state >> 17
     return state ^ ((state << 5) & 0xFFFFFFFF)
+
+
+def high_mul(a: Array | int, b: Array | int) -> Array:
+    """a * b / 2**31, rounded half up."""
+    product: Array = (np.asarray(a, np.int64) * b + (1 << 30)) >> 31
+    return product
+
+
+def reciprocal_root(a: Array) -> Array:
+    """1 / sqrt(a) in Q2.29 for a in Q0.31, 1/4 <= a < 1, by Newton's method."""
+    y = ROOT_GUESS[0] - high_mul(ROOT_GUESS[1], a)
+    for _ in range(ROOT_STEPS):
+        y = y + high_mul(y, (1 << 30) - ((high_mul(y, a) * y) >> 28))
+    return y
 
 
 def scale_to_fraction(acc: Array, mult_q31: Array, shift: Array, finer: Array | int = 0) -> Array:

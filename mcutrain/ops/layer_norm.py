@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import (
     Bound,
@@ -41,10 +42,6 @@ NORMALIZED_BITS = 22
 """Bits behind the point of a normalized number."""
 ROOT_BITS = 29
 """Bits behind the point of the reciprocal root."""
-FIRST_GUESS = (1145023540, 654299166)
-"""1/sqrt(a) is about the first less a times the second, at most 9 % wrong for 1/4 <= a < 1."""
-STEPS = 3
-"""Steps of Newton's method: after them it is 2**-23.9 wrong at most."""
 EXACT_BITS = 22
 """Bits of gamma, beta and epsilon: float32 of a file gives back the same integers."""
 SQUARES_LIMIT = 2**46
@@ -73,11 +70,6 @@ class RowStatistics(NamedTuple):
         return n
 
 
-def _high_mul(a: Array | int, b: Array) -> Array:
-    product: Array = (a * b + (1 << 30)) >> 31
-    return product
-
-
 def half_bits(value: int) -> int:
     """The least h with value < 2**(2 * h)."""
     return (value.bit_length() + 1) // 2
@@ -87,11 +79,7 @@ def reciprocal_root(w: Array) -> tuple[Array, Array]:
     """2**half / sqrt(w) with ROOT_BITS behind the point, and half = half_bits(w), for w >= 1."""
     half = np.vectorize(half_bits, otypes=[np.int64])(w)
     right = np.maximum(2 * half - 31, 0)
-    a = (w >> right) << np.maximum(31 - 2 * half, 0)
-    y = FIRST_GUESS[0] - _high_mul(FIRST_GUESS[1], a)
-    for _ in range(STEPS):
-        y = y + _high_mul(y, (1 << 30) - ((_high_mul(y, a) * y) >> 28))
-    return y, half
+    return fixedpoint.reciprocal_root((w >> right) << np.maximum(31 - 2 * half, 0)), half
 
 
 def statistics(x: Array, epsilon: int, least: int = 0) -> RowStatistics:

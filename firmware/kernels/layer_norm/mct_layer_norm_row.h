@@ -4,6 +4,7 @@
 #define MCT_LAYER_NORM_ROW_H
 
 #include "mct_fixedpoint.h"
+#include "mct_root.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,16 +19,6 @@ typedef struct {
     int32_t root; /* 2^half / sqrt(2^16 * channels^2 * (variance + eps)) in Q2.29 */
     int32_t half;
 } mct_layer_norm_row;
-
-/* 1 / sqrt(a) in Q2.29 for a in Q0.31, a >= 1/4: a straight line, then Newton's method. */
-static inline int32_t mct_reciprocal_root(int32_t a) {
-    int32_t y = 1145023540 - mct_high_mul(654299166, a);
-    for (int32_t i = 0; i < 3; i++) {
-        const int32_t square = (int32_t)(((int64_t)mct_high_mul(y, a) * y) >> 28);
-        y += mct_high_mul(y, (1 << 30) - square);
-    }
-    return y;
-}
 
 /* least: what channels^2 * variance counts at least. */
 static inline mct_layer_norm_row mct_layer_norm_begin(const int8_t *x, int32_t channels,
