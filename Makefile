@@ -16,7 +16,8 @@ QUICK = tests/test_fixedpoint.py tests/autodiff/test_structure.py tests/autodiff
     tests/simulation/test_objects.py tests/simulation/test_replay.py tests/simulation/test_gate.py \
     tests/simulation/test_imprint.py tests/oracle tests/qas \
     tests/codegen/test_instruction_sets.py tests/cost/test_memory.py tests/trained/test_compare.py \
-    tests/project/test_quick.py tests/firmware/test_bin2uf2.py tests/modules/test_leaving_out.py
+    tests/project/test_quick.py tests/firmware/test_bin2uf2.py tests/modules/test_leaving_out.py \
+    tests/update_rules/test_rules.py
 # Packages of tests that are not among them, and why; a test holds both lists against the folders.
 define LEFT_OUT_OF_QUICK
 analysis: trains once for each tensor to see what it is worth

@@ -7,6 +7,8 @@ the fit leaves out those that explain nothing. A function that is missing here g
 
 from __future__ import annotations
 
+from mcutrain.update_rules import RULES, SGD
+
 OTHER = ("1", "macs", "inputs", "outputs")
 TAPS = "window.kernel_h*window.kernel_w"
 WIDE = "window.kernel_h>1"  # a window that is no point
@@ -41,6 +43,27 @@ UPDATED = (
     "rows*columns*parameter.residual_bits=4", "rows*columns*rows_per_rate=0",
 )  # fmt: skip
 
+
+def by_rule(*counts: str) -> tuple[str, ...]:
+    """The counts, each of them times each rule of updates besides SGD."""
+    rules = [f"rule.direct.mct_{name}" for name in RULES if name != SGD]
+    return tuple("*".join((count, rule)) for count in counts for rule in rules)
+
+
+CONV_ADAPTED = (
+    "1", "dy.pixels*dy.c", "taps*dy.c", "taps*x.c*dy.c", f"dy.pixels*dy.c*{TAPS}",
+    *by_rule("dy.c", f"dy.c*x.c*{TAPS}"),
+)  # fmt: skip
+DEPTHWISE_ADAPTED = (
+    "1", "taps*trained_channels", f"dy.pixels*{TAPS}*trained_channels",
+    *by_rule("trained_channels", f"{TAPS}*trained_channels"),
+)  # fmt: skip
+BIAS_ADAPTED = ("1", "positions*channels_out", *by_rule("channels_out"))
+APPLIED = (
+    "1", "rows", *by_rule("rows", "rows*columns", "rows*columns*rows_per_rate=0"),
+)  # fmt: skip
+APPLIED_BIASES = ("1", *by_rule("columns"))
+
 MULTIPLIED = ("1", "macs", "outputs", "matrices*rows")
 PLACED = ("1", "positions", "positions*channels")
 MOVED = (
@@ -60,6 +83,14 @@ BOTH = {
     "mct_concatenation_s8": ("1", "outer", "outputs"),
     "mct_transpose_s8": MOVED,
     "mct_transpose_s16": MOVED,
+    "mct_conv_2d_adapt_weight_s8": CONV_ADAPTED,
+    "mct_grouped_conv_2d_adapt_weight_s8": CONV_ADAPTED,
+    "mct_depthwise_conv_2d_adapt_weight_s8": DEPTHWISE_ADAPTED,
+    "mct_bias_adapt_s8": BIAS_ADAPTED,
+    "mct_bias_adapt_difference_s8": BIAS_ADAPTED,
+    "mct_apply_adapt_s8": APPLIED,
+    "mct_apply_adapt_s32": APPLIED_BIASES,
+    "mct_apply_adapt_s16": APPLIED_BIASES,
     "mct_apply_update_s8": UPDATED,
     "mct_apply_update_s32": UPDATED,
     "mct_apply_update_s16": UPDATED,

@@ -44,6 +44,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.sparse import parse_scheme
 from mcutrain.target import BOARDS, Target, load_target
+from mcutrain.update_rules import RULES, SGD
 
 REPOSITORY = Path(__file__).parents[1]
 M0_SETS = ("armv6m", "portable")
@@ -72,6 +73,7 @@ class Case:
     accumulate: int = 1
     loss: str = "cross-entropy"
     bias_bits: int = 32
+    update_rule: str = SGD
 
     @property
     def name(self) -> str:
@@ -80,6 +82,7 @@ class Case:
             "int16": self.gradient_dtype == "int16",
             f"x{self.accumulate}": self.accumulate > 1,
             self.loss: self.loss != "cross-entropy",
+            self.update_rule: self.update_rule != SGD,
         }
         extra[f"r{self.residual_bits}"] = self.residual_bits != 4
         extra[f"b{self.bias_bits}"] = self.bias_bits != 32
@@ -142,6 +145,20 @@ CASES = (
     *(Case(f"rescaling-{i}", "full") for i in range(4)),
     *(Case(f"segmenting-{i}", "head") for i in range(6)),
     *(Case(f"segmenting-{i}", "head", gradient_dtype="int16") for i in range(6)),
+    *(
+        replace(case, update_rule=rule)
+        for rule in RULES
+        if rule != SGD
+        for case in (
+            *(Case("fashion", s) for s in ("head", "fashion-sparse", "last:6")),
+            Case("fashion", "last:8", accumulate=2),
+            Case("fashion", "bias:16", bias_bits=16),
+            *(Case(f"made-{i}", "full") for i in range(4)),
+            *(Case(f"made-{i}", "full", accumulate=3) for i in (0, 1)),
+            *(Case(f"made-{i}", "bias:3", accumulate=2, bias_bits=16) for i in range(2)),
+            *(Case(f"grouped-{i}", "full") for i in range(4)),
+        )
+    ),
     *(
         Case(f"reproducing-{i}", "head", gradient_dtype=dtype, loss="mse")
         for i in range(4)
@@ -221,8 +238,12 @@ def target_of(board: str, scratch: Path) -> Target:
 
 def step_of(case: Case, shared: Path) -> TrainingStep:
     """The planned step."""
-    bits = {"residual_bits": case.residual_bits, "bias_bits": case.bias_bits}
-    scheme = replace(parse_scheme(case.scheme), **bits)
+    scheme = replace(
+        parse_scheme(case.scheme),
+        residual_bits=case.residual_bits,
+        bias_bits=case.bias_bits,
+        update_rule=case.update_rule,
+    )
     return prepare(
         network(case.network, shared),
         scheme,

@@ -17,6 +17,7 @@
 #define MCT_UPDATE_CHANNELS mct_update_channels_s8
 #define MCT_UPDATE_BIASES mct_update_biases_s32
 #define MCT_UPDATE_DIFFERENCES mct_update_biases_s16
+#define MCT_NARROW(sums, count) (sums)
 #define MCT_ACCUMULATE(p, step, sums, first, count, total)                                         \
     mct_accumulate_s32(step, sums, count, total)
 

@@ -21,13 +21,14 @@
     mct_update_row_s8(updater, c, mct_saturated(sums, count), first, count)
 #define MCT_UPDATE_CHANNELS(updater, sums, first, count)                                           \
     mct_update_channels_s8(updater, mct_saturated(sums, count), first, count)
+#define MCT_NARROW(sums, count) mct_saturated(sums, count)
 #define MCT_ACCUMULATE(p, step, sums, first, count, total)                                         \
     mct_accumulate_s32(step, mct_saturated(sums, count), count, total)
 #define mct_gradient_write_wide_s8(writer, sums, first, channels, dx)                              \
     mct_gradient_write_s8(writer, mct_saturated(sums, channels), first, channels, dx)
 
 /* The sums as int32, where they were. */
-static inline const int32_t *mct_saturated(int64_t *sums, int32_t count) {
+static inline int32_t *mct_saturated(int64_t *sums, int32_t count) {
     int32_t *narrow = (int32_t *)(void *)sums;
     for (int32_t i = 0; i < count; i++) {
         const int32_t sum = mct_saturate32(sums[i]);

@@ -35,6 +35,7 @@ from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.loss import LARGEST_EXPONENT, LossOp, OutputRange
 from mcutrain.ops.scale_sums import ScaleSums
 from mcutrain.sparse.columns import UNKNOWN
+from mcutrain.update_rules import AdaptingRule, rule_of
 
 Array = npt.NDArray[Any]
 NEW_EXPONENT = (fixedpoint.INITIAL_EXPONENT, fixedpoint.NO_EXPONENT, fixedpoint.NO_EXPONENT)
@@ -184,10 +185,7 @@ class _Builder:
         assert isinstance(op, training.ParameterGradientOp)
         bits = update.residual_bits if parameter.type.dtype == "int8" else 0
         bits -= update.difference_shift or 0
-        rates = _of_trained(update.rate, update, op)
-        rule = training.UpdateRule(
-            tuple(r * dy.scale * 2.0**bits for r in rates), bits, self.salt()
-        )
+        rule = self._rule(op, update, dy.scale, bits)
         state = [self._storage(parameter.name)]
         if bits > 0:
             residual = training.initial_residual(int(np.prod(op.trained)), bits)
@@ -203,6 +201,7 @@ class _Builder:
                 is_always_trained=self.current == self.head,
             )
         )
+        state += self._slots(op, rule, parameter.name)
         if self.options.accumulate == 1:
             with_rule = replace(op, rule=rule)
             read = (self.step, dy.name, dy.exponent, *inputs, *state)
@@ -218,6 +217,48 @@ class _Builder:
         apply = training.ApplyUpdate(rule, self.gradient_dtype, op.rate_axis)
         read = (self.step, summed, dy.exponent, *state)
         self._add_updating(apply, read, state, f"{parameter.name}.apply", self.apply)
+
+    def _rule(
+        self, op: training.ParameterGradientOp, update: ParameterUpdate, scale: float, bits: int
+    ) -> training.UpdateRule:
+        """How a tensor moves. scale: of its gradient; bits: behind the point of its steps."""
+        rule = rule_of(update.rule)
+        if rule is not None:
+            self._check_rule(rule)
+            scale = rule.constant(scale, op.trained_count)
+        rates = _of_trained(update.rate, update, op)
+        factors = tuple(r * scale * 2.0**bits for r in rates)
+        if rule is None:
+            return training.UpdateRule(factors, bits, self.salt())
+        return training.AdaptedUpdate(factors, bits, self.salt(), rule)
+
+    def _check_rule(self, rule: AdaptingRule) -> None:
+        """Raises SchemeError for options of the step that only SGD knows."""
+        options = {
+            "gradients of 16 bits (--gradient-bits)": self.gradient_dtype != "int8",
+            "tensors that are left out while it runs (--elastic)": self.options.elastic,
+            "input channels that change while it runs (--swap)": bool(self.options.swap),
+        }
+        for what, is_given in options.items():
+            if is_given:
+                raise SchemeError(
+                    f"the update rule {rule.name!r} cannot be used with {what}: leave that out, or "
+                    "train with sgd"
+                )
+
+    def _slots(
+        self, op: training.ParameterGradientOp, rule: training.UpdateRule, parameter: str
+    ) -> list[str]:
+        """Add what a rule keeps of a tensor to the state; returns the names."""
+        if not isinstance(rule, training.AdaptedUpdate):
+            return []
+        count = op.trained_count
+        return [
+            self._add_state(
+                f"{parameter}.{slot.name}", slot.value, StateKind(slot.name, slot.purpose)
+            )
+            for slot in rule.by.slots(int(np.prod(op.trained)) // count, count)
+        ]
 
     def _sum_rule(self, op: training.ParameterGradientOp, dy: Gradient) -> training.SumRule:
         """Return the rule for the sums of a group's samples, as large as they can become."""

@@ -316,6 +316,16 @@ HeadRate = Annotated[
         show_default=False,
     ),
 ]
+UpdateRule = Annotated[
+    str | None,
+    typer.Option(
+        "--update-rule",
+        metavar="RULE",
+        help="How gradients become steps: sgd, or momentum (a byte more for each weight). The "
+        "scheme's own by default, which is sgd.",
+        show_default=False,
+    ),
+]
 HeadStart = Annotated[
     Literal["zeros", "random", "prototypes"],
     typer.Option(
@@ -373,6 +383,7 @@ class StepRequest:
     proxies: Path | None = None
     put: PutModules | None = None
     kept: UpdateScheme | None = None
+    update_rule: str | None = None
 
     def having(self, **changes: Any) -> StepRequest:
         """The same with other options."""
@@ -446,6 +457,8 @@ class StepRequest:
             scheme = replace(scheme, head_rate=self.head_rate)
         if self.bias_bits is not None:
             scheme = replace(scheme, bias_bits=self.bias_bits)
+        if self.update_rule is not None:
+            scheme = replace(scheme, update_rule=self.update_rule)
         if self.pet is not None:
             from mcutrain.modules import parse_pet
 
@@ -467,6 +480,7 @@ class StepFlags:
     head_rate: HeadRate = None
     gate: Gate = None
     stream: Stream = "auto"
+    update_rule: UpdateRule = None
 
     def asked(self, scheme: str, no_qas: bool = False) -> StepRequest:
         """The same with a scheme. Raises McutrainError for a class that is given twice."""
@@ -493,6 +507,7 @@ class StepFlags:
             self.bias_bits,
             self.head_rate,
             self.stream,
+            update_rule=self.update_rule,
         )
 
 

@@ -20,7 +20,7 @@ PANELS = {
     ),
     "The network, and what is learnt": (
         *("--pet", "--add-class", "--loss", "--accumulate", "--gate", "--no-qas", "--channels"),
-        *("--head-rate", "--head-start", "--imprint", "--model-output"),
+        *("--head-rate", "--head-start", "--update-rule", "--imprint", "--model-output"),
     ),
     "Training": (
         *("--epochs", "--head-epochs", "--lr", "--schedule", "--warmup", "--seeds"),

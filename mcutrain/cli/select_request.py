@@ -152,6 +152,7 @@ class Request:
         ),
     ] = False
 
+    update_rule: options.UpdateRule = None
     proxies: Annotated[
         Path | None,
         typer.Option(
@@ -175,6 +176,7 @@ class Request:
         from mcutrain.cost.schemes import cost_model, has_compiler
         from mcutrain.pipeline import StepOptions
         from mcutrain.sparse.scheme import BIAS_BITS
+        from mcutrain.update_rules import SGD
 
         asked = StepOptions(accumulate=self.accumulate, elastic=self.elastic)
         graph, wanted, found, target = self._read_files()
@@ -187,6 +189,7 @@ class Request:
             can_build,
             BIAS_BITS if self.bias_bits == "any" else (int(self.bias_bits),),
             self.layer_bits,
+            self.update_rule or SGD,
         )
         return Choice(self, graph, wanted, asked, found, target, limits, costs)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from mcutrain.codegen.c_text import identifier, lines, literal
-from mcutrain.ir.op import KernelCall, Operand, Param
+from mcutrain.ir.op import FunctionName, KernelCall, Operand, Param
 
 Fields = tuple[tuple[str, str], ...]
 
@@ -71,6 +71,8 @@ class Declarations:
             return "NULL"
         if isinstance(param.value, Operand):
             return operand(param.value)
+        if isinstance(param.value, FunctionName):
+            return param.value.name
         if isinstance(param.value, tuple):
             element = param.ctype.removeprefix("const ").removesuffix(" *")
             return self._table(element, param.value, f"{node}_{param.name.split('.')[-1]}")

@@ -370,7 +370,7 @@ class Program:
         stage = segment.stages[place]
         node, rows = stage.node, stage.rows
         call = node.op.kernel(graph.types(node.inputs), graph.types(node.outputs))
-        self.kernels.setdefault(call.kernel, set()).add(call.source)
+        self.kernels.setdefault(call.kernel, set()).update(call.sources)
         sets = [f"{rows.x} = strip->x_rows"] if rows.x else []
         sets += [f"{rows.y} = strip->y_rows"] if rows.y else []
         sets += [f"{rows.pad_top} = strip->pad_top"] if rows.pad_top else []
@@ -399,7 +399,7 @@ class Program:
 
     def _call(self, graph: Graph, node: Node, where: Placed | None = None) -> Call:
         call = node.op.kernel(graph.types(node.inputs), graph.types(node.outputs))
-        self.kernels.setdefault(call.kernel, set()).add(call.source)
+        self.kernels.setdefault(call.kernel, set()).update(call.sources)
         code = self._declarations.call(call, partial(self._operand, graph, node, where), node.name)
         outputs = ", ".join(type_text(graph.tensors[n].type) for n in node.outputs[:1])
         text = comment(f"{node.name}: {outputs}")

@@ -77,8 +77,8 @@ def node_parts(
     parts: dict[Hashable, FlashPart] = dict(_params(op, types, results))
     if code is not None:
         parts["call", place] = _part(code.call)
-        file = kernel_call(op, types, results).source
-        parts["code", file] = _part(code.kernels[file])
+        for file in kernel_call(op, types, results).sources:
+            parts["code", file] = _part(code.kernels[file])
     return parts
 
 

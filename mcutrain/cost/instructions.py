@@ -19,7 +19,7 @@ from types import MappingProxyType
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import TargetError
 from mcutrain.ir.graph import Graph, Node, TensorType
-from mcutrain.ir.op import NULL, Op, Operand, Param, Rows
+from mcutrain.ir.op import NULL, FunctionName, Op, Operand, Param, Rows
 from mcutrain.memplan.stream import Segment
 from mcutrain.target import FIRMWARE
 
@@ -167,10 +167,11 @@ def quantities(
     """The kernel function, and what features are made of, by name. strip: the call computes it.
 
     The call's parameters (a table counts its numbers; .rare: the share of a table of shifts that is
-    not in USUAL_SHIFTS); operand.N: 1 if the call's operand N is not NULL; macs; depth: macs per
-    element of the first output; inputs, outputs: elements of all tensors; x.pixels and alike:
-    height times width; for the windowed taps: how often a window's tap lies in the image, and
-    multiplier: channels of places per channel of the image.
+    not in USUAL_SHIFTS; rule.direct.NAME: 1 for the function of that name); operand.N: 1 if the
+    call's operand N is not NULL; macs; depth: macs per element of the first output; inputs and
+    outputs: elements of all tensors; x.pixels and alike: height times width; for the windowed taps:
+    how often a window's tap lies in the image, and multiplier: channels of places per channel of
+    the image.
     """
     call = op.kernel(types, results)
     found: dict[str, float] = {f"operand.{i}": o != NULL for i, o in enumerate(call.operands)}
@@ -241,6 +242,8 @@ def _numbers(param: Param) -> Mapping[str, float]:
     """A number itself; of a table its length, of shifts also how many are not the usual ones."""
     if isinstance(param.value, int):
         return {param.name: param.value}
+    if isinstance(param.value, FunctionName):
+        return {f"{param.name}.{param.value.name}": 1}
     if isinstance(param.value, Operand):
         return {param.name: 1}
     table = param.value or ()

@@ -29,6 +29,7 @@ from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.cost import CostFunction, CostModel, Needs, SchemeCost
 from mcutrain.sparse.leaving_out import trained_modules_only, without_modules
 from mcutrain.target import Target
+from mcutrain.update_rules import SGD
 
 DEFAULTS = StepOptions()
 T = TypeVar("T")
@@ -72,12 +73,13 @@ def cost_model(
     builds: bool = False,
     bias_bits: tuple[int, ...] = (UpdateScheme.bias_bits,),
     layer_bits: bool = False,
+    update_rule: str = SGD,
 ) -> CostModel:
     """How update schemes of a model are costed for selection.
 
     graph: with the head that is trained. target: without one, SRAM is arena and state only, and
     there is neither flash nor instructions. builds: a selected scheme's firmware is compiled, too.
-    bias_bits, layer_bits: what to choose from, see CostModel.
+    bias_bits, layer_bits: what to choose from, see CostModel. update_rule: of all schemes.
     """
     isa = None if target is None else target.isa
     code = None if isa is None else code_sizes(isa)
@@ -101,6 +103,7 @@ def cost_model(
         fixed_flash_bytes=0 if code is None else code.fixed,
         bias_bits=bias_bits,
         layer_bits=layer_bits,
+        update_rule=update_rule,
     )
 
 

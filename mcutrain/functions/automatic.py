@@ -305,7 +305,7 @@ class Chooser:
 
     graph: the model; classes: of a new head, None keeps its own. plan: plans a step with all else
     that was asked for; options: the same, as far as costs depend on it. bits: every scheme has the
-    residual bits and the bits of biases of this one. report: of what takes long.
+    residual bits, the bits of biases and the update rule of this one. report: of what takes long.
     """
 
     graph: Graph
@@ -467,8 +467,13 @@ class Chooser:
     @cached_property
     def costs(self) -> CostModel:
         """How schemes are costed; what was worked out before is kept."""
-        biases = (self.bits.bias_bits,)
-        return cost_model(self.headed, self.memory.target, self.options, bias_bits=biases)
+        return cost_model(
+            self.headed,
+            self.memory.target,
+            self.options,
+            bias_bits=(self.bits.bias_bits,),
+            update_rule=self.bits.update_rule,
+        )
 
     def least_bytes(self, scheme: UpdateScheme) -> int:
         """No plan of the scheme takes less SRAM. Raises SchemeError, UnsupportedError."""
@@ -477,6 +482,7 @@ class Chooser:
             residual_bits=self.bits.residual_bits,
             head_residual_bits=self.bits.head_residual_bits,
             bias_bits=self.bits.bias_bits,
+            update_rule=self.bits.update_rule,
         )
         return self.costs.fixed_sram_bytes + _least_sram(self.costs.cost(scheme))
 

@@ -30,6 +30,7 @@ from mcutrain.sparse.scheme import BIAS_BITS
 from mcutrain.sparse.select import Selector, fits
 from mcutrain.sparse.selection import Selection
 from mcutrain.target import Slots, Target, target_of
+from mcutrain.update_rules import SGD
 
 USUAL_PERIOD = 1000
 """Steps from one choice of an elastic run to the next, where nobody has said how many."""
@@ -63,6 +64,7 @@ def select(
     bias_bits: Literal[32, 16, "any"] = 16,
     layer_bits: bool = False,
     elastic: bool = False,
+    update_rule: str = SGD,
     build: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Selection:
@@ -82,6 +84,7 @@ def select(
     elastic: for firmware that leaves tensors out while it runs, so only memory limits what is
         selected. For instructions and step_seconds the result has the share that keeps the mean
         step within them.
+    update_rule: of all schemes, see UpdateScheme.
     build: compile the winner, if there is a compiler.
     progress: called with the costs done, of how many.
 
@@ -101,7 +104,7 @@ def select(
     can_build = build and target is not None and has_compiler(target)
     options = StepOptions(accumulate=accumulate, elastic=elastic)
     any_bits = BIAS_BITS if bias_bits == "any" else (bias_bits,)
-    costs = cost_model(graph, target, options, can_build, any_bits, layer_bits)
+    costs = cost_model(graph, target, options, can_build, any_bits, layer_bits, update_rule)
     selector = Selector(
         graph, found.smoothed(), costs, measure, progress or (lambda done, of: None)
     )

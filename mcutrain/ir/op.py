@@ -21,11 +21,11 @@ INT32_MAX = 2**31 - 1
 class Param:
     """One field of a kernel's parameter struct: a number, a constant table in flash, or an input.
 
-    An input lies in the state, since the struct is a constant.
+    An input lies in the state, since the struct is a constant. It may also be a C function.
     """
 
     name: str
-    value: int | tuple[int, ...] | Operand | None
+    value: int | tuple[int, ...] | Operand | FunctionName | None
     ctype: str = "int32_t"
 
 
@@ -33,6 +33,13 @@ def table_of(name: str, indices: tuple[int, ...] | None) -> Param:
     """A table of indices into channels; NULL if they are 0, 1, 2 …, or None."""
     first = indices is None or indices == tuple(range(len(indices)))
     return Param(name, None if first else indices, "const int16_t *")
+
+
+@dataclass(frozen=True)
+class FunctionName:
+    """A C function, by its name: the value of a parameter that points to it."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class KernelCall:
     the file of its name. Updated values (Op.updates) are passed once, as the input they replace.
     scratch_bytes: where nothing is overwritten; overwriting_bytes: where an output lies upon an
     input (Op.may_overwrite). Without either the scratch is NULL. align_bytes: of the scratch.
+    also: other C files that it needs, relative to the firmware folder.
     """
 
     kernel: str
@@ -74,11 +82,17 @@ class KernelCall:
     scratch_bytes: int = 0
     overwriting_bytes: int = 0
     align_bytes: int = 4
+    also: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
         """The plain body's C file, relative to the firmware folder."""
         return f"kernels/{self.kernel}/{self.function}.c"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All C files that it needs besides the runtime."""
+        return (self.source, *self.also)
 
 
 @dataclass(frozen=True)
@@ -140,13 +154,14 @@ class ParameterUpdate:
     rate: per output channel, or one for all (quantization-aware scaling). residual_bits: fraction
     bits kept beside an int8 weight. channels: the trained input channels, ascending; None is all.
     difference_shift: of a bias of which the int16 difference to the model's own is kept, in units
-    of 2**difference_shift; None keeps the int32 itself.
+    of 2**difference_shift; None keeps the int32 itself. rule: of mcutrain.update_rules.
     """
 
     rate: tuple[float, ...]
     residual_bits: int = 4
     channels: tuple[int, ...] | None = None
     difference_shift: int | None = None
+    rule: str = "sgd"
 
 
 @dataclass(frozen=True)

@@ -274,7 +274,10 @@ class DepthwiseConv2DGradWeight(ParameterGradientOp):
         return sums
 
     def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
-        """mct_depthwise_conv_2d_update_weight_<dy>: scratch holds one tap's sums."""
+        """mct_depthwise_conv_2d_update_weight_<dy>: scratch holds one tap's sums.
+
+        With a rule, as adapt_weight, one channel's.
+        """
         dy, x = types[1], types[3 if self.rule else 2]
         params = (
             *shape_params("x", x.shape),
@@ -285,7 +288,8 @@ class DepthwiseConv2DGradWeight(ParameterGradientOp):
             table_of("x_columns", self.x_columns),
             table_of("channels", self.channels),
         )
-        row = self.trained[-1] * ACC_BYTES[dy.dtype]
+        at_once = self.trained[1:-1] if action == "adapt" else self.trained[-1:]
+        row = int(np.prod(at_once)) * ACC_BYTES[dy.dtype]
         name = f"mct_depthwise_conv_2d_{action}_weight_{SUFFIX[dy.dtype]}"
         return KernelCall("depthwise_conv_2d", name, params, (), row)
 

@@ -17,6 +17,7 @@ from mcutrain.ir.op import (
     SCRATCH,
     Bound,
     Emit,
+    FunctionName,
     Gradient,
     KernelCall,
     Op,
@@ -26,6 +27,7 @@ from mcutrain.ir.op import (
     outputs,
 )
 from mcutrain.ops.bounds import BIAS_LIMIT, DIFFERENCE, DIFFERENCE_LIMIT, gradient_sums
+from mcutrain.update_rules.base import FOLDER, AdaptingRule, ChannelGradients, Directions
 
 Array = npt.NDArray[Any]
 Thing = TypeVar("Thing")  # what stands for an operand: its numbers, its type, its name, its pointer
@@ -45,6 +47,9 @@ rate drives weights and biases to their ends within a few updates: outputs clamp
 no gradient, and nothing is learnt ever after."""
 BIAS_STEP_LIMIT = 128 * STEP_LIMIT  # what STEP_LIMIT of a weight is where its input is largest
 ACC_BYTES = {"int8": 4, "int16": 8}
+ADAPTED_FINER = 16
+"""How many more bits than usual a rule's directions may be shifted to the right: they are larger
+than sums of gradients, in smaller units."""
 
 
 def narrow_sum(acc: Array, dtype: str) -> Array:
@@ -264,9 +269,10 @@ class GradientOp(Op):
 
 @dataclass(frozen=True)
 class UpdateRule:
-    """w -= learning_rate * rate * derivative on integers, stochastically rounded, saturated.
+    """w -= learning_rate * rate * direction on integers, stochastically rounded, saturated.
 
-    One update moves a weight by STEP_LIMIT, a bias by BIAS_STEP_LIMIT at most.
+    The direction is the derivative: this is SGD. One update moves a weight by STEP_LIMIT, a bias by
+    BIAS_STEP_LIMIT at most.
 
     rate: one real factor per output channel, or one for all; it holds quantization-aware scaling,
     the gradient's constant scale and 2**residual_bits. A weight is w + residual / 2**residual_bits,
@@ -277,6 +283,21 @@ class UpdateRule:
     rate: tuple[float, ...]
     residual_bits: int
     salt: int
+
+    @property
+    def slots(self) -> int:
+        """How many tensors of the state a rule keeps of a trained one."""
+        return 0
+
+    @property
+    def action(self) -> str:
+        """The verb in names of kernels."""
+        return "update"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Its C files besides the kernels'."""
+        return ()
 
     def multipliers(self) -> tuple[Array, Array]:
         """mult_q31 and shift, per output channel or of length one."""
@@ -317,7 +338,7 @@ class UpdateRule:
         state: where the values lie, and the residuals if there are some.
         """
         mult, shift = self.multipliers()
-        values, residual = state if len(state) > 1 else (state[0], None)
+        values, residual = state[0], state[1] if self.residual_bits > 0 else None
         return (
             Param("parameter.values", values, "void *"),
             Param("parameter.residual", residual, "uint8_t *"),
@@ -326,6 +347,94 @@ class UpdateRule:
             Param("parameter.per_channel", int(len(mult) > 1)),
             Param("parameter.residual_bits", self.residual_bits),
             Param("parameter.salt", self.salt),
+        )
+
+    def updated(
+        self,
+        step: Array,
+        sums: FittedSums,
+        exponent: int,
+        rate_axis: int,
+        slots: Sequence[Array],
+    ) -> tuple[Array, tuple[Array, ...]]:
+        """What to subtract, and the slots after the update. rate_axis: that of output channels."""
+        shape = sums.value.shape
+        index_shape = [-1 if i == rate_axis % len(shape) else 1 for i in range(len(shape))]
+        channel = np.arange(shape[rate_axis]).reshape(index_shape)
+        return self.delta(sums, exponent, step, np.broadcast_to(channel, shape)), ()
+
+
+@dataclass(frozen=True)
+class AdaptedUpdate(UpdateRule):
+    """As UpdateRule, but a rule of mcutrain.update_rules makes directions of derivatives.
+
+    It is given the whole gradient of an output channel at once, of int8 gradients.
+    """
+
+    by: AdaptingRule
+
+    @property
+    def slots(self) -> int:
+        """How many tensors of the state the rule keeps of a trained one."""
+        return len(self.by.slots(1, 1))
+
+    @property
+    def action(self) -> str:
+        """The verb in names of kernels."""
+        return "adapt"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The rule's C, and what rules share."""
+        return f"{FOLDER}/mct_update_rule.c", self.by.source
+
+    def params(self, state: Sequence[Operand]) -> tuple[Param, ...]:
+        """The fields of `mct_parameter`, and of `mct_update_rule` in kernels/update_rule.
+
+        state: where the values lie, the residuals if there are some, and the slots.
+        """
+        first, second = (*state[len(state) - self.slots :], None)[:2]
+        return (
+            *super().params(state),
+            Param("rule.slots.first", first, "void *"),
+            Param("rule.slots.second", second, "void *"),
+            Param("rule.direct", FunctionName(f"mct_{self.by.name}"), "mct_direct *"),
+        )
+
+    def updated(
+        self,
+        step: Array,
+        sums: FittedSums,
+        exponent: int,
+        rate_axis: int,
+        slots: Sequence[Array],
+    ) -> tuple[Array, tuple[Array, ...]]:
+        """As of UpdateRule, channel by channel."""
+        values = sums.value
+        index = np.moveaxis(np.arange(values.size).reshape(values.shape), rate_axis, 0)
+        shape, rows = index.shape, (values.shape[rate_axis], -1)
+        index = index.reshape(rows)
+        gradients = ChannelGradients(
+            np.moveaxis(values, rate_axis, 0).reshape(rows),
+            exponent,
+            index,
+            fixedpoint.node_key(int(step[0]) & 0xFFFFFFFF, self.salt),
+            int(step[1]) & 0xFFFFFFFF,
+        )
+        directions, kept = self.by.direct(gradients, slots)
+        fraction = self._fraction(directions, step)
+        delta = fixedpoint.round_stochastic(fraction, gradients.key, index)
+        return np.moveaxis(delta.reshape(shape), 0, rate_axis), kept
+
+    def _fraction(self, directions: Directions, step: Array) -> Array:
+        """Directions times rates, with FRACTION_BITS behind the point."""
+        mult, shift = self.multipliers()
+        mult = fixedpoint.high_mul(mult, int(step[3]))
+        if directions.root_q31 is not None:
+            mult = fixedpoint.high_mul(mult, directions.root_q31)
+        total_shift = shift + int(step[4]) + directions.exponent
+        return fixedpoint.scale_to_fraction(
+            directions.sums, mult[:, None], total_shift[:, None], ADAPTED_FINER
         )
 
 
@@ -398,7 +507,7 @@ def unpack_residual(packed: Array, residual_bits: int, count: int) -> Array:
 class ParameterInputs(Generic[Thing]):
     """What a ParameterGradientOp reads. own: the operator's; dy_exponent: only with a rule.
 
-    state: what is updated: w and perhaps its residual, or the sum.
+    state: what is updated: w, perhaps its residual, and the rule's slots; or the sum.
     """
 
     step: Thing
@@ -413,7 +522,7 @@ class ParameterGradientOp(Op):
     """The gradient of a parameter, applied at once (rule given) or added up over samples.
 
     Inputs: ParameterInputs. Outputs: the new state.
-    With a rule: w, and the residual if it has bits; rows are summed in scratch, there is never a
+    With a rule: w, the residual if it has bits, slots; rows are summed in scratch, there is never a
     whole gradient. Without one: the sum, int32, saturating; the first sample of a group overwrites
     it.
 
@@ -433,9 +542,14 @@ class ParameterGradientOp(Op):
     def sums(self, dy: Array, *own: Array) -> Array:
         """The exact gradient, int64, of shape `trained`."""
 
+    @property
+    def trained_count(self) -> int:
+        """How many numbers of an output channel are trained."""
+        return int(np.prod(self.trained)) // self.trained[self.rate_axis]
+
     @abstractmethod
     def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
-        """The kernel call without the rule's params; action is update or grad."""
+        """The kernel call without the rule's params; action is update, adapt or grad."""
 
     def named(self, inputs: Sequence[Thing]) -> ParameterInputs[Thing]:
         """A node's inputs, or what stands for them, by name."""
@@ -473,12 +587,13 @@ class ParameterGradientOp(Op):
 
         f(params, step, dy, own…, sum[, scratch]) without a rule.
         """
-        call = self.call(types, "update" if self.rule else "grad")
+        call = self.call(types, self.rule.action if self.rule else "grad")
         call = with_wide_kernel(call) if self.wide else call
         operands = inputs(*range(len(types)))
         if self.rule:
             state = self.named(operands).state
             params = (*call.params, *self.rule.params(state))
+            call = replace(call, also=self.rule.sources)
             operands = operands[: -len(state)]
         else:
             params = (*call.params, *self._sum_params(types))
@@ -497,8 +612,9 @@ class ParameterGradientOp(Op):
 
 
 def updated_state(rule: UpdateRule | None) -> dict[int, int]:
-    """Output → the input it takes over: the last ones, w and its residual if the rule has bits."""
-    return {0: -2, 1: -1} if rule and rule.residual_bits > 0 else {0: -1}
+    """Output → the input it takes over: the last ones, w, its residual if it has bits, slots."""
+    count = 1 + (rule.slots + (rule.residual_bits > 0) if rule else 0)
+    return {i: i - count for i in range(count)}
 
 
 def update_state(
@@ -508,20 +624,19 @@ def update_state(
     exponent: int,
     rate_axis: int,
     w: Array,
-    residual: Array | None = None,
+    *others: Array,
 ) -> tuple[Array, ...]:
-    """Apply a gradient to w and its residual; returns both."""
+    """Apply a gradient to w, its residual and the rule's slots; returns them all."""
     shape = sums.value.shape
-    index_shape = [-1 if i == rate_axis % len(shape) else 1 for i in range(len(shape))]
-    channel = np.arange(shape[rate_axis]).reshape(index_shape)
-    delta = rule.delta(sums, exponent, step, np.broadcast_to(channel, shape))
-    if residual is None:
-        updated, _ = rule.apply(w.reshape(shape), None, delta)
-        return (updated.reshape(w.shape),)
+    slots = others[len(others) - rule.slots :]
+    delta, slots = rule.updated(step, sums, exponent, rate_axis, slots)
     bits = rule.residual_bits
-    old = unpack_residual(residual, bits, sums.value.size).reshape(shape)
+    if bits <= 0:
+        updated, _ = rule.apply(w.reshape(shape), None, delta)
+        return updated.reshape(w.shape), *slots
+    old = unpack_residual(others[0], bits, sums.value.size).reshape(shape)
     updated, left = rule.apply(w.reshape(shape), old, delta)
-    return updated.reshape(w.shape), pack_residual(left.ravel(), bits)
+    return updated.reshape(w.shape), pack_residual(left.ravel(), bits), *slots
 
 
 @dataclass(frozen=True)
@@ -563,7 +678,10 @@ class ApplyUpdate(Op):
         return update_state(self.rule, given.step, sums, exponent, self.rate_axis, *given.state)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
-        """mct_apply_update_s8 for weights, _s32 for biases, _s16 for differences of biases."""
+        """mct_apply_update_s8 for weights, _s32 for biases, _s16 for differences of biases.
+
+        mct_apply_adapt_… with a rule, which has a channel's gradient in scratch.
+        """
         given = self.named(types)
         shape, w = given.sums.shape, given.state[0]
         operands = inputs(*range(len(types)))
@@ -576,9 +694,14 @@ class ApplyUpdate(Op):
             Param("dropped_bits", ACC_DROPPED_BITS[self.dtype]),
             *self.rule.params(state),
         )
-        suffix = w.dtype.replace("int", "s")
-        call = f"mct_apply_update_{suffix}"
-        return KernelCall("apply_update", call, params, operands[: -len(state)])
+        suffix, operands = w.dtype.replace("int", "s"), operands[: -len(state)]
+        name = f"mct_apply_{self.rule.action}_{suffix}"
+        if not self.rule.sources:
+            return KernelCall("apply_update", name, params, operands)
+        scratch = ACC_BYTES["int8"] * given.sums.elements // shape[self.rate_axis]
+        return KernelCall(
+            "apply_update", name, params, (*operands, SCRATCH), scratch, also=self.rule.sources
+        )
 
     @property
     def updates(self) -> dict[int, int]:
@@ -609,8 +732,11 @@ class BiasGradient(ParameterGradientOp):
         return gradient_sums(dy, positions, 1, what, "train no bias there, or use a smaller input")
 
     def call(self, types: Sequence[TensorType], action: str) -> KernelCall:
-        """mct_bias_update_<dy>, mct_bias_update_difference_<dy> or mct_bias_grad_<dy>."""
-        dy, b = types[1], types[-1]
+        """mct_bias_update_<dy>, mct_bias_update_difference_<dy> or mct_bias_grad_<dy>.
+
+        With a rule adapt stands for update.
+        """
+        dy, b = types[1], self.named(types).state[0]
         action += "_difference" if b.dtype == "int16" else ""
         params = (
             Param("positions", dy.elements // dy.shape[-1]),

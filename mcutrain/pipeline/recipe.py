@@ -21,6 +21,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.modules import numbers_of
 from mcutrain.pipeline.options import AUTO, StepOptions
 from mcutrain.sparse.scheme import UpdateScheme, usual_head_rate
+from mcutrain.update_rules import SGD
 
 TEXTS = ("model", "name", "pet", "numbers")
 """Of a recipe; files leave out those that say nothing."""
@@ -49,6 +50,8 @@ class Recipe:
         scheme = {f.name: getattr(self.scheme, f.name) for f in fields(self.scheme)}
         if not self.scheme.linear_biases:
             del scheme["linear_biases"]  # so that a recipe is what it was before there were any
+        if self.scheme.update_rule == SGD:
+            del scheme["update_rule"]
         for name in ("weights", "layer_residual_bits", "module_channels"):
             scheme[name] = dict(sorted(scheme[name].items()))
         scheme["importance"] = {k: list(v) for k, v in sorted(self.scheme.importance.items())}
@@ -137,6 +140,7 @@ def _what_is_trained(recipe: Recipe) -> UpdateScheme:
         bias_bits=32,
         qas=True,
         head_rate=None,
+        update_rule=SGD,
     )
 
 
@@ -164,6 +168,7 @@ READ_AS: Mapping[str, Callable[[Recipe], str]] = {
     "--head-residual-bits": lambda r: f"--head-residual-bits {r.scheme.head_residual_bits}",
     "--head-rate": lambda r: f"--head-rate {_head_rate(r):g}",
     "--bias-bits": lambda r: f"--bias-bits {r.scheme.bias_bits}",
+    "--update-rule": lambda r: f"--update-rule {r.scheme.update_rule}",
     "--no-qas": lambda r: _is_on("--no-qas", not r.scheme.qas),
     **{flag: partial(_of, read) for f in FEATURES for flag, read in f.flags.items()},
 }

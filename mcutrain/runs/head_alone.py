@@ -68,7 +68,9 @@ def _accuracy_of_head(
 ) -> float:
     """Return the head's accuracy, from the cache or from trials."""
     scheme = UpdateScheme(
-        head_residual_bits=step.scheme.head_residual_bits, head_rate=step.scheme.head_rate
+        head_residual_bits=step.scheme.head_residual_bits,
+        head_rate=step.scheme.head_rate,
+        update_rule=step.scheme.update_rule,
     )
     head = prepare(step.graph, scheme, StepOptions(accumulate=step.plan.training.accumulate))
     search = _search(head, split, run)

@@ -20,6 +20,7 @@ from mcutrain.sparse.modules import FINE_BITS, PROJECTION
 from mcutrain.sparse.option import OWN_BITS, Depth, Option
 from mcutrain.sparse.scheme import UpdateScheme
 from mcutrain.sparse.units import Shares, Structure, Unit, joined
+from mcutrain.update_rules import SGD
 
 Array = npt.NDArray[Any]
 
@@ -46,9 +47,10 @@ class Choices:
         progress: Progress = lambda done, total: None,
         bias_bits: int = UpdateScheme.bias_bits,
         per_layer: bool = False,
+        update_rule: str = SGD,
     ) -> None:
         self.bias_bits, self.factors, self.per_layer = bias_bits, bits, per_layer
-        self.structure = Structure.of(graph)
+        self.structure = Structure.of(graph, update_rule)
         self.bits = tuple(sorted(set(bits), reverse=True))
         self.gains = gains
         self._gains = self._gains_by_share()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from mcutrain.sparse.scheme import UpdateScheme
+from mcutrain.update_rules import SGD
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class CostModel:
     and more than once: all three should remember what they found.
     fixed_sram_bytes, fixed_flash_bytes: what firmware takes besides what cost says, never more
     than the truth either. bias_bits: what biases may have, of which selection takes one.
-    layer_bits: whether each layer may have residual bits of its own.
+    layer_bits: whether each layer may have residual bits of its own. update_rule: of all schemes.
     """
 
     cost: CostFunction
@@ -114,3 +115,4 @@ class CostModel:
     fixed_flash_bytes: int = 0
     bias_bits: tuple[int, ...] = (UpdateScheme.bias_bits,)
     layer_bits: bool = False
+    update_rule: str = SGD

@@ -33,6 +33,7 @@ from mcutrain.sparse.modules import (
     rate_of,
 )
 from mcutrain.sparse.scheme import DEPTHS, UpdateScheme
+from mcutrain.update_rules import rule_of
 
 Array = npt.NDArray[Any]
 DIFFERENCE_SHIFT = 2
@@ -108,9 +109,10 @@ def _updates(
     modules = _modules(scheme, graph)
     nothing = Trained(False, False)
     rate = 1.0 if scheme.head_rate is None else scheme.head_rate
+    is_scaled = replace(scheme, qas=True)
     updates = {
-        head.weight: _update(graph, head.weight, scheme.head_residual_bits, None, True, rate),
-        head.bias: _update(graph, head.bias, 0, None, True, rate),
+        head.weight: _update(graph, head.weight, scheme.head_residual_bits, None, is_scaled, rate),
+        head.bias: _update(graph, head.bias, 0, None, is_scaled, rate),
     }
     for layer in layers:
         module = modules.trained.get(layer.name, nothing)
@@ -125,12 +127,12 @@ def _updates(
                 layer.weight,
                 bits.get(layer.index, usual),
                 picked,
-                scheme.qas,
+                scheme,
                 1.0 if is_trained and not is_module else modules.rates[layer.weight],
             )
         if layer.bias in biases or module.bias:
             rate = modules.rates[layer.weight] if is_module else 1.0
-            bias = _update(graph, layer.bias, 0, None, scheme.qas, rate)
+            bias = _update(graph, layer.bias, 0, None, scheme, rate)
             shift = DIFFERENCE_SHIFT if scheme.bias_bits == 16 else None
             updates[layer.bias] = replace(bias, difference_shift=shift)
     _check_unshared(scheme, graph, updates)
@@ -198,11 +200,13 @@ def _update(
     name: str,
     bits: int,
     channels: tuple[int, ...] | None,
-    qas: bool,
+    scheme: UpdateScheme,
     rate: float = 1.0,
 ) -> ParameterUpdate:
-    rates = tuple(rate * r for r in update_rate(graph.tensors[name].type, qas))
-    return ParameterUpdate(rates, bits, channels)
+    rule = rule_of(scheme.update_rule)
+    scaling = update_rate(graph.tensors[name].type, scheme.qas)
+    rates = tuple(rate * (rule.scaling(r) if rule else r) for r in scaling)
+    return ParameterUpdate(rates, bits, channels, rule=scheme.update_rule)
 
 
 def _check_unshared(

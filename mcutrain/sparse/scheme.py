@@ -18,6 +18,7 @@ from mcutrain_host.text import reason
 from mcutrain.arguments import PathLike, checked
 from mcutrain.errors import SchemeError, did_you_mean
 from mcutrain.sparse.module_names import kind_hint
+from mcutrain.update_rules import SGD, rule_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -50,7 +51,7 @@ TABLES = ("weights", "importance")
 NUMBERS = ("bias_depth", "residual_bits", "head_residual_bits", "bias_bits")
 FLAGS = ("qas", "modules", "linear_biases")
 FACTORS = ("head_rate", "module_rate")
-KEYS = {"name", "model", *FACTORS, *NUMBERS, *FLAGS, *TABLES}
+KEYS = {"name", "model", "update_rule", *FACTORS, *NUMBERS, *FLAGS, *TABLES}
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class UpdateScheme:
         layer's weight that is trained for itself keeps its own.
     head_rate: factor on the learning rate of the head; None is NEW_HEAD_RATE for a new head and 1
         for the model's own.
+    update_rule: how gradients become steps, by its name in mcutrain.update_rules.
     """
 
     name: str = "head"
@@ -93,6 +95,7 @@ class UpdateScheme:
     module_rate: float | None = None
     head_rate: float | None = None
     linear_biases: bool = False
+    update_rule: str = SGD
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
@@ -104,6 +107,7 @@ class UpdateScheme:
             raise SchemeError(
                 f"scheme {self.name!r}: modules have 0 channels or more and are trained: {channels}"
             )
+        rule_of(self.update_rule)  # or a sentence
         self._check_rate("the head", self.head_rate)
         self._check_rate("modules", self.module_rate)
         own_bits = dict(self.layer_residual_bits)
@@ -156,6 +160,7 @@ class UpdateScheme:
             f"head_residual_bits = {self.head_residual_bits}",
             f"bias_bits = {self.bias_bits}",
             f"qas = {str(self.qas).lower()}",
+            *([f'update_rule = "{self.update_rule}"'] if self.update_rule != SGD else []),
             *(["modules = true"] if self.modules and not self.module_channels else []),
             *([f"module_rate = {self.module_rate}"] if self.module_rate is not None else []),
             *([f"head_rate = {self.head_rate}"] if self.head_rate is not None else []),
@@ -343,7 +348,7 @@ def _factors(path: Path, values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _check_types(path: Path, values: Mapping[str, Any]) -> None:
-    expected: dict[str, type] = {"name": str, **dict.fromkeys(FLAGS, bool)}
+    expected: dict[str, type] = {"name": str, "update_rule": str, **dict.fromkeys(FLAGS, bool)}
     for key in NUMBERS:
         expected[key] = int
     for key, kind in expected.items():

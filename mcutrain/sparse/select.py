@@ -70,6 +70,7 @@ class Selector:
                 _part(progress, i, len(costs.bias_bits)),
                 bits,
                 costs.layer_bits,
+                costs.update_rule,
             )
             for i, bits in enumerate(costs.bias_bits)
         }

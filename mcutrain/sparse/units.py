@@ -11,6 +11,7 @@ from mcutrain.sparse.layers import channel_count, find_head, layers_of
 from mcutrain.sparse.leaving_out import without_modules
 from mcutrain.sparse.modules import PROJECTION, WholeModule
 from mcutrain.sparse.scheme import UpdateScheme
+from mcutrain.update_rules import SGD
 
 Unit = tuple[int, ...]
 """Layers and modules that are chosen together, ascending; mostly one."""
@@ -27,7 +28,7 @@ class Structure:
     before it on a path to its input, -1 if there is none. same: pairs whose costs depend on each
     other: they read the same tensor, or are a layer and its low-rank update. related: pairs whose
     inputs may share memory by being overwritten, and modules with what reads or makes the same
-    tensors.
+    tensors. update_rule: of all schemes.
     """
 
     names: tuple[str, ...]
@@ -36,6 +37,7 @@ class Structure:
     ancestor: tuple[int, ...]
     same: tuple[Unit, ...]
     related: tuple[Unit, ...]
+    update_rule: str = SGD
 
     @property
     def count(self) -> int:
@@ -64,11 +66,12 @@ class Structure:
             bias_bits=bias_bits,
             modules=bool(kept),
             module_channels=kept,
+            update_rule=self.update_rule,
         )
 
     @staticmethod
-    def of(graph: Graph) -> Structure:
-        """Found by one pass over the graph."""
+    def of(graph: Graph, update_rule: str = SGD) -> Structure:
+        """Found by one pass over the graph. update_rule: of all schemes."""
         graph, places = without_modules(graph)
         layers = layers_of(graph, find_head(graph))
         index = {layer.name: layer.index for layer in layers}
@@ -106,6 +109,7 @@ class Structure:
             tuple(latest.get(name, -1) for name in (*reads, *(p.reads for p in places))),
             tuple(same),
             tuple(p for p in related if p not in same),
+            update_rule,
         )
 
     def signature(self, unit: Unit, depth: int) -> tuple[tuple[bool, bool], ...]:

@@ -109,6 +109,10 @@ def test_wrong_residual_bits_are_refused(run: Run, model: Path) -> None:
     assert "biases of 8 bits" in run("plan", model, "--bias-bits", 8).sentence
 
 
+def test_an_unknown_update_rule_is_refused(run: Run, model: Path) -> None:
+    assert "give one of sgd, momentum" in run("plan", model, "--update-rule", "adam").sentence
+
+
 @pytest.mark.parametrize("classes", [1, 99_999])
 def test_a_head_needs_a_sensible_number_of_classes(run: Run, model: Path, classes: int) -> None:
     assert f"not {classes}" in run("plan", model, "--classes", classes).sentence

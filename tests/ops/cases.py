@@ -68,15 +68,18 @@ from mcutrain.ops.training import (
     EXPONENT,
     GRADIENT_BITS,
     STEP,
+    AdaptedUpdate,
     ApplyUpdate,
     BiasGradient,
     OutputStage,
+    ParameterGradientOp,
     SumRule,
     UpdateRule,
     residual_type,
 )
 from mcutrain.ops.transpose import Transpose
 from mcutrain.quant import multipliers
+from mcutrain.update_rules import RULES, ChannelGradients
 from tests.ops.drawing import Source
 
 Array = npt.NDArray[Any]
@@ -778,6 +781,33 @@ def rule(
     return UpdateRule(factors(s, channels, centre - 6, centre + 9), bits, s.integer(1, 99))
 
 
+def slots(s: Source, op: ParameterGradientOp | ApplyUpdate, shape: Sequence[int]) -> list[Typed]:
+    """What a rule keeps after some updates, by sums of any size and exponents far apart."""
+    if not isinstance(op.rule, AdaptedUpdate):
+        return []
+    rule = op.rule.by
+    channels = shape[op.rate_axis]
+    count = math.prod(shape) // channels
+    values = tuple(slot.value for slot in rule.slots(channels, count))
+    index = np.arange(channels * count)
+    rows = index.reshape(channels, count) if op.rate_axis == 0 else index.reshape(count, channels).T
+    around = s.integer(-40, 10)
+    for update in range(s.choice((0, 1, 1, 3))):
+        largest = 2 ** s.integer(1, 31) - 1
+        sums = s.array((channels, count), "int32", -largest, largest).astype(np.int64)
+        e, key = around + s.integer(-30, 30), s.integer(0, 2**32 - 1)
+        values = rule.direct(ChannelGradients(sums, e, rows, key, update), values)[1]
+    return [(TensorType(v.shape, str(v.dtype)), v) for v in values]
+
+
+def with_any_rule(s: Source, r: UpdateRule, dtype: str) -> UpdateRule:
+    """SGD, or another rule, of int8 gradients."""
+    rule = s.choice((None, *RULES.values()))
+    if dtype != "int8" or rule is None:
+        return r
+    return AdaptedUpdate(r.rate, r.residual_bits, r.salt, rule)
+
+
 def residual(s: Source, weights: int, bits: int) -> tuple[Typed, ...]:
     """Of so many weights. What is left of the last byte stays 0."""
     if bits <= 0:
@@ -809,7 +839,10 @@ def trained(
     bits = s.choice(bits)
     r = rule(s, rates, at[1], int(dy_exponent[1][0]), dtype, bits)
     left = residual(s, math.prod(shape), bits)
-    return Sample.of(make(r), at, dy, dy_exponent, *own, parameter, *left)
+    op = make(with_any_rule(s, r, dtype))
+    assert isinstance(op, ParameterGradientOp)
+    kept = slots(s, op, op.trained)
+    return Sample.of(op, at, dy, dy_exponent, *own, parameter, *left, *kept)
 
 
 def conv_2d_weight(s: Source) -> Sample:
@@ -886,9 +919,11 @@ def apply_update(s: Source, kind: str) -> Sample:
     elif kind == "difference":
         parameter, bits = difference(s, ins), s.choice((0, -2, -5))
     r = rule(s, outs if kind == "conv" else ins, at[1], int(e[1][0]), dtype, bits)
+    r = with_any_rule(s, r, dtype)
     op = ApplyUpdate(r, dtype, -1 if kind == "depthwise" else 0)
     sums = tensor(s, shape, "int32", s.choice((None, 2 ** (TYPICAL_SUM_BITS + 1))))
-    return Sample.of(op, at, sums, e, parameter, *residual(s, math.prod(shape), bits))
+    left = residual(s, math.prod(shape), bits)
+    return Sample.of(op, at, sums, e, parameter, *left, *slots(s, op, shape))
 
 
 def widened(draw: Callable[[Source], Sample]) -> Callable[[Source], Sample]:

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from mcutrain import data, prepare
-from mcutrain.pipeline import TrainingStep
+from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import StepOptions, TrainingStep
+from mcutrain.pipeline import prepare as prepare_step
 from mcutrain.runs import head_alone
 from mcutrain.runs.head_alone import head_alone_warning
 from mcutrain.runs.training import fastest_simulator, prepare_run
 from mcutrain.simulation import FoundRate, Run, RunSettings
+from mcutrain.sparse import UpdateScheme, parse_scheme
 from tests.simulation.networks import residual_network, samples
 
 CLASSES = 3
@@ -21,7 +24,9 @@ CLASSES = 3
 pytestmark = pytest.mark.usefixtures("fresh_cache")
 
 
-def prepared(scheme: str, **options: object) -> tuple[TrainingStep, data.Split, Run, FoundRate]:
+def prepared(
+    scheme: str | UpdateScheme, **options: object
+) -> tuple[TrainingStep, data.Split, Run, FoundRate]:
     """A run that has not begun; the classes are the signs of the samples' means."""
     graph = residual_network()
     x, _ = samples(graph, 80, CLASSES, seed=3)
@@ -72,6 +77,20 @@ def test_the_head_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(head_alone, "_tried", never)
     assert head_alone_warning(step, split, run, worse) == said != ""
+
+
+def test_the_head_learns_by_the_rule_of_the_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_momentum = replace(parse_scheme("last:2"), update_rule="momentum")
+    step, split, run, found = prepared(by_momentum)
+    tried: list[str] = []
+
+    def keep(graph: Graph, scheme: UpdateScheme, options: StepOptions) -> TrainingStep:
+        tried.append(scheme.update_rule)
+        return prepare_step(graph, scheme, options)
+
+    monkeypatch.setattr(head_alone, "prepare", keep)
+    assert head_alone_warning(step, split, run, replace(found, accuracy=0.0))
+    assert tried == ["momentum"]
 
 
 def test_the_run_goes_on_as_if_nothing_had_been_compared() -> None:

@@ -13,6 +13,7 @@ from mcutrain.oracle.onnxruntime import onnxruntime_outputs
 from mcutrain.oracle.tflite import as_installed, tflite_outputs
 from mcutrain.pipeline import load, prepare
 from mcutrain.trained import export, trained_graph
+from mcutrain.update_rules import RULES, SGD
 from tests.formats.oracle import ROUNDS_ONCE, needs_interpreter
 from tests.trained.networks import classifier, onnx_classifier
 from tests.trained.training import Trained, train
@@ -30,6 +31,10 @@ SCHEMES = {
     "last:1": {"classes": 4, "qas": False},
     "last:3": {"bias_bits": 16},
     "bias:3": {"bias_bits": 16, "accumulate": 3},
+}
+SCHEMES |= {
+    f"last:2,bias:{3 + i}": {"update_rule": rule}
+    for i, rule in enumerate(sorted(RULES.keys() - {SGD}))
 }
 
 

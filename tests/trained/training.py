@@ -31,8 +31,15 @@ class Trained:
 
 
 def train(original: Graph, scheme: str, **how: Any) -> Trained:
-    """Train in compiled C on random samples. how: of `prepare`; bias_bits of the scheme."""
-    chosen = replace(parse_scheme(scheme), bias_bits=how.pop("bias_bits", 32))
+    """Train in compiled C on random samples.
+
+    how: of `prepare`; bias_bits and update_rule of the scheme.
+    """
+    chosen = replace(
+        parse_scheme(scheme),
+        bias_bits=how.pop("bias_bits", 32),
+        update_rule=how.pop("update_rule", "sgd"),
+    )
     step = prepare(original, chosen, **how)
     rng = np.random.default_rng(3)
     shape = original.tensors[original.inputs[0]].type.shape[1:]

@@ -8,6 +8,7 @@
 
 #include "mct_types.h"
 #include "mct_update.h"
+#include "mct_update_rule.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,6 +33,24 @@ void mct_apply_update_s32(const mct_apply_update_s32_params *p, const mct_step *
 /* The same for the difference of a bias. */
 void mct_apply_update_s16(const mct_apply_update_s16_params *p, const mct_step *step,
                           const int32_t *db, const mct_exponent *exponent);
+
+/* The same by a rule of mct_update_rule.h. scratch: the numbers of one output channel. */
+typedef struct {
+    int32_t rows, columns;
+    int32_t rows_per_rate;
+    int32_t dropped_bits;
+    mct_parameter parameter;
+    mct_update_rule rule;
+} mct_apply_adapt_s8_params;
+typedef mct_apply_adapt_s8_params mct_apply_adapt_s32_params;
+typedef mct_apply_adapt_s8_params mct_apply_adapt_s16_params;
+
+void mct_apply_adapt_s8(const mct_apply_adapt_s8_params *p, const mct_step *step, const int32_t *dw,
+                        const mct_exponent *exponent, int32_t *scratch);
+void mct_apply_adapt_s32(const mct_apply_adapt_s32_params *p, const mct_step *step,
+                         const int32_t *db, const mct_exponent *exponent, int32_t *scratch);
+void mct_apply_adapt_s16(const mct_apply_adapt_s16_params *p, const mct_step *step,
+                         const int32_t *db, const mct_exponent *exponent, int32_t *scratch);
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,7 @@
 
 #include "mct_types.h"
 #include "mct_update.h"
+#include "mct_update_rule.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +35,20 @@ void mct_bias_update_difference_s8(const mct_bias_update_difference_s8_params *p
 void mct_bias_update_difference_s16(const mct_bias_update_difference_s16_params *p,
                                     const mct_step *step, const int16_t *dy,
                                     const mct_exponent *dy_exponent);
+
+/* The same by a rule of mct_update_rule.h. */
+typedef struct {
+    int32_t positions, channels_out;
+    mct_parameter parameter;
+    mct_update_rule rule;
+} mct_bias_adapt_s8_params;
+typedef mct_bias_adapt_s8_params mct_bias_adapt_difference_s8_params;
+
+void mct_bias_adapt_s8(const mct_bias_adapt_s8_params *p, const mct_step *step, const int8_t *dy,
+                       const mct_exponent *dy_exponent);
+void mct_bias_adapt_difference_s8(const mct_bias_adapt_difference_s8_params *p,
+                                  const mct_step *step, const int8_t *dy,
+                                  const mct_exponent *dy_exponent);
 
 typedef struct {
     int32_t positions, channels_out;

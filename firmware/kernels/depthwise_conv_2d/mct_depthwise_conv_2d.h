@@ -18,6 +18,7 @@
 #include "mct_gradient.h"
 #include "mct_types.h"
 #include "mct_update.h"
+#include "mct_update_rule.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -91,6 +92,30 @@ void mct_depthwise_conv_2d_update_weight_wide_s8(
 void mct_depthwise_conv_2d_update_weight_s16(
     const mct_depthwise_conv_2d_update_weight_s16_params *p, const mct_step *step,
     const int16_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int64_t *scratch);
+
+/* The same updates by a rule of mct_update_rule.h, channel by channel.
+ *
+ * scratch: one channel of sums, kernel_h * kernel_w (int32, wide_s8 int64). */
+typedef struct {
+    mct_shape x, dy;
+    mct_window window;
+    int32_t x_zero_point;
+    int32_t trained_channels;
+    const int16_t *x_columns;
+    const int16_t *channels;
+    mct_parameter parameter;
+    mct_update_rule rule;
+} mct_depthwise_conv_2d_adapt_weight_s8_params;
+typedef mct_depthwise_conv_2d_adapt_weight_s8_params
+    mct_depthwise_conv_2d_adapt_weight_wide_s8_params;
+
+void mct_depthwise_conv_2d_adapt_weight_s8(const mct_depthwise_conv_2d_adapt_weight_s8_params *p,
+                                           const mct_step *step, const int8_t *dy,
+                                           const mct_exponent *dy_exponent, const int8_t *x,
+                                           int32_t *scratch);
+void mct_depthwise_conv_2d_adapt_weight_wide_s8(
+    const mct_depthwise_conv_2d_adapt_weight_wide_s8_params *p, const mct_step *step,
+    const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int64_t *scratch);
 
 /* The same gradient added to dw [kernel_h][kernel_w][trained_channels], saturating; the first
  * sample of an update overwrites. For s16 dw lacks the lowest sum.dropped_bits bits. */

@@ -18,6 +18,7 @@
 #include "mct_gradient.h"
 #include "mct_types.h"
 #include "mct_update.h"
+#include "mct_update_rule.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -89,6 +90,27 @@ void mct_grouped_conv_2d_update_weight_s16(const mct_grouped_conv_2d_update_weig
                                            const mct_step *step, const int16_t *dy,
                                            const mct_exponent *dy_exponent, const int8_t *x,
                                            int64_t *scratch);
+
+/* The same updates by a rule of mct_update_rule.h, channel by channel.
+ *
+ * scratch: one row of sums (int32, wide_s8 int64). */
+typedef struct {
+    mct_shape x, dy;
+    mct_window window;
+    int32_t groups;
+    int32_t x_zero_point;
+    mct_parameter parameter;
+    mct_update_rule rule;
+} mct_grouped_conv_2d_adapt_weight_s8_params;
+typedef mct_grouped_conv_2d_adapt_weight_s8_params mct_grouped_conv_2d_adapt_weight_wide_s8_params;
+
+void mct_grouped_conv_2d_adapt_weight_s8(const mct_grouped_conv_2d_adapt_weight_s8_params *p,
+                                         const mct_step *step, const int8_t *dy,
+                                         const mct_exponent *dy_exponent, const int8_t *x,
+                                         int32_t *scratch);
+void mct_grouped_conv_2d_adapt_weight_wide_s8(
+    const mct_grouped_conv_2d_adapt_weight_wide_s8_params *p, const mct_step *step,
+    const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int64_t *scratch);
 
 /* The same gradient added to dw, as in mct_conv_2d.h. */
 typedef struct {

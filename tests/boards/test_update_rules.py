@@ -1,0 +1,70 @@
+"""Boards and libraries train by other rules than SGD with the simulation's bits."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+from mcutrain_host.toolchain import ZIG
+
+from mcutrain.codegen import Interface
+from mcutrain.pipeline import TrainingStep, prepare
+from mcutrain.sparse import parse_scheme
+from mcutrain.update_rules import RULES, SGD
+from tests.boards.projects import RATE, SEED, built
+from tests.boards.stress import taught
+from tests.boards.test_library_on_cores import MAIN, ON_LINUX, SECONDS, add_samples
+from tests.boards.test_same_bits import on_unicorn
+from tests.codegen.test_own_program import compiler, run
+from tests.simulation.networks import residual_network, samples
+
+OTHERS = sorted(RULES.keys() - {SGD})
+STEPS = 24
+
+
+@lru_cache(maxsize=4)
+def step_by(rule: str) -> TrainingStep:
+    graph = replace(residual_network(size=16), name=f"by {rule}")
+    return prepare(graph, replace(parse_scheme("full"), update_rule=rule))
+
+
+@lru_cache(maxsize=4)
+def expected(rule: str) -> bytes:
+    x, y = samples(residual_network(size=16), STEPS, 4)
+    simulator = step_by(rule).simulator(SEED)
+    simulator.train(x, y, [RATE] * STEPS)
+    return simulator.save()
+
+
+@pytest.mark.parametrize("rule", OTHERS)
+@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
+def test_a_board_trains_by_a_rule_as_the_simulation_does(
+    projects_root: Path, tmp_path: Path, board: str, rule: str
+) -> None:
+    device = on_unicorn(built(projects_root, board, step=step_by(rule)))
+    state = tmp_path / "state.mcts"
+    lessons = samples(residual_network(size=16), STEPS, 4)
+    taught(device, STEPS, save_every=8, state=state, of=lessons)
+    assert state.read_bytes() == expected(rule)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", OTHERS)
+def test_a_library_on_risc_v_trains_by_a_rule_as_the_simulation_does(
+    tmp_path: Path, rule: str
+) -> None:
+    pytest.importorskip("ziglang")
+    qemu = compiler("qemu-riscv32")
+    folder = tmp_path / "library"
+    step_by(rule).library(Interface()).write(folder)
+    add_samples(folder, *samples(residual_network(size=16), STEPS, 4))
+    (folder / "main.c").write_text(MAIN % (SEED, RATE.mult_q31, RATE.shift) + ON_LINUX)
+    target = ("-target", "riscv32-linux-musl", "-static", "-fno-sanitize=all")
+    sources = sorted(folder.glob("src/*.c"))
+    run([*ZIG, *target, "-O2", "-Isrc", "main.c", *sources, "-o", "program"], folder)
+    done = subprocess.run([qemu, str(folder / "program")], capture_output=True, timeout=SECONDS)
+    assert done.returncode == 0
+    assert done.stdout.partition(b"\n")[2] == expected(rule)
