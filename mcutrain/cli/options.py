@@ -321,8 +321,8 @@ UpdateRule = Annotated[
     typer.Option(
         "--update-rule",
         metavar="RULE",
-        help="How gradients become steps: sgd, or momentum (a byte more for each weight). The "
-        "scheme's own by default, which is sgd.",
+        help="How gradients become steps: sgd, momentum (a byte more for each weight) or rmsprop "
+        "(4 bytes for each output channel). The scheme's own by default, which is sgd.",
         show_default=False,
     ),
 ]

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from mcutrain.errors import SchemeError, did_you_mean
 from mcutrain.update_rules.base import AdaptingRule, ChannelGradients, Directions, Slot
 from mcutrain.update_rules.momentum import Momentum
+from mcutrain.update_rules.rmsprop import RMSProp
 
 SGD = "sgd"
 RULES: Mapping[str, AdaptingRule | None] = {
     SGD: None,
     Momentum.name: Momentum(),
+    RMSProp.name: RMSProp(),
 }
 """By the name that schemes and --update-rule give them."""
 

@@ -14,12 +14,15 @@ from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, parse_scheme
 from mcutrain.update_rules import RULES, AdaptingRule, ChannelGradients, rule_of
 from mcutrain.update_rules.momentum import DECAY_Q15, SUM_BITS, Momentum
+from mcutrain.update_rules.rmsprop import WINDOW_BITS, RMSProp
 
 Array = npt.NDArray[np.int64]
 
 CHANNELS, COUNT = 6, 40
 ROUNDING = 2.0**-20
 """Of a direction, relative to its largest: it has 29 bits or more, and adds two rounded numbers."""
+V_ROUNDING = 2.0**-9
+"""Of v, relative: its mean has 15 bits and half of its last one is lost at each of 128 updates."""
 UNBIASED = 4.0
 """Standard errors that a mean of random roundings may be from 0."""
 
@@ -114,6 +117,39 @@ def test_a_direction_of_momentum_fits_whatever_came_before(
         assert (np.abs(slots[0].astype(int)) <= 127).all()
 
 
+def test_rmsprop_takes_four_bytes_for_each_channel() -> None:
+    assert bytes_of(RMSProp(), 5, 7) == 4 * 5
+
+
+def test_v_is_the_mean_of_squares_and_a_direction_its_root() -> None:
+    """v is a plain mean at first, in groups that double, then one over 2**WINDOW_BITS updates."""
+    slots, v = first(RMSProp()), np.zeros(CHANNELS)
+    for t in range(300):
+        sums, exponent = random_sums(t, bits=10), -5 + t % 3
+        found, slots = RMSProp().direct(gradients(sums, exponent, update=t), slots)
+        weight = 2.0 ** -min((t + 1).bit_length() - 1, WINDOW_BITS)
+        v += weight * ((sums * 2.0**exponent) ** 2).sum(axis=1) - weight * v
+        stored = slots[0] * np.exp2(slots[1].astype(float))
+        np.testing.assert_allclose(stored, v, rtol=V_ROUNDING)
+        root = found.root_q31 * 2.0**-31 * np.exp2(found.exponent.astype(float) - exponent)
+        np.testing.assert_allclose(root, 1 / np.sqrt(stored), rtol=2.0**-20)
+
+
+@given(shift=st.integers(-60, 60), seed=st.integers(0, 99))
+def test_directions_of_rmsprop_have_no_unit(shift: int, seed: int) -> None:
+    """Gradients times a power of two give the same steps, bit for bit."""
+    step = np.array([77, 0, 0, 2**30, -9])
+    results = []
+    for exponent in (-20, -20 + shift):
+        rule, slots = AdaptedUpdate((3.0,), 4, 9, RMSProp()), first(RMSProp())
+        for t in range(3):
+            step[1] = t
+            delta, slots = rule.updated(step, FittedSums(random_sums(seed + t)), exponent, 0, slots)
+            results.append(delta)
+    for now, then in zip(results[:3], results[3:], strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
 @pytest.mark.parametrize("rule", [r for r in RULES.values() if r], ids=lambda r: r.name)
 def test_channels_know_nothing_of_each_other(rule: AdaptingRule) -> None:
     """A channel's direction is what it is where it is alone, whatever its neighbours are."""
@@ -134,7 +170,7 @@ def test_an_unknown_rule_is_a_sentence_that_names_the_others() -> None:
 
 
 def test_a_scheme_keeps_its_rule_in_its_file(tmp_path) -> None:
-    scheme = UpdateScheme("mine", 2, update_rule="momentum")
+    scheme = UpdateScheme("mine", 2, update_rule="rmsprop")
     file = tmp_path / "mine.toml"
     file.write_text(scheme.to_toml())
     assert parse_scheme(file) == scheme

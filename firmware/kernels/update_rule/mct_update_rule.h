@@ -48,7 +48,7 @@ mct_rate mct_direction_rate(const mct_updater *u, int32_t c, int32_t exponent, i
 int32_t mct_sums_bits(const int32_t *sums, int32_t count);
 int32_t mct_moved(int32_t sum, int32_t left);
 
-mct_direct mct_momentum;
+mct_direct mct_momentum, mct_rmsprop;
 
 #ifdef __cplusplus
 }
