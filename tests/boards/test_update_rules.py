@@ -15,7 +15,7 @@ from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.sparse import parse_scheme
 from mcutrain.update_rules import RULES, SGD
 from tests.boards.projects import RATE, SEED, built
-from tests.boards.stress import taught
+from tests.boards.stress import boards_with_power_cuts, end_power_cuts, taught
 from tests.boards.test_library_on_cores import MAIN, ON_LINUX, SECONDS, add_samples
 from tests.boards.test_same_bits import on_unicorn
 from tests.codegen.test_own_program import compiler, run
@@ -23,6 +23,9 @@ from tests.simulation.networks import residual_network, samples
 
 OTHERS = sorted(RULES.keys() - {SGD})
 STEPS = 24
+CUTS = 6
+MOST_INSTRUCTIONS = 8_000_000
+"""Between two power cuts."""
 
 
 @lru_cache(maxsize=4)
@@ -49,6 +52,17 @@ def test_a_board_trains_by_a_rule_as_the_simulation_does(
     lessons = samples(residual_network(size=16), STEPS, 4)
     taught(device, STEPS, save_every=8, state=state, of=lessons)
     assert state.read_bytes() == expected(rule)
+
+
+@pytest.mark.slow
+def test_power_cuts_lose_nothing_that_a_rule_keeps(projects_root: Path, tmp_path: Path) -> None:
+    folder = built(projects_root, "nucleo-f446re", step=step_by("momentum"))
+    lessons = samples(residual_network(size=16), STEPS, 4)
+    for device, link, number in boards_with_power_cuts(folder, CUTS, MOST_INSTRUCTIONS):
+        state = tmp_path / f"{number}.mcts"
+        taught(device, STEPS, save_every=3, state=state, of=lessons)
+        end_power_cuts(device, link)
+        assert device.read_state() == expected("momentum") == state.read_bytes()
 
 
 @pytest.mark.slow
