@@ -61,6 +61,14 @@ class RowFlags:
             show_default=False,
         ),
     ] = None
+    update_rule: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE",
+            help="Another row for each --scheme, trained by this rule: momentum or rmsprop.",
+            show_default=False,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -170,7 +178,7 @@ def compare(
         say(f"mcutrain: note: {note}")
     of_all = StepOptions(classes=wanted, gate=gate if proxies is None else None)
     experiment = _Experiment(model, graph, source, split, of_all, budget, runs, settings)
-    given = experiment.given(asked.scheme or [])
+    given = _with_rule(experiment.given(asked.scheme or []), asked.update_rule)
     chosen = None if contributions is None else experiment.select(contributions)
     augmented = experiment.with_modules(asked.pet or [])
     with err.status("planning"), placing() as told:
@@ -198,6 +206,20 @@ def compare(
     _print(found, budget)
     if output is not None:
         show(f"The report is {path}")
+
+
+def _with_rule(given: list[PlannedRow], rule: str | None) -> list[PlannedRow]:
+    """The rows, and each of them again by a rule of updates. Raises McutrainError."""
+    from mcutrain.report.compare import PlannedRow
+
+    if rule is None:
+        return given
+    if not given:
+        raise typer.BadParameter(
+            "it adds a row for each --scheme: give one", param_hint="--update-rule"
+        )
+    by_rule = (replace(row.scheme, update_rule=rule) for row in given)
+    return [*given, *(PlannedRow(f"{s.update_rule}: {s.name}", s) for s in by_rule)]
 
 
 @dataclass(frozen=True)
