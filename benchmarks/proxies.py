@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/proxies.py --shared ../shared --seeds 3 [--passes 1 4] [--time]
         [--models mcunet-5fps mbv2-w0.35 or files] [--schemes 49kb head]
+        [--methods proxies "always 1"]
     .venv/bin/python benchmarks/proxies.py --models NET.int8.tflite --schemes head --time-only
 
 CIFAR-10, a new 10-class head, the first --samples training images and all test images, the same
@@ -19,6 +20,7 @@ many: less that of plain steps of which so many are left out at random, that it 
 instructions. ms, with --time: processor time of a step of the generated C on this computer, of all
 threads together (MCT_THREADS=1 for one), over --timed samples; methods take turns after each few
 samples, so that what else runs slows all of them alike. There always n has its policy, too.
+--methods: rows beside plain, by name; all of them by default.
 --time-only: nothing else, at one rate, the first of --rates, and with fronts of the first channels
 that nobody fitted, of which a policy takes each alike, by brightness: time does not depend on
 weights. --ladder DIR: what `mcutrain proxies` wrote for the one model and scheme, instead.
@@ -247,6 +249,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["mcunet-5fps", "mbv2-w0.35"])
     parser.add_argument("--schemes", nargs="+", default=["49kb", "head"])
     parser.add_argument("--passes", nargs="+", type=int, default=[1, 4])
+    parser.add_argument("--methods", nargs="+", help="rows beside plain, by name")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--samples", type=int, default=4000)
     parser.add_argument("--unlabelled", type=int, default=4000)
@@ -329,7 +332,11 @@ def table_of(title: str, case: Case, arguments: argparse.Namespace) -> Table:
         title=title_of(f"{title}, {len(seeds)} seeds", case),
     )  # fmt: skip
     print(table.title, flush=True)
-    methods = methods_of(case.ladder.levels, case.passes)
+    methods = [
+        method
+        for method in methods_of(case.ladder.levels, case.passes)
+        if method is PLAIN or not arguments.methods or method.name in arguments.methods
+    ]
     timed = {} if not arguments.time else step_times(case, methods, arguments.timed)
     first = [case.trained(PLAIN, seed) for seed in seeds]
 
