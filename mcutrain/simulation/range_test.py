@@ -8,9 +8,10 @@ A long run wants a smaller rate than a short one. So trials get longer in rounds
 own length where that is affordable: the first round finds a rate among all, the second tries those
 around it, each later one the better half of these (successive halving: K. Jamieson and A.
 Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS 2016,
-section 3). Where a run is n times as long as the last trials, the rate is divided by the square
-root of n. What is affordable is counted in steps and multiply-accumulates, not in seconds, so that
-every machine finds the same rate.
+section 3). Where the smallest that is left ends best, smaller ones are tried at the same length:
+the shorter trials gave them up too early. Where a run is n times as long as the last trials, the
+rate is divided by the square root of n. What is affordable is counted in steps and
+multiply-accumulates, not in seconds, so that every machine finds the same rate.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ TOO_LARGE = 4
 """A rate so many times the one that trials find is why a run ended badly."""
 FEWEST_STEPS = 200
 """A shorter run may well end with a large loss."""
-FORMAT = 2
+FORMAT = 3
 """Raised when the same run would find another rate."""
 _STILL = LearningRate(0, 0)
 
@@ -278,6 +279,7 @@ def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRa
         steps, losses = more, losses_after(more)
         ranked = sorted(tried, key=lambda i: (losses(i), i))
         best, tried = ranked[0], ranked[: max(FEWEST_TRIALS, math.ceil(len(tried) / 2))]
+    best = _smaller(losses, best, lambda: trials.affords(steps, 1))
     longer = best - fewer_steps(steps, trials.whole_steps)
     found = min(cautious(losses.by_index, best), longer)  # two reasons for one caution
     outcome = losses.known[best]
@@ -288,6 +290,14 @@ def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRa
         accuracy=outcome.accuracy,
         judged=trials.judged,
     )
+
+
+def _smaller(losses: _TrialOutcomes, best: int, affords: Callable[[], bool]) -> int:
+    """Return the best index, or a smaller one that ends better, if none below `best` was tried."""
+    while best == min(losses.known) and best > 0 and affords():
+        if losses(best - 1) < losses(best):
+            best -= 1
+    return best
 
 
 def first_rate(trials: Trials, steps: int) -> tuple[int, float]:
@@ -377,9 +387,11 @@ class Trials:
     def longer_steps(self, steps: int, trials: int) -> int:
         """Steps of each trial of the next round; 0 if there is none, or it would take too many."""
         longer = min(LONGER * steps, self.whole_steps)
-        spent = self.spent + self.round_steps(longer, trials)
-        is_affordable = spent <= self._search.affordable_steps
-        return longer if longer > steps and is_affordable else 0
+        return longer if longer > steps and self.affords(longer, trials) else 0
+
+    def affords(self, steps: int, trials: int) -> bool:
+        """Whether so many trials more, each of so many steps, are affordable."""
+        return self.spent + self.round_steps(steps, trials) <= self._search.affordable_steps
 
     def round_steps(self, steps: int, trials: int) -> int:
         """Steps of so many trials, and of telling what they end with."""

@@ -150,6 +150,48 @@ def test_a_longer_run_finds_a_smaller_rate() -> None:
     assert found(20, 0) < found(1, 0)  # too long for trials: by the root of the length
 
 
+class Falling(Hill):
+    """Ends best with 0.01 after few steps, and with 0.0005 after many."""
+
+    MANY = 5000
+
+    def __init__(self) -> None:
+        super().__init__(1.0, begin=2.0)
+        self.steps, self.highest, self.taken = 0.0, 0.0, 0
+
+    def train(self, x: Array, labels: Array, rates: list[LearningRate]) -> tuple[Array, Array]:
+        values = [rate.value for rate in rates]
+        self.taken += len(x)
+        self.steps += sum(value > 0 for value in values)
+        self.highest = max(self.highest, *values)
+        best = 0.01 if self.steps < self.MANY else 0.0005
+        loss = 1 + abs(np.log10(self.highest / best)) if self.highest else 10.0
+        return np.full(len(x), loss * 65536), np.zeros(len(x), np.int32)
+
+    def save(self) -> bytes:
+        return np.array([self.steps, self.highest]).tobytes()
+
+    def load(self, saved: bytes) -> None:
+        self.steps, self.highest = np.frombuffer(saved).tolist()
+
+
+def test_smaller_rates_than_those_left_are_tried_where_the_smallest_ends_best() -> None:
+    run = search(Falling, 2000, RunSettings(epochs=5))
+    assert find_rate(replace(run, macs=10**6)).rate == 0.0005
+
+
+def test_smaller_rates_are_tried_as_far_as_is_affordable() -> None:
+    found = []
+    for budget in (40_000, 50_000, 60_000, 100_000):
+        made = Falling()
+        macs = AFFORDABLE_MACS // budget
+        run = replace(search(lambda made=made: made, 2000, RunSettings(epochs=5)), macs=macs)
+        found.append(find_rate(run).rate)
+        assert made.taken <= run.affordable_steps
+    assert found == sorted(found, reverse=True)
+    assert found[0] > found[-1] == 0.0005
+
+
 class Known(Hill):
     """Ends with a loss that its rate has; all others end with 2."""
 
