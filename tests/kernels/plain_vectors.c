@@ -81,6 +81,8 @@ static void avx512(__m512i a, __m512i b, __mmask16 k) {
     SAME(__m512i, min_epi64, a, b);
     SAME(__m512i, max_epi64, a, b);
     SAME(__m512i, mul_epi32, a, b);
+    SAME(__m512i, mul_epu32, a, b);
+    SAME(__m512i, mask_shuffle_epi32, a, k, b, 0xF5);
     SAME(__m512i, set1_epi64, INT64_C(0x123456789) * k);
     SAME(__mmask64, movepi8_mask, a);
     SAME(__mmask16, movepi32_mask, a);

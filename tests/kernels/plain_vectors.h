@@ -297,6 +297,25 @@ static inline __m512i plain_max_epi64(__m512i a, __m512i b) {
     return x.v;
 }
 
+static inline __m512i plain_mul_epu32(__m512i a, __m512i b) {
+    const plain_512 x = {a}, y = {b};
+    plain_512 r;
+    for (int i = 0; i < 8; i++) {
+        r.s64[i] = (int64_t)((uint64_t)x.u32[2 * i] * y.u32[2 * i]);
+    }
+    return r.v;
+}
+
+/* Of every quarter: its lanes as `places` says, two bits each, where the mask has a bit. */
+static inline __m512i plain_mask_shuffle_epi32(__m512i other, __mmask16 k, __m512i a, int places) {
+    const plain_512 x = {a}, y = {other};
+    plain_512 r;
+    for (int i = 0; i < 16; i++) {
+        r.s32[i] = k >> i & 1 ? x.s32[i / 4 * 4 + (places >> 2 * (i % 4) & 3)] : y.s32[i];
+    }
+    return r.v;
+}
+
 static inline __m512i plain_mul_epi32(__m512i a, __m512i b) {
     const plain_512 x = {a}, y = {b};
     plain_512 r;
@@ -361,6 +380,8 @@ static inline __m512i plain_set1_epi64(int64_t x) {
 #undef _mm512_min_epi64
 #undef _mm512_max_epi64
 #undef _mm512_mul_epi32
+#undef _mm512_mul_epu32
+#undef _mm512_mask_shuffle_epi32
 #undef _mm512_set1_epi64
 
 #define _mm512_cvtepi8_epi32 plain_cvtepi8_epi32
@@ -393,6 +414,8 @@ static inline __m512i plain_set1_epi64(int64_t x) {
 #define _mm512_min_epi64 plain_min_epi64
 #define _mm512_max_epi64 plain_max_epi64
 #define _mm512_mul_epi32 plain_mul_epi32
+#define _mm512_mul_epu32 plain_mul_epu32
+#define _mm512_mask_shuffle_epi32 plain_mask_shuffle_epi32
 #define _mm512_set1_epi64 plain_set1_epi64
 #endif
 

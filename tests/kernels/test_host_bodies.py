@@ -24,7 +24,7 @@ from mcutrain_host.toolchain import ZIG
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import TensorType
 from mcutrain.ops.add import Add, Scaled
-from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Conv2DGradWeight
+from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Conv2DGradWeight, Requantize
 from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2D,
     DepthwiseConv2DGradInput,
@@ -138,7 +138,7 @@ def deep_product(s: Source) -> Shape:
 
 def many_blocks(s: Source) -> Shape:
     """More than a block in every direction: of rows, of columns, of terms."""
-    ins, outs = s.choice(((s.integer(513, 560), 130), (130, s.integer(513, 560))))
+    ins, outs = s.choice(((s.integer(577, 620), 130), (130, s.integer(577, 620))))
     return Geometry(Window((1, 1)), (s.integer(11, 12), 12)), ins, outs
 
 
@@ -338,6 +338,25 @@ def softmax_grad_input(s: Source) -> Sample:
     return backward(s, shape, shape, lambda stage: SoftmaxGradInput(stage, shape, op), x)
 
 
+def dead_channels(make: Callable[[Source, Shape], Sample], shape: Shape, s: Source) -> Sample:
+    """Some channels have large biases and tiny factors, as training leaves them.
+
+    Their results are the same whatever the sum is, unless they are next to a border of rounding.
+    """
+    sample = make(s, shape)
+    assert isinstance(sample.op, Conv2D | DepthwiseConv2D)
+    outs = sample.types[2].shape[0]
+    shifts = tuple(s.choice((-6, -9, -21, -22, -23, -25, -28, -31)) for _ in range(outs))
+    mults = tuple(s.integer(2**30, 2**31 - 1) for _ in range(outs))
+    stage = Requantize(mults, shifts, s.integer(-128, 127), *limits(s))
+    most = 2**31 - 1 - 255 * 128 * math.prod(sample.types[1].shape[1:])
+    near = (0, 900, 2**30 - 1, -(2**30), most, -most, s.integer(-most, most))
+    b = np.array([s.choice(near) for _ in range(outs)], np.int32)
+    x, w, held = zip(sample.types, sample.inputs, strict=True)
+    op = replace(sample.op, requantize=stage, saves_mask=s.boolean())
+    return Sample.of(op, x, w, (held[0], b))
+
+
 def extreme_add(s: Source) -> Sample:
     """Factors that shift the operands by nothing or by all bits."""
     shape = (1, s.integer(1, 9), s.integer(1, 9), s.choice(CHANNELS))
@@ -421,6 +440,9 @@ WIDE = (
     softmax,
     softmax_grad_input,
     wide_transpose,
+    lambda s: dead_channels(conv_2d, many_channels(s), s),
+    lambda s: dead_channels(conv_2d, padded_point(s), s),
+    lambda s: dead_channels(depthwise, many_channels(s), s),
     extreme_add,
     *OVERFLOWING,
 )

@@ -87,67 +87,96 @@ static inline int32_t mct_most_of(int64_t terms, int32_t of_each) {
     return (int32_t)mct_clamp64(terms * of_each, 0, MCT_SMALL_SUM);
 }
 
-/* A factor per lane for sums between ±2^30 that are shifted to the right, by 22 bits at most. Then
- * nothing overflows, and the rounding and the zero point are added in one with the product. */
+/* A factor per lane for sums that are between ±2^30 after b was added, and are shifted to the right, by
+ * 22 bits at most. Then nothing overflows, and the rounding and the zero point are added in one with the
+ * product. b makes the sums 2^30 more than they are, so that they are not negative, and mult is twice
+ * mult_q31: both are unsigned. */
 typedef struct {
-    mct_v32 mult, mult_odd, right;
+    mct_v32 b, mult, mult_odd, right;
     mct_v64 added_even, added_odd;
 } mct_v_small_scale;
 
-static inline mct_v_small_scale mct_v_small_scale_of(const mct_v_scale *s, int32_t zero_point) {
-    const mct_v32 one = (mct_v32)((mct_vu32)mct_v_all(1) << (mct_vu32)s->right);
-    const mct_v32 added = (one >> 1) + one * zero_point;
-    const mct_v64 half = (INT64_C(1) << 31) - (mct_v64){0};
-    return (mct_v_small_scale){
-        .mult = s->mult,
-        .mult_odd = mct_v_odd(s->mult),
-        .right = s->right,
-        .added_even = (mct_v64)((mct_vu64)added << 32) + half,
-        .added_odd = (mct_v64)((mct_vu64)mct_v_odd(added) << 32) + half,
-    };
+/* -1 in the lanes whose result is the same for all sums, which are between ±most; value: that result,
+ * or one beyond the range. Dead channels are such: their factors are tiny and their biases large. */
+static inline mct_v32 mct_v_fixed(const mct_v_scale *s, mct_v32 b, const mct_requantize *q,
+                                  int32_t most, mct_v32 *value) {
+    const mct_v32 least_sum = mct_v_max(b, mct_v_all(INT32_MIN + most)) - most;
+    const mct_v32 most_sum = mct_v_min(b, mct_v_all(INT32_MAX - most)) + most;
+    const mct_v32 under = mct_v_all(q->low - 1), over = mct_v_all(q->high + 1);
+    const mct_v32 low = mct_v_requantize(s, least_sum) + q->zero_point;
+    const mct_v32 high = mct_v_requantize(s, most_sum) + q->zero_point;
+    *value = mct_v_min(mct_v_max(low, under), over);
+    return (s->left == 0) & (*value == mct_v_min(mct_v_max(high, under), over));
 }
 
-/* Whether a scale is one for the first `lanes` lanes, to whose sums b is added. */
-static inline int mct_v_is_small_scale(const mct_v_scale *s, mct_v32 b, int32_t most,
-                                       int32_t lanes) {
-    const int32_t limit = MCT_SMALL_SUM - most;
+/* Those of the first `lanes` lanes, to whose sums b is added. Returns whether there are such factors. A
+ * fixed result has the factor 0. What is added is one less, and the sign of a sum, 0 if it is negative,
+ * else 1, is added later: so what is shifted rounds halves of negative numbers down. */
+static inline int mct_v_small_scale_of(const mct_v_scale *s, mct_v32 b, const mct_requantized *to,
+                                       int32_t lanes, mct_v_small_scale *small) {
+    const int32_t limit = MCT_SMALL_SUM - to->most;
     const uint32_t used = (UINT32_C(1) << lanes) - 1u;
-    const mct_v32 fits = (b < limit) & (b > -limit) & (s->left == 0);
-    const mct_v32 shifts = (s->right > 0) & (s->right <= MCT_SMALL_SHIFT);
-    return (mct_v_bits(fits & shifts) & used) == used;
+    const mct_v32 fits = (b < limit) & (b > -limit) & (s->left == 0) & (s->mult >= 0) &
+                         (s->right > 0) & (s->right <= MCT_SMALL_SHIFT);
+    mct_v32 value = {0}, fixed = {0};
+    if ((mct_v_bits(fits) & used) != used) {
+        if (to->most >= MCT_SMALL_SUM) {
+            return 0;
+        }
+        fixed = ~fits & mct_v_fixed(s, b, to->requantize, to->most, &value);
+        if ((mct_v_bits(fits | fixed) & used) != used) {
+            return 0;
+        }
+    }
+    const mct_vu32 one = (mct_vu32)mct_v_all(1) << (mct_vu32)s->right;
+    const mct_vu32 zero_points = one * (uint32_t)to->requantize->zero_point;
+    const mct_v32 added = (mct_v32)((one >> 1) + zero_points - 1u);
+    const mct_v32 high = (fixed & (value + value)) | (~fixed & added);
+    const mct_v32 mult = ~fixed & (mct_v32)((mct_vu32)s->mult << 1);
+    const mct_vu64 half = (UINT64_C(1) << 31) - (mct_vu64){0};
+    const mct_vu64 even = ((mct_vu64)high << 32) + half - ((mct_vu64)mct_v_even(mult) << 30);
+    const mct_vu64 odd =
+        ((mct_vu64)mct_v_odd(high) << 32) + half - ((mct_vu64)mct_v_odd(mult) << 30);
+    *small = (mct_v_small_scale){
+        .b = (mct_v32)((mct_vu32)(~fixed & b) + (uint32_t)MCT_SMALL_SUM),
+        .mult = mult,
+        .mult_odd = mct_v_odd(mult),
+        .right = (fixed & 1) | (~fixed & s->right),
+        .added_even = (mct_v64)even,
+        .added_odd = (mct_v64)odd,
+    };
+    return 1;
 }
 
-/* mct_v_requantize, plus the zero point. What is subtracted from a negative number before the last
- * shift, which rounds halves up, makes it round them down. */
+/* mct_v_requantize, plus the zero point, of sums without b. */
 static inline mct_v32 mct_v_requantize_small(const mct_v_small_scale *s, mct_v32 sums) {
-    const mct_v32 twice = sums + sums;
-    const mct_v64 even = mct_v_mul_even(twice, s->mult) + s->added_even;
-    const mct_v64 odd = mct_v_mul_even(mct_v_odd(twice), s->mult_odd) + s->added_odd;
-    return (mct_v_blend((mct_vu64)even >> 32, (mct_vu64)odd) + (sums >> 31)) >> s->right;
+    const mct_v32 sum = (mct_v32)((mct_vu32)sums + (mct_vu32)s->b);
+    const mct_v64 even = mct_v_mul_even_unsigned(sum, s->mult) + s->added_even;
+    const mct_v64 odd = mct_v_mul_even_unsigned(mct_v_odd(sum), s->mult_odd) + s->added_odd;
+    return (mct_v_upper(even, odd) + (sum >> 30)) >> s->right;
 }
 
 /* The channels of a vector, from c on, of all rows of a tile. */
 static inline void mct_requantize_small_lanes(const mct_requantized *to, const mct_tile *tile,
-                                              int32_t c, int32_t lanes, const mct_v_scale *scale,
-                                              mct_v32 b) {
+                                              int32_t c, int32_t lanes,
+                                              const mct_v_small_scale *scale) {
     const mct_requantize q = *to->requantize;
-    const mct_v_small_scale small = mct_v_small_scale_of(scale, q.zero_point);
+    const mct_v_small_scale small = *scale;
     const int32_t *sums = tile->sums + c, stride = tile->stride, channels = to->channels;
     int32_t first = tile->row * channels + tile->column + c;
     int32_t r = 0;
     for (; to->mask == NULL && r + 4 <= tile->rows; r += 4) {
         mct_v32 v[4];
         for (int i = 0; i < 4; i++) {
-            v[i] = mct_v_requantize_small(&small, mct_v_load(sums + (r + i) * stride) + b);
+            v[i] = mct_v_requantize_small(&small, mct_v_load(sums + (r + i) * stride));
         }
         const mct_v32 bytes = mct_v_clamp_bytes(mct_v_bytes(v), q.low, q.high);
         mct_v_store_rows(to->y + first, channels, bytes, lanes);
         first += 4 * channels;
     }
     for (; r < tile->rows; r++) {
-        const mct_v32 sum = mct_v_load(sums + r * stride) + b;
-        mct_v_clamp_store(mct_v_requantize_small(&small, sum), q.low, q.high, first, lanes, to->y,
-                          to->mask);
+        const mct_v32 v = mct_v_requantize_small(&small, mct_v_load(sums + r * stride));
+        mct_v_clamp_store(v, q.low, q.high, first, lanes, to->y, to->mask);
         first += channels;
     }
 }
@@ -171,12 +200,13 @@ static inline void mct_requantize_tile(const mct_requantized *to, const mct_tile
         const int32_t channel = in.column + c;
         const mct_v_scale scale = mct_v_channel_scale(out.requantize, channel, lanes);
         const mct_v32 b = out.b != NULL ? mct_v_load_part(out.b + channel, lanes) : (mct_v32){0};
-        if (!mct_v_is_small_scale(&scale, b, out.most, lanes)) {
+        mct_v_small_scale small;
+        if (!mct_v_small_scale_of(&scale, b, &out, lanes, &small)) {
             mct_requantize_lanes(&out, &in, c, lanes, &scale, b);
         } else if (lanes == MCT_LANES) {
-            mct_requantize_small_lanes(&out, &in, c, MCT_LANES, &scale, b);
+            mct_requantize_small_lanes(&out, &in, c, MCT_LANES, &small);
         } else {
-            mct_requantize_small_lanes(&out, &in, c, lanes, &scale, b);
+            mct_requantize_small_lanes(&out, &in, c, lanes, &small);
         }
     }
 }

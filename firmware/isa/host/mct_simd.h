@@ -19,6 +19,13 @@
 #define MCT_LANES 4
 #endif
 
+/* Of loops over vectors in registers: where one of them stays a loop, compilers keep them in memory. */
+#if defined(__clang__)
+#define MCT_UNROLLED _Pragma("unroll")
+#else
+#define MCT_UNROLLED _Pragma("GCC unroll 16")
+#endif
+
 typedef int32_t mct_v32 __attribute__((vector_size(4 * MCT_LANES)));
 typedef uint32_t mct_vu32 __attribute__((vector_size(4 * MCT_LANES)));
 typedef int64_t mct_v64 __attribute__((vector_size(4 * MCT_LANES))); /* half as many lanes */
@@ -26,6 +33,7 @@ typedef uint64_t mct_vu64 __attribute__((vector_size(4 * MCT_LANES)));
 typedef int8_t mct_v8 __attribute__((vector_size(MCT_LANES)));
 typedef int8_t mct_four_v8 __attribute__((vector_size(4 * MCT_LANES)));
 typedef int16_t mct_twice_v16 __attribute__((vector_size(4 * MCT_LANES)));
+typedef uint16_t mct_twice_vu16 __attribute__((vector_size(4 * MCT_LANES)));
 typedef int8_t mct_twice_v8 __attribute__((vector_size(2 * MCT_LANES)));
 typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
 
@@ -49,6 +57,8 @@ typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
  * mct_v_bytes(v)                 the lanes of four vectors, clamped to int8, one after the other
  * mct_v_clamp_bytes(v, low, high)   int8 lanes
  * mct_v_mul_even(a, b)           int64 products of the lanes 0, 2, 4 …
+ * mct_v_mul_even_unsigned(a, b)  the same of lanes that are unsigned
+ * mct_v_upper(even, odd)         the upper 32 bits of even[0], odd[0], even[1] …
  * mct_v_shift_right64(v, bits)   v >> bits, keeping the sign
  * mct_v_clamp64(v, low, high)
  * mct_v_bits(truth)              bit l is set where lane l is true, which is -1

@@ -113,6 +113,20 @@ static inline mct_v64 mct_v_mul_even(mct_v32 a, mct_v32 b) {
 #endif
 }
 
+static inline mct_v64 mct_v_mul_even_unsigned(mct_v32 a, mct_v32 b) {
+#if defined(__x86_64__)
+    return (mct_v64)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#elif defined(__aarch64__)
+    return (mct_v64)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
+#else
+    return (mct_v64)(((mct_vu64)a << 32 >> 32) * ((mct_vu64)b << 32 >> 32));
+#endif
+}
+
+static inline mct_v32 mct_v_upper(mct_v64 even, mct_v64 odd) {
+    return (mct_v32)(((mct_vu64)even >> 32) | ((mct_vu64)odd >> 32 << 32));
+}
+
 static inline mct_v64 mct_v_shift_right64(mct_v64 v, mct_v64 bits) {
     return v >> bits;
 }

@@ -137,6 +137,15 @@ static inline mct_v64 mct_v_mul_even(mct_v32 a, mct_v32 b) {
     return (mct_v64)_mm256_mul_epi32((__m256i)a, (__m256i)b);
 }
 
+static inline mct_v64 mct_v_mul_even_unsigned(mct_v32 a, mct_v32 b) {
+    return (mct_v64)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+}
+
+static inline mct_v32 mct_v_upper(mct_v64 even, mct_v64 odd) {
+    const __m256i down = _mm256_shuffle_epi32((__m256i)even, 0xF5);
+    return (mct_v32)_mm256_blend_epi32(down, (__m256i)odd, 0xAA);
+}
+
 /* AVX2 only shifts unsigned lanes: move the sign to where the shift puts it, and subtract. */
 static inline mct_v64 mct_v_shift_right64(mct_v64 v, mct_v64 bits) {
     const mct_vu64 sign = (mct_vu64){0} + (UINT64_C(1) << 63);
