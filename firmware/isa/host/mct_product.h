@@ -11,13 +11,17 @@
 #include "mct_tile.h"
 
 #define MCT_TILE_COLUMNS (2 * MCT_LANES)
-#define MCT_BLOCK_ROWS 128
+#define MCT_BLOCK_ROWS 32
 
 typedef struct {
     int32_t rows, columns, depth;
     int32_t first; /* which number of its tensor the result's first one is: bits share bytes */
     const void *job;
     int32_t a_zero_point, b_zero_point; /* are subtracted from the factors */
+
+    /* The factor at (row, k) is a[row * a_step + k]. NULL: */
+    const int8_t *a;
+    int32_t a_step;
 
     /* a[r * stride + d] = factor at (row + r, k + d) for r < rows, d < depth; row by row, each may
      * overwrite 15 elements after it. NULL: */
@@ -40,23 +44,32 @@ typedef struct {
     void *result;
 } mct_product;
 
-/* Needs 140 to 320 KB of stack (MCT_MOST_FRAME_BYTES). A factor that is filled and a result are of one thread alone. */
+/* Needs 150 to 320 KB of stack (MCT_MOST_FRAME_BYTES). A factor that is filled and a result are of one thread alone. */
 void mct_product_run(const mct_product *product);
 
 /* The same by this thread alone, which may be one of several. */
 void mct_product_run_alone(const mct_product *product);
 
+/* `lanes` quads of four lines of int8; NULL stands for a line of zero points. */
+__attribute__((always_inline)) static inline mct_v32
+mct_line_quads(const int8_t *const lines[4], int32_t c, int32_t lanes, int32_t zero_point) {
+    mct_v32 v[4];
+    for (int i = 0; i < 4; i++) {
+        v[i] = lines[i] != NULL ? mct_v_load_s8(lines[i] + c, lanes) : mct_v_all(zero_point);
+    }
+    return mct_v_quad(v[0], v[1], v[2], v[3]);
+}
+
 /* For quads: four lines of int8, of which each has `count` numbers that lie beside each other; NULL
  * stands for a line of zero points. Whole vectors are written. */
 static inline void mct_fill_lines(const int8_t *const lines[4], int32_t count, int32_t zero_point,
                                   int8_t *quads) {
-    for (int32_t c = 0; c < count; c += MCT_LANES) {
-        mct_v32 v[4];
-        for (int i = 0; i < 4; i++) {
-            v[i] =
-                lines[i] != NULL ? mct_v_load_s8(lines[i] + c, count - c) : mct_v_all(zero_point);
-        }
-        mct_v_store(quads + 4 * c, mct_v_quad(v[0], v[1], v[2], v[3]));
+    int32_t c = 0;
+    for (; c + MCT_LANES <= count; c += MCT_LANES) {
+        mct_v_store(quads + 4 * c, mct_line_quads(lines, c, MCT_LANES, zero_point));
+    }
+    if (c < count) {
+        mct_v_store(quads + 4 * c, mct_line_quads(lines, c, count - c, zero_point));
     }
 }
 
