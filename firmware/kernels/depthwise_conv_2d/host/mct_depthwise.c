@@ -112,60 +112,77 @@ static void mct_load_apart(const mct_depthwise *d, const mct_lines *l, const int
     }
 }
 
-/* The same where the taps of a word are neighbours: no dilation, nothing between elements. Each
- * element comes from above, as those before it move down. */
-static void mct_load_neighbours(const mct_depthwise *d, const mct_lines *l, const int8_t *row,
-                                int32_t left, mct_v32 *line) {
+/* A word that loses its lowest tap and gets an element as its highest one. */
+static inline mct_v32 mct_next_word(const mct_depthwise *d, mct_v32 word, const int8_t *from,
+                                    int32_t lanes) {
+    const mct_v32 element = mct_v_load_s8(from, lanes) - (MCT_HAS_DOT4 ? 0 : d->zero_point);
+    const mct_v32 placed = mct_in_place(element ^ MCT_OFFSET, MCT_TAPS - 1);
+    return (mct_v32)((mct_vu32)word >> MCT_TAP_BITS) | placed;
+}
+
+/* The same as mct_load_apart where the taps of a word are neighbours: no dilation, nothing between
+ * elements. Element number i + MCT_TAPS - 1 completes word i. */
+__attribute__((always_inline)) static inline void
+mct_load_neighbours(const mct_depthwise *d, const mct_lines *l, int32_t lanes, const int8_t *row,
+                    int32_t left, mct_v32 *line) {
     const mct_v32 none = mct_no_elements(d), top = mct_in_place(none, MCT_TAPS - 1);
-    const int32_t begin = mct_clamp(-left, 0, l->length + MCT_TAPS - 1);
-    const int32_t end = mct_clamp(d->from.w - left, begin, l->length + MCT_TAPS - 1);
+    const int32_t length = l->length, step = d->from.c;
+    const int32_t begin = mct_clamp(-left, 0, length + MCT_TAPS - 1);
+    const int32_t end = mct_clamp(d->from.w - left, begin, length + MCT_TAPS - 1);
+    const int8_t *from = row + (begin < end ? left + begin : 0) * step;
     mct_v32 word = none;
-    int32_t i = 1 - MCT_TAPS; /* the word that the element i + MCT_TAPS - 1 completes */
+    int32_t i = 0;
     for (; i + MCT_TAPS - 1 < begin; i++) {
-        if (i >= 0) {
-            line[i] = none;
-        }
+        line[i] = none;
     }
-    const int8_t *from = row + (begin < end ? left + begin : 0) * d->from.c;
+    for (int32_t e = begin; e < mct_min(end, i + MCT_TAPS - 1); e++) {
+        word = mct_next_word(d, word, from, lanes);
+        from += step;
+    }
     for (; i + MCT_TAPS - 1 < end; i++) {
-        const mct_v32 element = mct_v_load_s8(from, l->lanes) - (MCT_HAS_DOT4 ? 0 : d->zero_point);
-        const mct_v32 placed = mct_in_place(element ^ MCT_OFFSET, MCT_TAPS - 1);
-        word = (mct_v32)((mct_vu32)word >> MCT_TAP_BITS) | placed;
-        if (i >= 0) {
-            line[i] = word;
-        }
-        from += d->from.c;
+        word = mct_next_word(d, word, from, lanes);
+        line[i] = word;
+        from += step;
     }
-    for (; i < l->length; i++) {
+    for (int32_t e = end; e < i + MCT_TAPS - 1; e++) {
         word = (mct_v32)((mct_vu32)word >> MCT_TAP_BITS) | top;
-        if (i >= 0) {
-            line[i] = word;
-        }
+    }
+    for (; i < length; i++) {
+        word = (mct_v32)((mct_vu32)word >> MCT_TAP_BITS) | top;
+        line[i] = word;
     }
 }
 
 static void mct_load_line(const mct_depthwise *d, const mct_lines *l, int32_t y, mct_v32 *line) {
     const int8_t *row = d->x + y / d->upsample_h * d->from.w * d->from.c + l->c;
     const int32_t left = l->column * d->window.stride_w - d->window.pad_left;
-    if (d->window.dilation_w == 1 && d->upsample_w == 1) {
-        mct_load_neighbours(d, l, row, left, line);
+    if (d->window.dilation_w == 1 && d->upsample_w == 1 && l->lanes == MCT_LANES) {
+        mct_load_neighbours(d, l, MCT_LANES, row, left, line);
+    } else if (d->window.dilation_w == 1 && d->upsample_w == 1) {
+        mct_load_neighbours(d, l, l->lanes, row, left, line);
     } else {
         mct_load_apart(d, l, row, left, line);
     }
 }
 
-/* The line of row y, loaded unless it is held; NULL where a row is all 0. */
-static const mct_v32 *mct_line(const mct_depthwise *d, mct_lines *l, int32_t y, int32_t ky) {
-    if (y < 0 || y >= d->from.h * d->upsample_h || y % d->upsample_h != 0) {
+/* The line of row y, in a slot, loaded unless it is held; NULL where a row is all 0. */
+static inline const mct_v32 *mct_line(const mct_depthwise *d, mct_lines *l, int32_t y,
+                                      int32_t slot) {
+    if (y < 0 || y >= d->from.h * d->upsample_h || (d->upsample_h > 1 && y % d->upsample_h != 0)) {
         return NULL;
     }
-    const int32_t slot = d->window.dilation_h == 1 ? y % d->window.kernel_h : ky;
     mct_v32 *line = l->lines + slot * l->length;
     if (l->held[slot] != y) {
         mct_load_line(d, l, y, line);
         l->held[slot] = y;
     }
     return line;
+}
+
+/* x modulo n, not negative. */
+static inline int32_t mct_remainder(int32_t x, int32_t n) {
+    const int32_t rest = x % n;
+    return rest < 0 ? rest + n : rest;
 }
 
 /* The sums of a row, and of up to three columns more. */
@@ -176,9 +193,11 @@ static void mct_row_sums(const mct_depthwise *d, mct_lines *l, int32_t row, int3
     const mct_v32 *ws[MCT_LINES];
     mct_v32 excess = {0};
     int32_t used = 0;
+    const int32_t top = row * win->stride_h - win->pad_top;
+    int32_t slot = win->dilation_h == 1 ? mct_remainder(top, win->kernel_h) : 0;
     for (int32_t ky = 0; ky < win->kernel_h; ky++) {
-        const int32_t y = row * win->stride_h + ky * win->dilation_h - win->pad_top;
-        lines[used] = mct_line(d, l, y, ky);
+        lines[used] = mct_line(d, l, top + ky * win->dilation_h, slot);
+        slot = slot + 1 < win->kernel_h ? slot + 1 : 0; /* a division takes longer */
         ws[used] = l->w + ky * words;
         if (lines[used] != NULL) {
             excess += l->excess[ky];
