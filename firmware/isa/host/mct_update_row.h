@@ -12,6 +12,29 @@ static inline mct_vu32 mct_v_twos(void) {
     return 2 * mct_v_count(0);
 }
 
+/* Up to MCT_LANES / 4 bytes, one after the other from the lowest on; without a call that copies few. */
+static inline int32_t mct_load_bytes(const uint8_t *from, int32_t count) {
+    int32_t word = 0;
+    if (count >= MCT_LANES / 4) {
+        memcpy(&word, from, MCT_LANES / 4);
+        return word;
+    }
+    for (int32_t i = 0; i < count && i < 4; i++) {
+        word |= from[i] << 8 * i;
+    }
+    return word;
+}
+
+static inline void mct_store_bytes(uint8_t *to, int32_t word, int32_t count) {
+    if (count >= MCT_LANES / 4) {
+        memcpy(to, &word, MCT_LANES / 4);
+        return;
+    }
+    for (int32_t i = 0; i < count && i < 4; i++) {
+        to[i] = (uint8_t)(word >> 8 * i);
+    }
+}
+
 /* The residuals of the elements first … first + count - 1; with 4 bits first and count are even. */
 static inline mct_v32 mct_v_residuals(const uint8_t *residual, int32_t bits, int32_t first,
                                       int32_t count) {
@@ -23,9 +46,8 @@ static inline mct_v32 mct_v_residuals(const uint8_t *residual, int32_t bits, int
     }
     if (bits == 2) {
         int32_t lanes[MCT_LANES] = {0};
-        if (count >= MCT_LANES && first % 4 == 0) {
-            int32_t word = 0;
-            memcpy(&word, residual + first / 4, MCT_LANES / 4);
+        if (first % 4 == 0 && count % 4 == 0) {
+            const int32_t word = mct_load_bytes(residual + first / 4, count / 4);
             return (mct_v32)((mct_vu32)mct_v_all(word) >> mct_v_twos()) & 3;
         }
         for (int32_t l = 0; l < count; l++) {
@@ -42,9 +64,9 @@ static inline void mct_v_residuals_put(uint8_t *residual, int32_t bits, int32_t 
         mct_v_store_s8((int8_t *)residual + first, r, count);
     } else if (bits == 4) {
         mct_v_store_u4(residual + first / 2, r, count);
-    } else if (bits == 2 && count >= MCT_LANES && first % 4 == 0) {
-        const int32_t word = mct_v_total((mct_v32)((mct_vu32)r << mct_v_twos()));
-        memcpy(residual + first / 4, &word, MCT_LANES / 4);
+    } else if (bits == 2 && first % 4 == 0 && count % 4 == 0) {
+        mct_store_bytes(residual + first / 4, mct_v_total((mct_v32)((mct_vu32)r << mct_v_twos())),
+                        count / 4);
     } else if (bits == 2) {
         int32_t lanes[MCT_LANES];
         mct_v_store(lanes, r);
@@ -52,6 +74,18 @@ static inline void mct_v_residuals_put(uint8_t *residual, int32_t bits, int32_t 
             mct_residual_set(residual, bits, first + l, lanes[l]);
         }
     }
+}
+
+/* What to subtract from the elements first …, whose gradients are sums: ±limit at most. */
+__attribute__((always_inline)) static inline mct_v32 mct_v_delta(const mct_updater *u,
+                                                                 const mct_v_factor *rate,
+                                                                 mct_v32 sums, int32_t first,
+                                                                 int32_t limit) {
+    const mct_v32 random = mct_v_random16(u->key, mct_v_count(first));
+    if (mct_v_is_small(rate, sums)) {
+        return mct_v_round_small(mct_v_small_fraction(rate, sums), random, limit);
+    }
+    return mct_v_round_fraction(mct_v_scale_to_fraction(rate, sums), random, limit);
 }
 
 /* The elements first … first + count - 1, count <= MCT_LANES; first and count are even. */
@@ -62,12 +96,7 @@ __attribute__((always_inline)) static inline void mct_v_update(const mct_updater
     int8_t *w = (int8_t *)u->parameter->values + first;
     uint8_t *residual = u->parameter->residual;
     const int32_t one = 1 << bits;
-    const mct_v32 random = mct_v_random16(u->key, mct_v_count(first));
-    const mct_v32 delta =
-        mct_v_is_small(rate, sums)
-            ? mct_v_round_small(mct_v_small_fraction(rate, sums), random, MCT_STEP_LIMIT * one)
-            : mct_v_round_fraction(mct_v_scale_to_fraction(rate, sums), random,
-                                   MCT_STEP_LIMIT * one);
+    const mct_v32 delta = mct_v_delta(u, rate, sums, first, MCT_STEP_LIMIT * one);
     const mct_v32 old =
         mct_v_load_s8(w, count) * one + mct_v_residuals(residual, bits, first, count);
     const mct_v32 updated =
@@ -92,6 +121,14 @@ static inline mct_v_factor mct_v_rate(const mct_updater *u, int32_t c) {
     const int32_t mult = mct_high_mul(parameter->mult_q31[m], u->step->lr_mult_q31);
     return mct_v_factor_of(mct_v_all(mult),
                            mct_v_all(parameter->shift[m] + u->step->lr_shift + u->exponent));
+}
+
+/* What to subtract from the biases of `lanes` channels from c on. */
+static inline mct_v32 mct_v_deltas(const mct_updater *u, int32_t c, mct_v32 sums, int32_t lanes,
+                                   int32_t limit) {
+    const mct_v_factor rates =
+        u->parameter->per_channel ? mct_v_rates(u, c, lanes) : mct_v_rate(u, 0);
+    return mct_v_delta(u, &rates, sums, c, limit);
 }
 
 /* The weights from .. to - 1 of a row, both even, all at one rate, or each at its channel's. Compiled
