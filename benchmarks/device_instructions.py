@@ -47,12 +47,18 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=demo.MODEL)
     parser.add_argument("--scheme", default="fashion-sparse")
     parser.add_argument("--classes", type=int)
+    parser.add_argument("--gradient-bits", type=int, choices=(8, 16), default=8)
     parser.add_argument("--boards", nargs="+", default=BOARDS)
     parser.add_argument("--compiler", help="gcc or zig; the board's gcc if it is installed")
     parser.add_argument("--optimize", default="-O3")
     parser.add_argument("--as-library", nargs="+", default=(), metavar="ISA", help="all portable")
     options = parser.parse_args()
-    step = prepare(load(options.model), options.scheme, classes=options.classes)
+    step = prepare(
+        load(options.model),
+        options.scheme,
+        classes=options.classes,
+        gradient_dtype=f"int{options.gradient_bits}",
+    )
     counts = {board: measure(step, board, options) for board in options.boards}
     for board in options.boards:
         for isa in options.as_library:

@@ -317,6 +317,15 @@ DSP_CONV_UPDATE = (
     "1", "dy.c", f"dy.c*x.c*{TAPS}*dy.pixels=1",
     *(f"{name}*dy.pixels>1" for name in DSP_CONV_WEIGHT[1:]),
 )  # fmt: skip
+DSP_CONV_WEIGHT_S16 = (
+    *(name.replace("dy.c/16", "dy.c/8") for name in DSP_CONV_WEIGHT),
+    *(f"{name}*dy.pixels>32" for name in (f"dy.c/8*{ROWS}", f"dy.c/8*dy.pixels*{ROWS}")),
+    f"dy.c*x.c*{TAPS}*dy.pixels>256", f"dy.c*{ROWS}*dy.pixels/256",
+)  # fmt: skip
+DSP_CONV_UPDATE_S16 = (
+    "1", "dy.c", f"dy.c*x.c*{TAPS}*dy.pixels=1",
+    *(f"{name}*dy.pixels>1" for name in DSP_CONV_WEIGHT_S16[1:]),
+)  # fmt: skip
 ROW, GROUPS = "y.h*y.c", "y.h*y.w/4*y.c"
 DSP_DEPTHWISE = (
     "1", "y.c", ROW, f"{ROW}*window.kernel_h", GROUPS, f"{GROUPS}*window.kernel_h",
@@ -363,7 +372,7 @@ DSP_PRODUCTS = (
     f"{QUARTERS}*depth%4", "matrices*rows*columns%4", "matrices*rows*columns%4*depth",
 )  # fmt: skip
 
-DSP = PORTABLE | {  # s16 and what is not here are the portable bodies
+DSP = PORTABLE | {  # what is not here are the portable bodies
     "mct_conv_2d_s8": DSP_CONV,
     "mct_batch_matmul_s8": (
         *DSP_PRODUCTS,
@@ -380,6 +389,8 @@ DSP = PORTABLE | {  # s16 and what is not here are the portable bodies
     "mct_conv_2d_grad_input_s8": DSP_CONV_BACK,
     "mct_conv_2d_update_weight_s8": DSP_CONV_UPDATE,
     "mct_conv_2d_grad_weight_s8": DSP_CONV_WEIGHT,
+    "mct_conv_2d_update_weight_s16": DSP_CONV_UPDATE_S16,
+    "mct_conv_2d_grad_weight_s16": DSP_CONV_WEIGHT_S16,
     "mct_grouped_conv_2d_s8": DSP_GROUPED,
     "mct_grouped_conv_2d_grad_input_s8": DSP_GROUPED_BACK,
     "mct_grouped_conv_2d_update_weight_s8": DSP_GROUPED_WEIGHT,

@@ -103,6 +103,14 @@ mct_updater mct_update_begin_s8(const mct_parameter *parameter, const mct_step *
     return mct_update_begin(parameter, step, dy_exponent, 0);
 }
 
+mct_updater mct_update_begin_s16(const mct_parameter *parameter, const mct_step *step,
+                                 const mct_exponent *dy_exponent, int32_t positions) {
+    (void)positions;
+    mct_updater u = mct_update_begin(parameter, step, dy_exponent, MCT_DROPPED_BITS_S16);
+    u.kept_bits = MCT_DROPPED_BITS_S16;
+    return u;
+}
+
 /* The channel stands for its rate. */
 mct_rate mct_update_rate(const mct_updater *u, int32_t c) {
     (void)u;
@@ -111,7 +119,8 @@ mct_rate mct_update_rate(const mct_updater *u, int32_t c) {
 
 void mct_update_scaled_s8(const mct_updater *u, const mct_rate *rate, int32_t factor,
                           const int32_t *sums, int32_t first, int32_t count) {
-    const double scale = mct_rate_of(u, rate->mult_q31) * factor;
+    const double exact = mct_power_of_two(-u->kept_bits);
+    const double scale = mct_rate_of(u, rate->mult_q31) * factor * exact;
     double *masters = mct_masters_row(u->parameter, first, count);
     int8_t *w = (int8_t *)u->parameter->values + first;
     for (int32_t j = 0; j < count; j++) {

@@ -36,6 +36,15 @@ mct_updater mct_update_begin_s8(const mct_parameter *parameter, const mct_step *
     return u;
 }
 
+mct_updater mct_update_begin_s16(const mct_parameter *parameter, const mct_step *step,
+                                 const mct_exponent *dy_exponent, int32_t positions) {
+    mct_updater u = mct_update_begin(parameter, step, dy_exponent, MCT_DROPPED_BITS_S16);
+    /* 2^15 * 255 < 2^23 */
+    u.sum_bits = mct_min(23 + mct_bit_length64((uint64_t)positions - 1u), 31);
+    u.kept_bits = MCT_DROPPED_BITS_S16;
+    return u;
+}
+
 /* Of sums that still have kept_bits of what others lack. */
 static inline mct_rate mct_rate_of(const mct_updater *u, int32_t channel, int32_t kept_bits) {
     const mct_parameter *parameter = u->parameter;
@@ -50,7 +59,7 @@ static inline mct_rate mct_rate_of(const mct_updater *u, int32_t channel, int32_
 }
 
 mct_rate mct_update_rate(const mct_updater *u, int32_t c) {
-    return mct_rate_of(u, c, 0);
+    return mct_rate_of(u, c, u->kept_bits);
 }
 
 /* What to subtract, before its limit. Where sum * 2^left fits int32 the high half of its product is the

@@ -42,7 +42,8 @@ typedef struct {
     const mct_step *step;
     uint32_t key;
     int32_t exponent; /* of the gradient sums */
-    int32_t sum_bits; /* |sum| < 2^sum_bits, or it is any int32 */
+    int32_t sum_bits;  /* |sum| < 2^sum_bits, or it is any int32 */
+    int32_t kept_bits; /* that sums which fit int32 have more than the exponent says */
 } mct_updater;
 
 mct_updater mct_update_begin(const mct_parameter *parameter, const mct_step *step,
@@ -52,6 +53,11 @@ mct_updater mct_update_begin(const mct_parameter *parameter, const mct_step *ste
 mct_updater mct_update_begin_s8(const mct_parameter *parameter, const mct_step *step,
                                 const mct_exponent *dy_exponent, int32_t positions);
 
+/* The same where sums are those of so many int16 gradients. Sums that fit int32 then keep all bits: they
+ * go to mct_update_scaled_s8, the others to mct_update_row_wide_s8. */
+mct_updater mct_update_begin_s16(const mct_parameter *parameter, const mct_step *step,
+                                 const mct_exponent *dy_exponent, int32_t positions);
+
 /* A rate times the learning rate: sums * mult_q31 / 2^(32 - left + right) have MCT_FRACTION_BITS behind
  * the point. */
 typedef struct {
@@ -59,7 +65,7 @@ typedef struct {
     int32_t left, right; /* one of them is 0 */
 } mct_rate;
 
-/* That of output channel c. */
+/* That of output channel c, for sums that fit int32. */
 mct_rate mct_update_rate(const mct_updater *u, int32_t c);
 
 /* Updates the weights first … first + count - 1 of the output channel that has the rate; the gradient of

@@ -303,6 +303,19 @@ def test_biases_of_all_widths_end_with_the_simulations_bits(projects_root, bias_
 
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico", "stm32f746g-disco"])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_gradients_of_both_widths_end_with_the_simulations_bits(projects_root, board, dtype):
+    """Windows of all sizes, and more positions than int32 sums of int16 gradients hold."""
+    scheme = UpdateScheme(f"all of {dtype}", None, {}, None)
+    step = prepare(mobile_network(), scheme, gradient_dtype=dtype)
+    x, y, simulator = simulated(step, 12, 4)
+    device = on_unicorn(built(projects_root, board, step=step))
+    assert trained(device, x, y) == simulator.save()
+    assert device.statistics().stack_used_bytes < device.identity.stack_bytes
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico", "stm32f746g-disco"])
 def test_a_gate_skips_the_same_samples_on_a_board(projects_root, board):
     """Saved on the board, too, and taken up again."""
     scheme = UpdateScheme("gated", None, {}, 2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -48,13 +49,20 @@ OPERATORS = ("conv_2d", "depthwise_conv_2d", "grouped_conv_2d", "apply_update")
 # ----------------------------------------------------------------------------------------- samples
 
 
-def sparse(s: Source, shape: Sequence[int], low: int, zero: int) -> Typed:
-    """Numbers from low to 127: some, none, all, or all before the last pixel are `zero`."""
-    values = s.array(shape, "int8", low, 127)
+def sparse(s: Source, shape: Sequence[int], low: int, zero: int, high: int = 127) -> Typed:
+    """Numbers from low to high: some, none, all, or all before the last pixel are `zero`."""
+    dtype = "int8" if high == 127 else "int16"
+    values = s.array(shape, dtype, low, high)
     is_zero = s.array(shape, "int8", 0, 99) < s.choice((0, 50, 50, 90, 100))
     if s.choice((False, False, True)):
         is_zero = np.arange(is_zero.size).reshape(shape) < is_zero.size - shape[-1]
-    return TensorType(tuple(shape), "int8"), np.where(is_zero, zero, values).astype(np.int8)
+    return TensorType(tuple(shape), dtype), np.where(is_zero, zero, values).astype(dtype)
+
+
+def gradient(s: Source, shape: Sequence[int]) -> Typed:
+    """Of int8 or int16."""
+    limit = s.choice((127, 32767))
+    return sparse(s, shape, -limit, 0, limit)
 
 
 def weights(s: Source, shape: Sequence[int]) -> Typed:
@@ -101,7 +109,7 @@ def updated(
     return Sample.of(
         op,
         any_step(s),
-        sparse(s, dy, -127, 0),
+        gradient(s, dy),
         exponent_near(s, 0),
         sparse(s, x, -128, op.x_zero_point),
         weights(s, w),
@@ -158,6 +166,28 @@ def few_positions(s: Source) -> Sample:
         w,
         outs,
     )
+
+
+def many_positions(s: Source) -> Sample:
+    """More than are taken at a time, or whose sums int32 holds where gradients have 16 bits."""
+    kernel, image = s.choice(((1, 1), (1, 1), (2, 3))), (s.choice((8, 16, 17, 19)), 16)
+    ins, outs = s.choice((1, 3, 4, 6)), s.choice((1, 3, 8, 9))
+    window, w = Window(kernel), (outs, *kernel, ins)
+    places = tuple(i - k + 1 for i, k in zip(image, kernel, strict=True))
+    zero_point = s.choice((-128, 127, 0))
+    sample = updated(
+        s,
+        lambda rule: Conv2DGradWeight(rule, w, window, zero_point),
+        (1, *image, ins),
+        (1, *places, outs),
+        w,
+        outs,
+    )
+    step, dy, exponent, x, *rest = sample.inputs
+    if s.boolean():  # all of them at their ends: the largest sum there is
+        dy = np.full(dy.shape, np.iinfo(dy.dtype).max * s.choice((1, -1)), dy.dtype)
+        x = np.full(x.shape, -128 if zero_point == 127 else 127, x.dtype)
+    return replace(sample, inputs=(step, dy, exponent, x, *rest))
 
 
 def in_groups(s: Source) -> Sample:
@@ -232,6 +262,7 @@ DRAWN = (
     largest_sums,
     window_of_one,
     few_positions,
+    many_positions,
     in_groups,
     channels_apart,
     added_up,

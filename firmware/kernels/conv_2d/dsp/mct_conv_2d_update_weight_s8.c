@@ -2,6 +2,7 @@
 #include "mct_conv_2d.h"
 #include "mct_conv_2d_update_one.h"
 #include "mct_dsp_update.h"
+#include "mct_dsp_weight.h"
 
 void mct_conv_2d_update_weight_s8(const mct_conv_2d_update_weight_s8_params *p,
                                   const mct_step *step, const int8_t *dy,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Updates of four neighbouring weights at a time, as mct_dsp_weight.h has their sums. It has those of
+/* Updates of four neighbouring weights at a time, as mct_dsp_weight.h has their sums, and mct_dsp_weight16.h. These have
  * MCT_WEIGHT_ROWS output channels by turns, so that their rates are kept. */
 #ifndef MCT_DSP_UPDATE_H
 #define MCT_DSP_UPDATE_H
 
-#include "mct_dsp_weight.h"
+#include "mct_dsp_weight_image.h"
 #include "mct_update.h"
 
 typedef struct {

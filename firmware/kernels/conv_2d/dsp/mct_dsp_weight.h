@@ -4,22 +4,17 @@
 #ifndef MCT_DSP_WEIGHT_H
 #define MCT_DSP_WEIGHT_H
 
-#include "mct_dsp_panel.h"
-#include "mct_fixedpoint.h"
-#include "mct_window.h"
+#include "mct_dsp_weight_image.h"
 
-/* Output channels and positions at a time, a multiple of 4; or half and twice as many, where all positions then
- * fit, so that the gradient is turned once and not for all columns anew. */
-#define MCT_WEIGHT_ROWS 16
+/* Positions at a time, a multiple of 4, of MCT_WEIGHT_ROWS channels; or twice as many of half of the channels,
+ * where all positions then fit, so that the gradient is turned once and not for all columns anew. */
 #define MCT_WEIGHT_DEPTH 64
 
 typedef struct {
-    const mct_shape *x, *dy;
-    const mct_window *window;
-    int32_t zero_point;
-    const int8_t *dy_values, *x_values; /* x from the first channel of the group on */
-    int32_t end, columns;               /* of the group: its last output channel + 1, its inputs */
-    int32_t held_o, held_position;      /* what is in `turned`; -1: nothing */
+    mct_weight_image image;
+    const int8_t *dy_values;
+    int32_t end, columns;          /* of the group: its last output channel + 1, its inputs */
+    int32_t held_o, held_position; /* what is in `turned`; -1: nothing */
     uint32_t
         silent; /* a bit for each output channel in hand that has no gradient at any position */
     int32_t rows, depth; /* at a time */
@@ -30,15 +25,6 @@ typedef struct {
 /* The sums of `columns` neighbouring weights of output channel o, the first of them number `first`. */
 typedef void mct_weight_take(void *result, int32_t o, int32_t first, int32_t columns,
                              const mct_sums4 *sums);
-
-static __attribute__((noinline)) uint32_t mct_weight_part(const int8_t *row, int32_t columns) {
-    return mct_load_part(row, columns);
-}
-
-/* mct_row_word in little code */
-static inline uint32_t mct_weight_word(const int8_t *row, int32_t columns) {
-    return columns == 4 ? mct_load32(row) : mct_weight_part(row, columns);
-}
 
 /* All sums of output channel o are 0. */
 typedef void mct_weight_take_nothing(void *result, int32_t o);
@@ -65,7 +51,7 @@ static inline void mct_weight_turn(mct_weight_job *job, int32_t o, int32_t rows,
     }
     job->held_o = o;
     job->held_position = position;
-    const int32_t step = job->dy->c;
+    const int32_t step = job->image.dy->c;
     for (int32_t r = 0; r < rows; r += 4) {
         const int8_t *from = job->dy_values + position * step + o + r;
         const int32_t columns = mct_min(rows - r, 4);
@@ -86,55 +72,9 @@ static inline void mct_weight_turn(mct_weight_job *job, int32_t o, int32_t rows,
     }
 }
 
-/* Whether each position reads its own pixel, and so positions lie next to each other. */
-static inline int mct_weight_is_point(const mct_weight_job *job) {
-    const mct_window *w = job->window;
-    return (w->kernel_h | w->kernel_w | w->stride_h | w->stride_w) == 1 &&
-           (w->pad_top | w->pad_left) == 0 && job->dy->w == job->x->w && job->dy->h == job->x->h;
-}
-
-/* What the positions see through a tap in `columns` channels from i on. */
-static inline void mct_weight_panel(mct_weight_job *job, int32_t tap, int32_t i, int32_t columns,
-                                    int32_t position, int32_t depth) {
-    const mct_window *win = job->window;
-    const int32_t channels = job->x->c, height = job->x->h, width = job->x->w;
-    const uint32_t outside = (uint32_t)(uint8_t)job->zero_point * 0x01010101u;
-    const uint32_t minus = mct_pair(-job->zero_point, -job->zero_point);
-    const int8_t *x = job->x_values + i;
-    uint32_t *to = job->panel;
-    int32_t k = 0;
-    if (columns == 4 && depth >= 4 && mct_weight_is_point(job)) {
-        const mct_tile_rows tile = {x + position * channels, channels, minus, to, depth / 4};
-        mct_tile_rows_run(&tile);
-        k = depth & ~3;
-        to += 2 * k;
-    }
-    int32_t column = (position + k) % job->dy->w;
-    const int32_t left = tap % win->kernel_w * win->dilation_w - win->pad_left;
-    int32_t ix = column * win->stride_w + left;
-    int32_t iy = (position + k) / job->dy->w * win->stride_h +
-                 tap / win->kernel_w * win->dilation_h - win->pad_top;
-    for (; k < depth; k += 4) {
-        uint32_t words[4] = {outside, outside, outside, outside};
-        for (int32_t n = 0; n < 4 && k + n < depth; n++) {
-            if (iy >= 0 && iy < height && ix >= 0 && ix < width) {
-                words[n] = mct_weight_word(x + (iy * width + ix) * channels, columns);
-            }
-            ix += win->stride_w;
-            if (++column == job->dy->w) {
-                column = 0;
-                ix = left;
-                iy += win->stride_h;
-            }
-        }
-        mct_panel_quad(words[0], words[1], words[2], words[3], minus, to);
-        to += 8;
-    }
-}
-
 /* The bits of `silent` for the channels o … o + rows - 1. */
 static inline uint32_t mct_weight_silent(const mct_weight_job *job, int32_t o, int32_t rows) {
-    const int32_t positions = job->dy->h * job->dy->w, step = job->dy->c;
+    const int32_t positions = job->image.dy->h * job->image.dy->w, step = job->image.dy->c;
     uint32_t silent = 0;
     for (int32_t r = 0; r < rows; r += 4) {
         const int8_t *dy = job->dy_values + o + r;
@@ -181,8 +121,8 @@ static inline __attribute__((always_inline)) void mct_weight_columns(mct_weight_
                                                                      mct_weight_take *take,
                                                                      void *result) {
     mct_sums4 sums[MCT_WEIGHT_ROWS];
-    const int32_t positions = job->dy->h * job->dy->w;
-    const int32_t taps = job->window->kernel_h * job->window->kernel_w;
+    const int32_t positions = job->image.dy->h * job->image.dy->w;
+    const int32_t taps = job->image.window->kernel_h * job->image.window->kernel_w;
     const int32_t rows = mct_min(job->end - o, job->rows);
     const int32_t columns = mct_min(job->columns - i, 4);
     const int32_t last = (positions - 1) / job->depth * job->depth;
@@ -191,7 +131,7 @@ static inline __attribute__((always_inline)) void mct_weight_columns(mct_weight_
         const int32_t position = backwards ? last - done : done;
         const int32_t depth = mct_min(positions - position, job->depth);
         mct_weight_turn(job, o, rows, position, depth);
-        mct_weight_panel(job, tap, i, columns, position, depth);
+        mct_weight_panel(&job->image, tap, i, columns, position, depth, job->panel);
         mct_weight_add(job, rows, depth, done == 0, sums);
     }
     for (int32_t r = 0; r < rows; r++) {
@@ -216,7 +156,7 @@ mct_weight_rows(mct_weight_job *job, int32_t o, mct_weight_take *take,
     if (job->silent == (1u << rows) - 1u) {
         return;
     }
-    for (int32_t tap = 0; tap < job->window->kernel_h * job->window->kernel_w; tap++) {
+    for (int32_t tap = 0; tap < job->image.window->kernel_h * job->image.window->kernel_w; tap++) {
         for (int32_t i = 0; i < job->columns; i += 4) {
             mct_weight_columns(job, o, tap, i, take, result);
         }
@@ -230,10 +170,7 @@ mct_weight_run(const mct_shape *x, const mct_shape *dy, const mct_window *window
                int32_t zero_point, const int8_t *dy_values, const int8_t *x_values,
                mct_weight_take *take, mct_weight_take_nothing *take_nothing, void *result) {
     mct_weight_job job;
-    job.x = x;
-    job.dy = dy;
-    job.window = window;
-    job.zero_point = zero_point;
+    job.image = (mct_weight_image){x, dy, window, zero_point, x_values};
     job.dy_values = dy_values;
     job.columns = x->c / groups;
     const int32_t positions = dy->h * dy->w;
@@ -243,7 +180,7 @@ mct_weight_run(const mct_shape *x, const mct_shape *dy, const mct_window *window
     job.held_o = -1;
     job.held_position = -1;
     for (int32_t group = 0; group < groups; group++) {
-        job.x_values = x_values + group * job.columns;
+        job.image.values = x_values + group * job.columns;
         job.end = dy->c / groups * (group + 1);
         for (int32_t o = job.end - dy->c / groups; o < job.end; o += job.rows) {
             mct_weight_rows(&job, o, take, take_nothing, result);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_dsp_update.h"
+#include "mct_dsp_weight.h"
 #include "mct_grouped_conv_2d.h"
 
 void mct_grouped_conv_2d_update_weight_s8(const mct_grouped_conv_2d_update_weight_s8_params *p,
