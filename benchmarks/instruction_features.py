@@ -348,6 +348,18 @@ DSP_DEPTHWISE_BACK = (
     *(f"{part}*{rare}" for rare in GENERAL for part in (DX, "taps*dy.c", f"dx.pixels*{TAPS}")),
 )  # fmt: skip
 
+FOUR = "trained_channels/4"  # channels at a time
+DSP_DEPTHWISE_WEIGHT = (
+    "1", "trained_channels", f"{TAPS}*trained_channels", f"{FOUR}*dy.pixels", f"{FOUR}*dy.h",
+    f"{FOUR}*x.pixels", f"{FOUR}*x.h", f"taps*{FOUR}", f"{FOUR}*dy.pixels/8*{TAPS}",
+    f"{FOUR}*dy.pixels/64", f"{FOUR}*dy.pixels/64*window.kernel_h", f"{FOUR}*window.kernel_h",
+    f"{FOUR}*{STRIDED}", f"taps*{FOUR}*{STRIDED}", f"{FOUR}*window.kernel_h>6",
+    f"taps*{FOUR}*window.kernel_h>6", "taps*trained_channels*trained_channels%4>0",
+    "taps*trained_channels*channels>0", "taps*trained_channels*window.dilation_h>1",
+    f"{TAPS}*trained_channels*parameter.residual_bits=4",
+    f"{TAPS}*trained_channels*parameter.residual_bits=8",
+)  # fmt: skip
+
 PANELS = "y.pixels/4*groups"
 DSP_GROUPED = (
     "1", "y.c", "groups", f"{POINTS}*depth/4", POINTS, f"{PANELS}*depth/4", PANELS,
@@ -397,6 +409,8 @@ DSP = PORTABLE | {  # what is not here are the portable bodies
     "mct_grouped_conv_2d_grad_weight_s8": DSP_GROUPED_WEIGHT,
     "mct_depthwise_conv_2d_s8": DSP_DEPTHWISE,
     "mct_depthwise_conv_2d_grad_input_s8": DSP_DEPTHWISE_BACK,
+    "mct_depthwise_conv_2d_update_weight_s8": DSP_DEPTHWISE_WEIGHT,
+    "mct_depthwise_conv_2d_grad_weight_s8": DSP_DEPTHWISE_WEIGHT,
 }
 
 # ----------------------------------------------------------------------------------- Helium bodies

@@ -128,6 +128,13 @@ void mct_update_scaled_s8(const mct_updater *u, const mct_rate *rate, int32_t fa
     }
 }
 
+void mct_update_apart_s8(const mct_updater *u, const mct_rate *rate, const int32_t *sums,
+                         int32_t first, int32_t count, int32_t stride) {
+    for (int32_t j = 0; j < count; j++) {
+        mct_update_scaled_s8(u, rate, 1, sums + j, first + j * stride, 1);
+    }
+}
+
 void mct_update_nothing_s8(const mct_updater *u, int32_t first, int32_t count) {
     (void)u, (void)first, (void)count;
 }

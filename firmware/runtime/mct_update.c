@@ -123,7 +123,7 @@ static MCT_APART void mct_update_any(const mct_updater *u, const mct_rate *rate,
  * its limit. */
 static MCT_INLINE void mct_update_short(const mct_updater *u, const mct_rate *rate, int32_t factor,
                                         const int32_t *sums, int32_t first, int32_t count,
-                                        int saturates) {
+                                        int32_t stride, int saturates) {
     const int32_t mult_q31 = rate->mult_q31, right = rate->right, left = rate->left;
     const int32_t scale = saturates ? factor : factor * (1 << left);
     const int32_t largest = left < 31 ? INT32_MAX >> left : 0;
@@ -145,21 +145,34 @@ static MCT_INLINE void mct_update_short(const mct_updater *u, const mct_rate *ra
         if (delta != 0 || *weight.w == -128) { /* -128, with which a model may come, becomes -127 */
             mct_move(weight, delta);
         }
-        counter += MCT_RANDOM_STEP;
-        weight.w++;
-        weight.at += weight.bits;
+        counter += (uint32_t)stride * MCT_RANDOM_STEP;
+        weight.w += stride;
+        weight.at += stride * weight.bits;
     }
 }
 
 void mct_update_scaled_s8(const mct_updater *u, const mct_rate *rate, int32_t factor,
                           const int32_t *sums, int32_t first, int32_t count) {
     if (rate->left + u->sum_bits <= 31) {
-        mct_update_short(u, rate, factor, sums, first, count, 0);
+        mct_update_short(u, rate, factor, sums, first, count, 1, 0);
     } else if (mct_is_large(rate->mult_q31)) {
-        mct_update_short(u, rate, factor, sums, first, count, 1);
+        mct_update_short(u, rate, factor, sums, first, count, 1, 1);
     } else {
         for (int32_t j = 0; j < count; j++) {
             mct_update_any(u, rate, factor * sums[j], first + j);
+        }
+    }
+}
+
+void mct_update_apart_s8(const mct_updater *u, const mct_rate *rate, const int32_t *sums,
+                         int32_t first, int32_t count, int32_t stride) {
+    if (rate->left + u->sum_bits <= 31) {
+        mct_update_short(u, rate, 1, sums, first, count, stride, 0);
+    } else if (mct_is_large(rate->mult_q31)) {
+        mct_update_short(u, rate, 1, sums, first, count, stride, 1);
+    } else {
+        for (int32_t j = 0; j < count; j++) {
+            mct_update_any(u, rate, sums[j], first + j * stride);
         }
     }
 }

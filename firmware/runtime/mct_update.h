@@ -41,7 +41,7 @@ typedef struct {
     const mct_parameter *parameter;
     const mct_step *step;
     uint32_t key;
-    int32_t exponent; /* of the gradient sums */
+    int32_t exponent;  /* of the gradient sums */
     int32_t sum_bits;  /* |sum| < 2^sum_bits, or it is any int32 */
     int32_t kept_bits; /* that sums which fit int32 have more than the exponent says */
 } mct_updater;
@@ -73,7 +73,11 @@ mct_rate mct_update_rate(const mct_updater *u, int32_t c);
 void mct_update_scaled_s8(const mct_updater *u, const mct_rate *rate, int32_t factor,
                           const int32_t *sums, int32_t first, int32_t count);
 
-/* The same where all gradients are 0. */
+/* The same for weights of an output channel that lie `stride` apart, the first of them number `first`. */
+void mct_update_apart_s8(const mct_updater *u, const mct_rate *rate, const int32_t *sums,
+                         int32_t first, int32_t count, int32_t stride);
+
+/* mct_update_scaled_s8 where all gradients are 0. */
 void mct_update_nothing_s8(const mct_updater *u, int32_t first, int32_t count);
 
 /* mct_update_scaled_s8 for output channel c, with factor 1. */

@@ -33,6 +33,7 @@ from tests.kernels.test_host_bodies import (
     conv_2d_weight,
     depthwise,
     depthwise_grad_input,
+    depthwise_weight,
 )
 from tests.ops.c_harness import (
     FIRMWARE,
@@ -210,6 +211,7 @@ DRAWN = (
     more_terms_than_int32,
     lambda s: depthwise(s, planes(s)),
     lambda s: depthwise_grad_input(s, planes(s)),
+    lambda s: depthwise_weight(s, planes(s)),
     *(large_matrices(stored) for stored in STORED),
     *(gradient_of_large_matrices(place, stored) for place in (0, 1) for stored in STORED),
 )

@@ -220,6 +220,45 @@ def channels_apart(s: Source) -> Sample:
     )
 
 
+def windows_apart(s: Source, image: tuple[int, int], outs: int) -> Sample:
+    """Depthwise windows of all sizes; some of the channels are trained, or all."""
+    kernel = s.choice(((3, 3), (5, 5), (7, 7), (s.integer(1, 9), s.integer(1, 30))))
+    stride = s.choice(((1, 1), (1, 1), (2, 2), (s.integer(1, 3), s.integer(1, 3))))
+    dilation = s.choice(((1, 1), (1, 1), (1, 1), (s.integer(1, 2), s.integer(1, 2))))
+    spare = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
+    top, left = (s.choice((n // 2, 0, n, s.integer(0, n))) for n in spare)
+    window = Window(kernel, stride, dilation, (top, spare[0] - top, left, spare[1] - left))
+    places = tuple((n - 1) // by + 1 for n, by in zip(image, stride, strict=True))
+    channels = s.choice((None, None, tuple(range(outs // 2, outs)), tuple(range(0, outs, 2))))
+    trained = outs if channels is None else len(channels)
+    ins, zero_point, w = trained + s.integer(0, 2), s.choice((-128, 127, 3)), (1, *kernel, trained)
+    per_input = s.choice((1, 1, 2, 3))  # output channels, as a channel multiplier has them
+    columns = tuple((ins - trained + j) // per_input for j in range(trained))
+    sample = updated(
+        s,
+        lambda rule: DepthwiseConv2DGradWeight(rule, w, window, zero_point, columns, channels),
+        (1, *image, ins),
+        (1, *places, outs),
+        w,
+        trained,
+    )
+    step, dy, exponent, *rest = sample.inputs
+    if s.boolean():
+        dy = np.where(dy == 0, 1, dy).astype(dy.dtype)
+    return replace(sample, inputs=(step, dy, exponent, *rest))
+
+
+def small_windows_apart(s: Source) -> Sample:
+    """On images that are taken at a time."""
+    return windows_apart(s, (s.integer(1, 9), s.integer(1, 9)), s.integer(1, 9))
+
+
+def large_windows_apart(s: Source) -> Sample:
+    """On images of a few strips and blocks of columns."""
+    image = s.choice(((s.integer(5, 24), s.integer(9, 40)), (s.integer(1, 6), s.integer(41, 140))))
+    return windows_apart(s, image, s.integer(4, 9))
+
+
 def added_up(s: Source) -> Sample:
     """Sums over samples, up to all that int32 holds."""
     outs, ins, bits = s.choice((1, 3, 5)), s.choice((1, 4, 7)), s.choice((0, 2, 4, 8))
@@ -265,6 +304,8 @@ DRAWN = (
     many_positions,
     in_groups,
     channels_apart,
+    small_windows_apart,
+    large_windows_apart,
     added_up,
 )
 
