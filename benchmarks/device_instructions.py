@@ -6,7 +6,7 @@
 Executed instructions of the firmware's own ELF file on the virtual board, counted exactly; they do
 not depend on this machine. A Cortex-M55 runs in QEMU, with a plugin that counts. The third step is
 counted: in the first ones the gradients' exponents have not settled. Without --model the demo's
-network.
+network. In brackets, of functions that multiply: MACs for each instruction.
 
 --as-library counts a library, too, built by its own Makefile for the board's processor: with `all`
 the compiler chooses the kernels, `portable` are those that a library had before it could choose.
@@ -32,6 +32,8 @@ from mcutrain_host.virtual.machine import Machine
 from qemu_instructions import counted_board
 
 from mcutrain import demo, prepare
+from mcutrain.ir.graph import Graph
+from mcutrain.memplan.calls import kernel_call
 from mcutrain.pipeline import load
 from mcutrain.target import load_target
 
@@ -63,8 +65,10 @@ def main() -> None:
     for board in options.boards:
         for isa in options.as_library:
             counts[f"{board}, {isa}"] = measure(step, board, options, isa)
-    for kind, title in enumerate(("inference", "training step")):
-        print_table(title, {board: both[kind] for board, both in counts.items()})
+    training = step.plan.training
+    graphs = {"inference": training.forward, "training step": training.graph}
+    for kind, (title, graph) in enumerate(graphs.items()):
+        print_table(title, {board: both[kind] for board, both in counts.items()}, macs(graph))
 
 
 def measure(step, board: str, options, isa: str = "") -> tuple[Counter[str], Counter[str]]:
@@ -120,16 +124,31 @@ def totals(machine: Machine) -> Counter[str]:
     return found
 
 
-def print_table(title: str, counts: dict[str, Counter[str]]) -> None:
+def macs(graph: Graph) -> Counter[str]:
+    """Products by the function that a node calls."""
+    found: Counter[str] = Counter()
+    for node in graph.nodes:
+        if not node.op.is_view:
+            types, results = graph.types(node.inputs), graph.types(node.outputs)
+            found[kernel_call(node.op, types, results).function] += node.op.macs(types, results)
+    return found
+
+
+def print_table(title: str, counts: dict[str, Counter[str]], products: Counter[str]) -> None:
     """Largest first, in millions."""
+
+    def cell(function: str, count: int) -> str:
+        each = f" ({products[function] / count:.2f})" if count and products[function] else " " * 7
+        return f"{count / 1e6:20.3f}{each}"
+
     functions = sorted(
         {f for c in counts.values() for f in c}, key=lambda f: (-_most(counts, f), f)
     )
     print(f"\n{title}, millions of instructions")
     print(f"{'':42}" + "".join(f"{board:>27}" for board in counts))
     for function in functions:
-        print(f"{function:42}" + "".join(f"{c[function] / 1e6:27.3f}" for c in counts.values()))
-    print(f"{'all':42}" + "".join(f"{sum(c.values()) / 1e6:27.3f}" for c in counts.values()))
+        print(f"{function:42}" + "".join(cell(function, c[function]) for c in counts.values()))
+    print(f"{'all':42}" + "".join(cell("", sum(c.values())) for c in counts.values()))
 
 
 def _most(counts: dict[str, Counter[str]], function: str) -> int:
