@@ -31,12 +31,13 @@ class BodiesOfSet:
         compilers: list[tuple[str, ...]],
         sanitizing: Mapping[str, tuple[str, ...]],
         folder: Path,
+        flags: Sequence[str] = (),
     ) -> Toolchain:
         """The same, with sanitizers and each buffer alone where a compiler has them."""
         if not sanitizing:
-            return self.own(compilers[0], ("-O1",), folder)
+            return self.own(compilers[0], ("-O1", *flags), folder)
         command = next(iter(sanitizing.values()))
-        return self.own(command, ("-O1", "-DEXACT_BUFFERS", *SANITIZE), folder)
+        return self.own(command, ("-O1", "-DEXACT_BUFFERS", *flags, *SANITIZE), folder)
 
     def objects(self, command: tuple[str, ...], flags: Sequence[str], folder: Path) -> None:
         """Compile them for a chip, where nothing runs them."""

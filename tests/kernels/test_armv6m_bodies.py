@@ -1,13 +1,16 @@
 """The bodies for Cortex-M0 and M0+ compute the bits of the plain ones and of numpy.
 
-Here what their assembly does is plain C, under sanitizers. Whole networks run the assembly: on a
-virtual Pico (tests/boards/test_same_bits.py) and in QEMU (tests/boards/test_library_on_cores.py).
+Here what their assembly does is plain C, under sanitizers, and the assembly runs in qemu-arm. Whole
+networks run it on a virtual Pico (tests/boards/test_same_bits.py) and in QEMU
+(tests/boards/test_library_on_cores.py).
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -20,11 +23,23 @@ from mcutrain_host.toolchain import ZIG
 from mcutrain.ir.graph import TensorType
 from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.conv_2d import Conv2D, Requantize
+from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.spatial import Window
 from tests.kernels.compiled import BodiesOfSet
-from tests.kernels.test_dsp_bodies import large_bias
-from tests.kernels.test_host_bodies import WIDE, assert_same_bits
-from tests.kernels.test_portable_bodies import assert_is_the_reference, odd_tiles, sums_beyond
+from tests.kernels.test_dsp_bodies import ARM, large_bias
+from tests.kernels.test_host_bodies import (
+    WIDE,
+    Shape,
+    assert_same_bits,
+    depthwise,
+    depthwise_grad_input,
+)
+from tests.kernels.test_portable_bodies import (
+    assert_is_the_reference,
+    odd_tiles,
+    odd_window,
+    sums_beyond,
+)
 from tests.ops.c_harness import (
     FIRMWARE,
     SMALL,
@@ -35,13 +50,17 @@ from tests.ops.c_harness import (
     kernel_call,
     samples_of,
 )
-from tests.ops.cases import Sample, bias, requantize, tensor
+from tests.ops.cases import Geometry, Sample, bias, requantize, tensor
 from tests.ops.drawing import Source, drawn
 
 ISA = "armv6m"
 BODIES = {p.stem: p for p in faster_bodies(ISA)}
 OF_SET = BodiesOfSet(ISA, BODIES)
 CORTEX_M0 = ("-target", "thumb-freestanding-eabi", "-mcpu=cortex_m0plus", "-O2", "-ffreestanding")
+IN_ASSEMBLY = (*ARM, "-DMCT_ARMV6M_ASSEMBLY=1", "-fno-sanitize=all")
+"""Its instructions are those of a Cortex-A, too, whose programs qemu-arm runs."""
+FEW_WORDS = "-DMCT_ARMV6M_WORDS=150"
+"""So few that sums have parts and images bands, of which there are three and more."""
 SEEDS = 24
 SAMPLES = 4
 """Of each way to draw them and each function; what the seeds draw beyond that is left out."""
@@ -103,6 +122,35 @@ def halves(s: Source) -> Sample:
     return Sample.of(op, *(tensor(s, (1, 3, 5, 7)) for _ in range(2)))
 
 
+def usual_window(s: Source) -> Shape:
+    """Depthwise windows as networks have them, over images of one row or column and more."""
+    k, stride, channels = s.choice((3, 3, 3, 5, 7)), s.choice((1, 1, 2)), s.choice((1, 2))
+    sides = (k // 2, s.choice((k // 2, k // 2 - 1, 0)))
+    window = Window((k, k), (stride, stride), padding=(*sides, *s.choice((sides, (0, k // 2)))))
+    tall, wide = k - window.padding[0] - window.padding[1], k - sum(window.padding[2:])
+    size = (max(tall, s.integer(1, 14)), max(wide, s.integer(1, 14)))
+    return Geometry(window, size), channels, channels
+
+
+def extreme_depthwise(s: Source) -> Sample:
+    """Taps of -128 and 127, neighbours of which are a pair or are not."""
+    geometry, channels, _ = s.choice((odd_window, usual_window))(s)
+    op = DepthwiseConv2D(
+        geometry.window, s.choice((-128, 127, 0)), requantize(s, channels), s.boolean()
+    )
+    x = extreme(s, (1, *geometry.x, channels))
+    return Sample.of(op, x, extreme(s, (1, *geometry.window.kernel, channels)), bias(s, channels))
+
+
+def alone(s: Source) -> Sample:
+    """One window, whose row of one or more taps fills its pairs or does not."""
+    kernel = (s.choice((1, 2, 3, 8)), s.integer(1, 16))
+    pads = (0, 0, s.integer(0, 2), 0)
+    geometry = Geometry(Window(kernel, padding=pads), kernel)
+    make = s.choice((depthwise, depthwise_grad_input))
+    return make(s, (geometry, 1, 1))
+
+
 DRAWN: tuple[Callable[[Source], Sample], ...] = (
     *WIDE,
     large_bias,
@@ -112,6 +160,12 @@ DRAWN: tuple[Callable[[Source], Sample], ...] = (
     usual_shifts,
     next_to_nothing,
     halves,
+    lambda s: depthwise(s, odd_window(s)),
+    lambda s: depthwise_grad_input(s, odd_window(s)),
+    lambda s: depthwise(s, usual_window(s)),
+    lambda s: depthwise_grad_input(s, usual_window(s)),
+    extreme_depthwise,
+    alone,
 )
 
 
@@ -128,14 +182,31 @@ def plain(
     return OF_SET.plain(c_compilers[0], tmp_path_factory.mktemp("plain"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=((), (FEW_WORDS,)), ids=("usual", "few words"))
 def armv6m(
     c_compilers: list[tuple[str, ...]],
     sanitizing: dict[str, tuple[str, ...]],
     tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
 ) -> Toolchain:
     """These bodies, with sanitizers and each buffer alone where a compiler has them."""
-    return OF_SET.sanitized(c_compilers, sanitizing, tmp_path_factory.mktemp(ISA))
+    folder = tmp_path_factory.mktemp(ISA)
+    return OF_SET.sanitized(c_compilers, sanitizing, folder, request.param)
+
+
+@pytest.fixture(scope="module", params=((), (FEW_WORDS,)), ids=("usual", "few words"))
+def assembly(
+    c_compilers: list[tuple[str, ...]],
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Toolchain:
+    """The bodies with the instructions themselves."""
+    if shutil.which("qemu-arm") is None:
+        pytest.skip("no qemu-arm: apt install qemu-user")
+    if ZIG not in c_compilers:
+        pytest.skip("ziglang is not installed: no compiler for Arm")
+    made = OF_SET.own(ZIG, (*IN_ASSEMBLY, *request.param), tmp_path_factory.mktemp("assembly"))
+    return replace(made, emulator=("qemu-arm", "-cpu", "cortex-a7"))
 
 
 # ------------------------------------------------------------------------------------------- tests
@@ -149,8 +220,15 @@ def test_the_bodies_compute_the_bits_of_the_plain_ones(armv6m: Toolchain, plain:
     assert_same_bits(armv6m, plain, samples())
 
 
+@pytest.mark.slow
+def test_the_bodies_in_assembly_compute_the_bits_of_the_plain_ones(
+    assembly: Toolchain, plain: Toolchain
+) -> None:
+    assert_same_bits(assembly, plain, samples())
+
+
 @settings(
-    max_examples=16,
+    max_examples=12,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())

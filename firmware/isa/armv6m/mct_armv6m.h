@@ -21,10 +21,12 @@ extern "C" {
 #endif
 
 /* Without this the same functions are plain C: slow, the same bits, for any processor. */
+#ifndef MCT_ARMV6M_ASSEMBLY
 #if defined(__ARM_ARCH_ISA_THUMB) && !defined(MCT_ARMV6M_EMULATED)
 #define MCT_ARMV6M_ASSEMBLY (__ARM_ARCH_ISA_THUMB == 1)
 #else
 #define MCT_ARMV6M_ASSEMBLY 0
+#endif
 #endif
 #define MCT_IN_REGISTER __attribute__((unused)) /* as far as a compiler sees */
 

@@ -1,286 +1,429 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_armv6m_plane.h"
 
-static void mct_plane_fill(uint32_t *to, int32_t words, int32_t fill) {
-    const uint32_t both = (uint32_t)fill + ((uint32_t)fill << 16);
-    for (const uint32_t *end = to + words; to != end;) {
-        *to++ = both;
+/* ------------------------------------------------------------------------------------- rows */
+
+/* The image's row that is the first at or below row y of the windows. */
+static int32_t mct_plane_source(const mct_armv6m_plane *plane, int32_t y) {
+    const int32_t spread = plane->spread_h;
+    if (spread == 1) { /* a Cortex-M0+ does not divide */
+        return y;
     }
+    return y <= 0 ? y / spread : (y + spread - 1) / spread;
 }
+
+/* The first row of the image that the windows of an output row may read. */
+static int32_t mct_plane_first(const mct_armv6m_plane *plane, int32_t row) {
+    return mct_plane_source(plane, row * plane->stride_h - plane->pad_top);
+}
+
+/* Rows of the image that the windows of so many output rows read. */
+static int32_t mct_plane_rows_of(const mct_armv6m_plane *plane, int32_t count) {
+    const int32_t span = (plane->kernel_h - 1) * plane->dilation_h;
+    const int32_t last = (count - 1) * plane->stride_h + span;
+    return (plane->spread_h == 1 ? last : last / plane->spread_h) + 1;
+}
+
+/* Whether row ky of the window of an output row lies on a row of the image. */
+static int32_t mct_plane_has(const mct_armv6m_plane *plane, int32_t row, int32_t ky) {
+    const int32_t y = row * plane->stride_h - plane->pad_top + ky * plane->dilation_h;
+    const int32_t from = mct_plane_source(plane, y);
+    return y >= 0 && from < plane->h && from * plane->spread_h == y;
+}
+
+/* Which rows of the window belong to which of `count` output rows from `row` on. */
+static void mct_plane_set_rounds(mct_armv6m_plane *plane, int32_t row, int32_t count) {
+    const uint32_t *w = plane->panel;
+    mct_armv6m_round *round = plane->rounds;
+    plane->base = mct_plane_first(plane, row);
+    plane->stop = plane->base + mct_plane_rows_of(plane, count);
+    for (int32_t ky = 0; ky < plane->kernel_h; ky++) {
+        int32_t begin = row, end = row + count;
+        while (!plane->has_border && begin < end && !mct_plane_has(plane, begin, ky)) {
+            begin++;
+        }
+        while (!plane->has_border && end > begin && !mct_plane_has(plane, end - 1, ky)) {
+            end--;
+        }
+        const int32_t y = begin * plane->stride_h - plane->pad_top + ky * plane->dilation_h;
+        const uint32_t *v = plane->kept + (mct_plane_source(plane, y) - plane->base) * plane->width;
+        for (int32_t n = 0; n < plane->groups; n++, w += MCT_ARMV6M_TAPS) {
+            if (begin < end) {
+                round->v = v + n * (2 * MCT_ARMV6M_TAPS);
+                round->w = w;
+                round->sums = plane->sums + (begin - row) * plane->columns;
+                round->end = plane->sums + (end - row) * plane->columns;
+                round++;
+            }
+        }
+    }
+    plane->of.rounds_end = round;
+}
+
+/* ------------------------------------------------------------------------------------ columns */
 
 /* Which pixels of a row lie in the windows. */
 static void mct_plane_set_pixels(mct_armv6m_plane *plane) {
-    const int32_t at = plane->pad_left;
-    const int32_t end = at + plane->w < plane->width ? at + plane->w : plane->width;
-    plane->first = at > 0 ? at : 0;
-    plane->skip = plane->first - at;
-    plane->pixels = end > plane->first ? end - plane->first : 0;
+    const int32_t spread = plane->spread_w;
+    plane->skip = 0;
+    plane->at = plane->pad_left;
+    for (; plane->at < 0; plane->at += spread) {
+        plane->skip++;
+    }
+    int32_t count = plane->w - plane->skip;
+    while (count > 0 && plane->at + (count - 1) * spread >= plane->width) {
+        count--;
+    }
+    plane->load.count = count;
+    plane->load.pixel = plane->pixel;
+    plane->load.line = plane->w * plane->pixel;
+    plane->load.width = 4 * plane->width;
+    plane->load.fill = plane->fill;
+}
+
+/* What does not change from channel to channel. */
+static void mct_plane_complete(mct_armv6m_plane *plane, int32_t pairs) {
+    const int32_t down = plane->spread_h > 1 ? 1 : plane->stride_h;
+    const uint32_t *end = plane->kept + mct_plane_rows_of(plane, plane->band) * plane->width;
+    mct_armv6m_fill(plane->panel, plane->kept - 1, 0);
+    mct_armv6m_fill(plane->kept - 1, end, (uint32_t)plane->fill * 0x10001u);
+    plane->taps.pairs = 4 * (plane->kernel_w / 2);
+    plane->taps.is_odd = plane->kernel_w & 1;
+    plane->taps.row = 4 * MCT_ARMV6M_TAPS * plane->groups;
+    plane->taps.to = plane->panel;
+    plane->taps.end = plane->panel + MCT_ARMV6M_TAPS * plane->groups * plane->kernel_h;
+    plane->of.round = plane->rounds;
+    plane->of.row = 4 * plane->columns;
+    plane->of.step = 4 * plane->stride_w;
+    plane->of.v_gap = 4 * (down * plane->width - plane->columns * plane->stride_w);
+    plane->of.gap = (plane->spread_h - 1) * plane->of.row;
+    plane->of.pairs = pairs;
+    plane->of.further = 4 * plane->dilation_h * plane->width;
+    mct_plane_set_pixels(plane);
+    mct_plane_set_rounds(plane, 0, plane->band);
 }
 
 int32_t mct_armv6m_plane_fits(mct_armv6m_plane *plane) {
-    const int32_t span = (plane->kernel_h - 1) * plane->dilation_h + 1;
-    const int32_t pairs = (plane->kernel_w + 1) / 2;
-    plane->groups = (pairs + MCT_ARMV6M_TAPS - 1) / MCT_ARMV6M_TAPS;
-    plane->pairs = plane->groups > 1 ? MCT_ARMV6M_TAPS : pairs;
-    plane->kept = 1;
-    for (int32_t last = plane->spread_h; last < span; last += plane->spread_h) {
-        plane->kept++;
-    }
-    /* the words beyond the last window are multiplied by 0 */
-    plane->width = (plane->columns - 1) * plane->stride_w + 2 * MCT_ARMV6M_TAPS * plane->groups;
+    const int32_t all = (plane->kernel_w + 1) / 2;
+    plane->groups = (all + MCT_ARMV6M_TAPS - 1) / MCT_ARMV6M_TAPS;
+    const int32_t pairs = plane->groups > 1 ? MCT_ARMV6M_TAPS : all;
     const int32_t weights = MCT_ARMV6M_TAPS * plane->groups * plane->kernel_h;
-    plane->weights = plane->panel;
-    plane->row_sums = (int32_t *)(plane->weights + weights);
-    plane->sums = plane->row_sums + plane->kernel_h;
-    plane->rows = 1;
-    while ((plane->rows + 1) * plane->columns <= MCT_ARMV6M_SUMS) {
-        plane->rows++;
+    /* its last word is the one before the first of the next row; there is one before all rows */
+    plane->width = (plane->columns - 1) * plane->stride_w + 2 * pairs * plane->groups;
+    const int32_t room = MCT_ARMV6M_WORDS - weights - 1;
+    if (plane->kernel_h * plane->groups > MCT_ARMV6M_ROUNDS || plane->columns > room ||
+        plane->width > room) {
+        return 0;
     }
-    plane->ring = (uint32_t *)(plane->sums + plane->rows * plane->columns);
-    const int32_t most = MCT_ARMV6M_WORDS - weights - plane->kernel_h;
-    const int fits = plane->kernel_h * plane->groups <= MCT_ARMV6M_ROUNDS &&
-                     weights <= MCT_ARMV6M_WORDS / 4 && plane->columns < most &&
-                     plane->width <= most &&
-                     plane->rows * plane->columns + plane->kept * plane->width <= most;
-    if (fits) {
-        mct_plane_fill(plane->ring, plane->kept * plane->width, plane->fill);
-        mct_plane_set_pixels(plane);
+    int32_t band = room / plane->columns < plane->rows ? room / plane->columns : plane->rows;
+    while (band > 0 &&
+           band * plane->columns + mct_plane_rows_of(plane, band) * plane->width > room) {
+        band--;
     }
-    return fits;
+    plane->band = band;
+    plane->is_three = plane->kernel_h == 3 && all == 2 && plane->spread_h == 1;
+    plane->has_border = plane->is_three || plane->fill != 0;
+    plane->sums = (int32_t *)(plane->panel + MCT_ARMV6M_WORDS) - band * plane->columns;
+    plane->kept = plane->panel + weights + 1;
+    if (band > 0) {
+        mct_plane_complete(plane, pairs);
+    }
+    return band > 0;
 }
+
+/* ----------------------------------------------------------------------------------- channels */
 
 void mct_armv6m_plane_take(mct_armv6m_plane *plane, const int8_t *image, const int8_t *w,
-                           int32_t w_step) {
-    uint32_t *to = plane->weights;
-    plane->image = image;
-    plane->loaded = 0;
-    plane->newest = plane->ring + (plane->kept - 1) * plane->width;
-    plane->is_exact = 1;
-    mct_armv6m_round *round = plane->rounds;
-    for (int32_t ky = 0; ky < plane->kernel_h; ky++) {
-        int32_t sum = 0;
-        for (int32_t n = 0; n < plane->groups; n++) {
-            round++->w = to + n * MCT_ARMV6M_TAPS;
-        }
+                           int32_t w_step, uint32_t start) {
+    const int32_t first = mct_plane_first(plane, 0);
+    plane->image = image + plane->skip * plane->pixel;
+    plane->row = 0;
+    plane->loaded = first > 0 ? first : 0;
+    plane->taps.w = w;
+    plane->taps.step = w_step;
+    plane->is_exact = mct_armv6m_pack_taps(&plane->taps);
+    plane->of.start = start - (uint32_t)(plane->taps.sum * plane->fill);
+}
+
+/* Rows whose pixels lie apart: between them there is 0. */
+static void mct_plane_load_spread(const mct_armv6m_plane *plane) {
+    const mct_armv6m_load *load = &plane->load;
+    uint32_t *to = load->to;
+    const int8_t *x = load->x;
+    for (int32_t row = 0; row < load->rows; row++, x += load->line, to += plane->width) {
+        const int8_t *at = x;
         uint32_t *pair = to;
-        for (int32_t kx = 1; kx < plane->kernel_w; kx += 2) {
-            const int32_t first = *w, second = w[w_step];
-            w += 2 * w_step;
-            if (first == -128 && second == -128) {
-                plane->is_exact = 0;
-            }
-            *pair++ = (uint32_t)second + ((uint32_t)first << 16);
-            sum += first + second;
+        for (int32_t n = 0; n < load->count; n++, at += load->pixel, pair += plane->spread_w) {
+            const uint32_t value = (uint32_t)(int32_t)*at;
+            pair[0] = value << 16;
+            pair[1] = value;
         }
-        if ((plane->kernel_w & 1) != 0) {
-            const int32_t last = *w;
-            w += w_step;
-            *pair++ = (uint32_t)last << 16;
-            sum += last;
-        }
-        to += MCT_ARMV6M_TAPS * plane->groups;
-        while (plane->groups > 1 && pair != to) {
-            *pair++ = 0; /* taps of a round that the window does not have */
-        }
-        plane->row_sums[ky] = sum * plane->fill;
     }
 }
 
-/* Words of two neighbours, an even number of them, from pixels up to `last`. before: what lies before
- * the first. Returns the last one. */
-static uint32_t mct_armv6m_load_row(const int8_t *x, int32_t pixel, uint32_t *to,
-                                    const int8_t *last, uint32_t before);
-
-/* Rows that are not spread: around what their pixels write, `fill` stays from the beginning. */
-static void mct_plane_load_next(const mct_armv6m_plane *plane, const int8_t *x, uint32_t *to) {
-    const int32_t pixel = plane->pixel, first = plane->first;
-    int32_t count = plane->pixels;
-    const int8_t *last = x + (plane->skip + count) * pixel;
-    uint32_t before = (uint32_t)plane->fill;
-    x += plane->skip * pixel;
-    if (count == 0) {
+/* Reads the rows of the image that are not kept yet. */
+static void mct_plane_load(mct_armv6m_plane *plane) {
+    mct_armv6m_load *load = &plane->load;
+    const int32_t end = plane->stop < plane->h ? plane->stop : plane->h;
+    load->rows = end - plane->loaded;
+    if (load->rows <= 0 || load->count <= 0) {
         return;
     }
-    to += first - 1;
-    if (first == 0) {
-        before = (uint32_t)(int32_t)*x;
-        x += pixel;
-        count--;
-        to++;
-    }
-    if ((count & 1) != 0) {
-        const uint32_t value = (uint32_t)(int32_t)*x;
-        *to++ = before + (value << 16);
-        before = value;
-        x += pixel;
-    }
-    if (count > 1) {
-        before = mct_armv6m_load_row(x, pixel, to, last, before);
-        to += count & ~1;
-    }
-    *to = before + ((uint32_t)plane->fill << 16);
-}
-
-static void mct_plane_load_spread(const mct_armv6m_plane *plane, const int8_t *x, uint32_t *to) {
-    int32_t at = plane->pad_left;
-    mct_plane_fill(to, plane->width, plane->fill);
-    for (int32_t n = 0; n < plane->w; n++, at += plane->spread_w, x += plane->pixel) {
-        const uint32_t difference = (uint32_t)(*x - plane->fill);
-        if (at >= 0 && at < plane->width) {
-            to[at] += difference;
-        }
-        if (at > 0 && at <= plane->width) {
-            to[at - 1] += difference << 16;
-        }
+    load->x = plane->image + plane->loaded * load->line;
+    load->to = plane->kept + (plane->loaded - plane->base) * plane->width + plane->at - 1;
+    plane->loaded = end;
+    if (plane->spread_w == 1) {
+        mct_armv6m_load_rows(load);
+    } else {
+        mct_plane_load_spread(plane);
     }
 }
 
-/* Reads rows of the image down to one, which may lie below it. */
-static void mct_plane_load(mct_armv6m_plane *plane, int32_t last) {
-    const int32_t line = plane->w * plane->pixel;
-    while (plane->loaded < plane->h && plane->loaded * plane->spread_h <= last) {
-        const int8_t *x = plane->image + plane->loaded++ * line;
-        plane->newest += plane->width;
-        if (plane->newest == plane->ring + plane->kept * plane->width) {
-            plane->newest = plane->ring;
-        }
-        if (plane->spread_w == 1) {
-            mct_plane_load_next(plane, x, plane->newest);
-        } else {
-            mct_plane_load_spread(plane, x, plane->newest);
-        }
+/* Those from `begin` to `end` - 1, above or below the image. */
+static void mct_plane_fill_rows(const mct_armv6m_plane *plane, int32_t begin, int32_t end) {
+    uint32_t *kept = plane->kept - plane->base * plane->width;
+    if (begin < end) {
+        mct_armv6m_fill(kept + begin * plane->width, kept + end * plane->width,
+                        (uint32_t)plane->fill * 0x10001u);
     }
 }
 
-/* Where a row of the image is kept. */
-static inline const uint32_t *mct_plane_kept(const mct_armv6m_plane *plane, int32_t row) {
-    const uint32_t *v = plane->newest - (plane->loaded - 1 - row) * plane->width;
-    return v < plane->ring ? v + plane->kept * plane->width : v;
+/* Makes room for a band of several: rows that are kept move to its begin. */
+static void mct_plane_begin_band(mct_armv6m_plane *plane, int32_t count) {
+    const int32_t before = plane->base;
+    mct_plane_set_rounds(plane, plane->row, count);
+    if (plane->row > 0 && plane->loaded > plane->base) {
+        const uint32_t *from = plane->kept + (plane->base - before) * plane->width;
+        const uint32_t *end = plane->kept + (plane->loaded - before) * plane->width;
+        for (uint32_t *to = plane->kept; from < end;) {
+            *to++ = *from++;
+        }
+    }
+    if (plane->loaded < plane->base) {
+        plane->loaded = plane->base;
+    }
+    if (plane->has_border) {
+        mct_plane_fill_rows(plane, plane->base, plane->stop < 0 ? plane->stop : 0);
+        mct_plane_fill_rows(plane, plane->base > plane->h ? plane->base : plane->h, plane->stop);
+    }
 }
 
-/* Four taps and more in a row by the meaning of the words, where a pair of them is -128 twice. */
-static void mct_plane_add_exact(const mct_armv6m_row *row) {
-    int32_t at = 0;
-    for (int32_t *sum = row->sums; sum != row->end; sum++, at += row->step / 4) {
-        *sum = (int32_t)row->start;
-        for (const mct_armv6m_round *round = row->round; round != row->rounds_end; round++) {
-            for (int32_t k = 0; k < row->pairs; k++) {
-                const int32_t two = mct_armv6m_exact(round->v[at + 2 * k], round->w[k]);
-                *sum = (int32_t)((uint32_t)*sum + (uint32_t)two);
+/* Rounds by the meaning of the words, where a pair of weights is -128 twice. */
+static void mct_plane_add_exact(const mct_armv6m_rows *rows) {
+    const int32_t columns = rows->row / 4;
+    for (const mct_armv6m_round *round = rows->round; round != rows->rounds_end; round++) {
+        const uint32_t *v = round->v;
+        for (int32_t *sum = round->sums; sum < round->end; sum += rows->gap / 4) {
+            for (const int32_t *end = sum + columns; sum != end; sum++, v += rows->step / 4) {
+                for (int32_t k = 0; k < rows->pairs; k++) {
+                    const int32_t two = mct_armv6m_exact(v[2 * k], round->w[k]);
+                    *sum = (int32_t)((uint32_t)*sum + (uint32_t)two);
+                }
             }
+            v += rows->v_gap / 4;
         }
     }
 }
 
-/* The rows of the window at y that lie in an image whose rows are not spread, from the first to the last:
- * where they are kept. What they have of the zero point is added to `row`. */
-static void mct_plane_rounds_next(mct_armv6m_plane *plane, int32_t y, mct_armv6m_row *row) {
-    const int32_t step = plane->dilation_h, groups = plane->groups;
-    const int32_t line = step * plane->width;
-    const uint32_t *end = plane->ring + plane->kept * plane->width;
-    mct_armv6m_round *round = plane->rounds;
-    int32_t ky = 0, stop = plane->kernel_h;
-    for (; ky < stop && y < 0; ky++, y += step) {
-        round += groups;
+int32_t mct_armv6m_plane_next(mct_armv6m_plane *plane) {
+    const int32_t left = plane->rows - plane->row;
+    const int32_t count = left < plane->band ? left : plane->band;
+    if (count <= 0) {
+        return 0;
     }
-    while (stop > ky && y + (stop - 1 - ky) * step >= plane->h) {
-        stop--;
+    if (plane->band < plane->rows) {
+        mct_plane_begin_band(plane, count);
     }
-    row->round = row->rounds_end = round;
-    if (ky >= stop) {
-        return;
+    mct_plane_load(plane);
+    plane->row += count;
+    const int32_t made = count * plane->columns;
+    if (plane->is_exact && plane->is_three) {
+        mct_armv6m_make_three(&plane->of);
+        return made;
     }
-    const uint32_t *v = mct_plane_kept(plane, y);
-    for (; ky < stop; ky++) {
-        row->start -= (uint32_t)plane->row_sums[ky];
-        for (int32_t n = 0; n < groups; n++, round++) {
-            round->v = v + n * (2 * MCT_ARMV6M_TAPS);
-        }
-        v += line;
-        if (v >= end) {
-            v -= plane->kept * plane->width;
-        }
-    }
-    row->rounds_end = round;
-}
-
-/* The same if rows are spread: rounds of rows between those of the image are left out. */
-static void mct_plane_rounds_spread(mct_armv6m_plane *plane, int32_t y, mct_armv6m_row *row) {
-    const int32_t spread = plane->spread_h;
-    const uint32_t *w = plane->weights;
-    mct_armv6m_round *round = plane->rounds;
-    row->round = round;
-    for (int32_t ky = 0; ky < plane->kernel_h; ky++, y += plane->dilation_h) {
-        const int32_t from = y < 0 ? -1 : spread == 2 ? y >> 1 : y / spread;
-        if (from < 0 || from >= plane->h || from * spread != y) {
-            w += MCT_ARMV6M_TAPS * plane->groups;
-            continue;
-        }
-        const uint32_t *v = mct_plane_kept(plane, from);
-        row->start -= (uint32_t)plane->row_sums[ky];
-        for (int32_t n = 0; n < plane->groups; n++, v += 2 * MCT_ARMV6M_TAPS) {
-            *round++ = (mct_armv6m_round){v, w};
-            w += MCT_ARMV6M_TAPS;
-        }
-    }
-    row->rounds_end = round;
-}
-
-/* to: the sums of an output row */
-static void mct_plane_row(mct_armv6m_plane *plane, int32_t row, uint32_t start, int32_t *to) {
-    const int32_t y = row * plane->stride_h - plane->pad_top;
-    mct_armv6m_row of;
-    of.sums = to;
-    of.end = to + plane->columns;
-    of.step = 4 * plane->stride_w;
-    of.pairs = plane->pairs;
-    of.start = start;
-    mct_plane_load(plane, y + (plane->kernel_h - 1) * plane->dilation_h);
-    if (plane->spread_h == 1) {
-        mct_plane_rounds_next(plane, y, &of);
-    } else {
-        mct_plane_rounds_spread(plane, y, &of);
-    }
-    if (plane->is_exact) {
-        mct_armv6m_add_row(&of);
-    } else {
-        mct_plane_add_exact(&of);
-    }
-}
-
-int32_t mct_armv6m_plane_rows(mct_armv6m_plane *plane, int32_t row, int32_t end, uint32_t start) {
-    int32_t *to = plane->sums;
-    for (int32_t n = 0; n < plane->rows && row < end; n++, row++, to += plane->columns) {
-        mct_plane_row(plane, row, start, to);
-    }
-    return (int32_t)(to - plane->sums);
+    mct_armv6m_fill((uint32_t *)plane->sums, (uint32_t *)plane->sums + made, plane->of.start);
+    (plane->is_exact ? mct_armv6m_add_rounds : mct_plane_add_exact)(&plane->of);
+    return made;
 }
 
 #if MCT_ARMV6M_ASSEMBLY
 
-__attribute__((naked, noinline)) static uint32_t
-mct_armv6m_load_row(MCT_IN_REGISTER const int8_t *x, MCT_IN_REGISTER int32_t pixel,
-                    MCT_IN_REGISTER uint32_t *to, MCT_IN_REGISTER const int8_t *last,
-                    MCT_IN_REGISTER uint32_t before) {
+/* Four words at a time, after what is left of them. */
+__attribute__((naked, noinline)) void mct_armv6m_fill(MCT_IN_REGISTER uint32_t *to,
+                                                      MCT_IN_REGISTER const uint32_t *end,
+                                                      MCT_IN_REGISTER uint32_t value) {
+    __asm__ volatile(".syntax unified\n\t"
+                     "push {r4, r5, lr}\n\t"
+                     "movs r3, r2\n\t"
+                     "subs r5, r1, r0\n\t"
+                     "lsrs r5, r5, #3\n\t" /* the carry says whether there is an odd one */
+                     "bcc 1f\n\t"
+                     "stmia r0!, {r2}\n\t"
+                     "1:\n\t"
+                     "lsrs r5, r5, #1\n\t"
+                     "bcc 2f\n\t"
+                     "stmia r0!, {r2, r3}\n\t"
+                     "2:\n\t"
+                     "movs r4, r2\n\t"
+                     "movs r5, r2\n\t"
+                     "b 4f\n\t"
+                     "3:\n\t"
+                     "stmia r0!, {r2, r3, r4, r5}\n\t"
+                     "4:\n\t"
+                     "cmp r0, r1\n\t"
+                     "bne 3b\n\t"
+                     "pop {r4, r5, pc}\n\t");
+}
+
+/* Two pixels at a time, from the second on if their number is odd. The offsets are those of
+ * mct_armv6m_load. */
+__attribute__((naked, noinline)) void
+mct_armv6m_load_rows(MCT_IN_REGISTER const mct_armv6m_load *load) {
     __asm__ volatile(".syntax unified\n\t"
                      "push {r4, r5, r6, r7, lr}\n\t"
-                     "ldr r4, [sp, #20]\n\t"
-                     "movs r7, #0\n\t"
+                     "mov r4, r8\n\t"
+                     "mov r5, r9\n\t"
+                     "mov r6, r10\n\t"
+                     "mov r7, r11\n\t"
+                     "push {r4, r5, r6, r7}\n\t"
+                     "ldmia r0!, {r1, r2, r3, r4, r5, r6, r7}\n\t"
+                     "ldr r0, [r0]\n\t"
+                     "sub sp, #12\n\t"
+                     "str r0, [sp]\n\t" /* fill */
+                     "lsls r0, r0, #16\n\t"
+                     "str r0, [sp, #4]\n\t"
+                     "str r7, [sp, #8]\n\t" /* rows */
+                     "mov r8, r1\n\t"       /* x */
+                     "mov r9, r3\n\t"       /* to */
+                     "mov r10, r5\n\t"      /* line */
+                     "mov r11, r6\n\t"      /* width */
+                     "movs r1, r2\n\t"
+                     "lsls r5, r4, #2\n\t"
+                     "adds r3, r3, r5\n\t"
+                     "mov r12, r3\n\t" /* where a row's last word is */
+                     "lsls r3, r2, #1\n\t"
+                     "adr r0, 2f\n\t"
+                     "lsrs r4, r4, #1\n\t"
+                     "bcc 1f\n\t"
+                     "adr r0, 3f\n\t"
                      "1:\n\t"
+                     "mov lr, r0\n\t"
+                     "movs r7, #0\n\t"
+                     "6:\n\t"
+                     "mov r0, r8\n\t"
+                     "mov r2, r9\n\t"
+                     "ldr r4, [sp]\n\t"
+                     "mov pc, lr\n\t"
+                     ".p2align 2\n\t"
+                     "3:\n\t"
+                     "movs r6, r4\n\t"
+                     "subs r0, r0, r1\n\t"
+                     "b 4f\n\t"
+                     ".p2align 2\n\t"
+                     "2:\n\t"
                      "ldrsb r6, [r0, r7]\n\t"
                      "lsls r5, r6, #16\n\t"
                      "adds r5, r5, r4\n\t"
+                     "stmia r2!, {r5}\n\t"
+                     "4:\n\t"
                      "ldrsb r4, [r0, r1]\n\t"
+                     "lsls r5, r4, #16\n\t"
+                     "adds r5, r5, r6\n\t"
+                     "stmia r2!, {r5}\n\t"
+                     "adds r0, r0, r3\n\t"
+                     "cmp r2, r12\n\t"
+                     "bne 2b\n\t"
+                     "ldr r5, [sp, #4]\n\t"
+                     "adds r5, r5, r4\n\t"
+                     "str r5, [r2]\n\t"
+                     "add r8, r10\n\t"
+                     "add r9, r11\n\t"
+                     "add r12, r11\n\t"
+                     "ldr r5, [sp, #8]\n\t"
+                     "subs r5, #1\n\t"
+                     "str r5, [sp, #8]\n\t"
+                     "bne 6b\n\t"
+                     "add sp, #12\n\t"
+                     "pop {r4, r5, r6, r7}\n\t"
+                     "mov r8, r4\n\t"
+                     "mov r9, r5\n\t"
+                     "mov r10, r6\n\t"
+                     "mov r11, r7\n\t"
+                     "pop {r4, r5, r6, r7, pc}\n\t");
+}
+
+/* The offsets are those of mct_armv6m_taps. */
+__attribute__((naked, noinline)) int32_t
+mct_armv6m_pack_taps(MCT_IN_REGISTER mct_armv6m_taps *taps) {
+    __asm__ volatile(".syntax unified\n\t"
+                     "push {r4, r5, r6, r7, lr}\n\t"
+                     "mov r4, r8\n\t"
+                     "mov r5, r9\n\t"
+                     "mov r6, r10\n\t"
+                     "mov r7, r11\n\t"
+                     "push {r0, r4, r5, r6, r7}\n\t"
+                     "ldmia r0!, {r1, r2, r3, r4, r5, r6, r7}\n\t"
+                     "mov r10, r5\n\t" /* is_odd */
+                     "subs r6, r6, r4\n\t"
+                     "lsls r5, r5, #2\n\t"
+                     "subs r6, r6, r5\n\t"
+                     "mov r9, r6\n\t"  /* from a row's end to the next */
+                     "mov r12, r4\n\t" /* pairs */
+                     "mov lr, r7\n\t"  /* the end */
+                     "movs r0, r1\n\t"
+                     "movs r1, r2\n\t"
+                     "movs r2, r3\n\t"
+                     "lsls r3, r1, #1\n\t"
+                     "movs r7, #0\n\t"
+                     "mov r8, r7\n\t" /* the sum */
+                     "subs r7, #255\n\t"
+                     "subs r7, #1\n\t"
+                     "mov r11, r7\n\t" /* that of two times -128 */
+                     "movs r4, #1\n\t"
+                     "push {r4}\n\t" /* whether they are exact */
+                     "1:\n\t"
+                     "mov r7, r12\n\t"
+                     "adds r7, r7, r2\n\t" /* the end of the row's pairs */
+                     "b 4f\n\t"
+                     "5:\n\t"
+                     "movs r5, #0\n\t"
+                     "str r5, [sp]\n\t"
+                     "b 4f\n\t"
+                     "3:\n\t"
+                     "movs r5, #0\n\t"
+                     "ldrsb r5, [r0, r5]\n\t"
+                     "ldrsb r6, [r0, r1]\n\t"
+                     "adds r0, r0, r3\n\t"
+                     "lsls r4, r5, #16\n\t"
+                     "adds r4, r4, r6\n\t"
+                     "stmia r2!, {r4}\n\t"
+                     "adds r5, r5, r6\n\t"
+                     "add r8, r5\n\t"
+                     "cmp r5, r11\n\t"
+                     "beq 5b\n\t"
+                     "4:\n\t"
+                     "cmp r2, r7\n\t"
+                     "bne 3b\n\t"
+                     "mov r5, r10\n\t"
+                     "cmp r5, #0\n\t"
+                     "beq 2f\n\t"
+                     "movs r5, #0\n\t"
+                     "ldrsb r5, [r0, r5]\n\t"
                      "adds r0, r0, r1\n\t"
-                     "adds r0, r0, r1\n\t"
-                     "mov r12, r4\n\t"
-                     "lsls r4, r4, #16\n\t"
-                     "adds r6, r6, r4\n\t"
-                     "mov r4, r12\n\t"
-                     "stmia r2!, {r5, r6}\n\t"
-                     "cmp r0, r3\n\t"
+                     "lsls r4, r5, #16\n\t"
+                     "stmia r2!, {r4}\n\t"
+                     "add r8, r5\n\t"
+                     "2:\n\t"
+                     "add r2, r9\n\t"
+                     "cmp r2, lr\n\t"
                      "bne 1b\n\t"
-                     "movs r0, r4\n\t"
+                     "pop {r0, r1, r4, r5, r6, r7}\n\t"
+                     "mov r2, r8\n\t"
+                     "str r2, [r1, #28]\n\t"
+                     "mov r8, r4\n\t"
+                     "mov r9, r5\n\t"
+                     "mov r10, r6\n\t"
+                     "mov r11, r7\n\t"
                      "pop {r4, r5, r6, r7, pc}\n\t");
 }
 
@@ -297,20 +440,20 @@ mct_armv6m_load_row(MCT_IN_REGISTER const int8_t *x, MCT_IN_REGISTER int32_t pix
 #define MCT_SUM(pairs)                                                                             \
     "ldr r2, [r1]\n\t" pairs "stmia r1!, {r2}\n\t"                                                 \
     "add r0, r8\n\t"
-/* All sums of a round: two at a time, from the second on if their number is odd. */
-#define MCT_ROUND(even, odd, pairs)                                                                \
+/* All sums of a row: two at a time, from the second on if their number is odd. */
+#define MCT_ROW(even, odd, pairs)                                                                  \
     even ":\n\t" MCT_SUM(pairs) odd ":\n\t" MCT_SUM(pairs) "cmp r1, r12\n\t"                       \
                                                            "bne " even "b\n\t"                     \
-                                                           "b 9b\n\t"
-#define MCT_ROUNDS                                                                                 \
-    MCT_ROUND("3", "13", MCT_PAIRS_1)                                                              \
-    MCT_ROUND("4", "14", MCT_PAIRS_2)                                                              \
-    MCT_ROUND("5", "15", MCT_PAIRS_3)                                                              \
-    MCT_ROUND("6", "16", MCT_PAIRS_4)
+                                                           "b 2b\n\t"
+#define MCT_ROWS                                                                                   \
+    MCT_ROW("3", "13", MCT_PAIRS_1)                                                                \
+    MCT_ROW("4", "14", MCT_PAIRS_2)                                                                \
+    MCT_ROW("5", "15", MCT_PAIRS_3)                                                                \
+    MCT_ROW("6", "16", MCT_PAIRS_4)
 
-/* The offsets are those of mct_armv6m_row. */
+/* The offsets are those of mct_armv6m_rows and of a round. */
 __attribute__((naked, noinline)) void
-mct_armv6m_add_row(MCT_IN_REGISTER const mct_armv6m_row *row) {
+mct_armv6m_add_rounds(MCT_IN_REGISTER const mct_armv6m_rows *rows) {
     __asm__ volatile(".syntax unified\n\t"
                      "push {r4, r5, r6, r7, lr}\n\t"
                      "mov r4, r8\n\t"
@@ -319,33 +462,45 @@ mct_armv6m_add_row(MCT_IN_REGISTER const mct_armv6m_row *row) {
                      "mov r7, r11\n\t"
                      "push {r4, r5, r6, r7}\n\t"
                      "ldmia r0!, {r1, r2, r3, r4, r5, r6, r7}\n\t"
-                     "mov r9, r1\n\t"  /* round */
-                     "mov r10, r2\n\t" /* their end */
-                     "mov r11, r3\n\t" /* sums */
-                     "mov r12, r4\n\t" /* their end */
-                     "mov r8, r5\n\t"  /* step */
-                     "subs r5, r4, r3\n\t"
-                     "lsrs r5, r5, #3\n\t" /* the carry says whether their number is odd */
-                     "adcs r6, r6\n\t"     /* twice the pairs, and one more if so */
+                     "sub sp, #12\n\t"
+                     "str r1, [sp]\n\t"     /* the next round */
+                     "str r2, [sp, #4]\n\t" /* their end */
+                     "str r6, [sp, #8]\n\t" /* gap */
+                     "mov r10, r3\n\t"      /* row */
+                     "mov r8, r4\n\t"       /* step */
+                     "mov r11, r5\n\t"      /* v_gap */
+                     "lsrs r3, r3, #3\n\t"  /* the carry says whether their number is odd */
+                     "adcs r7, r7\n\t"      /* twice the pairs, and one more if so */
                      "adr r0, 8f\n\t"
-                     "lsls r6, r6, #2\n\t"
-                     "ldr r6, [r0, r6]\n\t"
-                     "adds r0, r0, r6\n\t"
-                     "mov lr, r0\n\t" /* where a round begins */
-                     "1:\n\t"
-                     "stmia r3!, {r7}\n\t"
-                     "cmp r3, r4\n\t"
-                     "bne 1b\n\t"
+                     "lsls r7, r7, #2\n\t"
+                     "ldr r7, [r0, r7]\n\t"
+                     "adds r0, r0, r7\n\t"
+                     "mov lr, r0\n\t" /* where a row begins */
                      "9:\n\t"
-                     "cmp r9, r10\n\t"
+                     "ldr r0, [sp]\n\t"
+                     "ldr r1, [sp, #4]\n\t"
+                     "cmp r0, r1\n\t"
                      "beq 7f\n\t"
-                     "mov r1, r9\n\t"
-                     "ldmia r1!, {r0, r3}\n\t"
-                     "mov r9, r1\n\t"
+                     "ldmia r0!, {r2, r3, r4, r5}\n\t"
+                     "str r0, [sp]\n\t"
+                     "mov r9, r5\n\t" /* the end of the sums */
+                     "movs r0, r2\n\t"
+                     "movs r1, r4\n\t"
+                     "mov r12, r4\n\t"
+                     "add r12, r10\n\t" /* and of a row's */
                      "ldmia r3!, {r4, r5, r6, r7}\n\t"
-                     "mov r1, r11\n\t"
+                     "mov pc, lr\n\t"
+                     "2:\n\t"
+                     "cmp r1, r9\n\t"
+                     "beq 9b\n\t"
+                     "add r0, r11\n\t"
+                     "ldr r2, [sp, #8]\n\t"
+                     "adds r1, r1, r2\n\t"
+                     "mov r12, r1\n\t"
+                     "add r12, r10\n\t"
                      "mov pc, lr\n\t"
                      "7:\n\t"
+                     "add sp, #12\n\t"
                      "pop {r4, r5, r6, r7}\n\t"
                      "mov r8, r4\n\t"
                      "mov r9, r5\n\t"
@@ -354,32 +509,160 @@ mct_armv6m_add_row(MCT_IN_REGISTER const mct_armv6m_row *row) {
                      "pop {r4, r5, r6, r7, pc}\n\t"
                      ".p2align 2\n\t"
                      "8: .word 0, 0, 3f - 8b, 13f - 8b, 4f - 8b, 14f - 8b\n\t"
-                     ".word 5f - 8b, 15f - 8b, 6f - 8b, 16f - 8b\n\t" MCT_ROUNDS);
+                     ".word 5f - 8b, 15f - 8b, 6f - 8b, 16f - 8b\n\t" MCT_ROWS);
+}
+
+/* The same with weights that lie in a register beyond r7. */
+#define MCT_PAIR_FAR(offset, weights)                                                              \
+    "ldr r3, [r0, #" offset "]\n\t"                                                                \
+    "mov r7, " weights "\n\t"                                                                      \
+    "muls r3, r7, r3\n\t"                                                                          \
+    "asrs r3, r3, #16\n\t"                                                                         \
+    "adcs r2, r3\n\t"
+#define MCT_THREE                                                                                  \
+    "ldr r2, [sp]\n\t" MCT_PAIR("0", "r4")                                                         \
+        MCT_PAIR("8", "r5") "add r0, r11\n\t" MCT_PAIR("0", "r6")                                  \
+            MCT_PAIR_FAR("8", "r8") "add r0, r11\n\t" MCT_PAIR_FAR("0", "r9")                      \
+                MCT_PAIR_FAR("8", "r10") "add r0, r12\n\t"                                         \
+                                         "stmia r1!, {r2}\n\t"
+
+/* The offsets are those of mct_armv6m_rows and of a round. */
+__attribute__((naked, noinline)) void
+mct_armv6m_make_three(MCT_IN_REGISTER const mct_armv6m_rows *rows) {
+    __asm__ volatile(".syntax unified\n\t"
+                     "push {r4, r5, r6, r7, lr}\n\t"
+                     "mov r4, r8\n\t"
+                     "mov r5, r9\n\t"
+                     "mov r6, r10\n\t"
+                     "mov r7, r11\n\t"
+                     "push {r4, r5, r6, r7}\n\t"
+                     "sub sp, #20\n\t"
+                     "ldr r7, [r0, #28]\n\t"
+                     "str r7, [sp]\n\t" /* start */
+                     "ldr r6, [r0, #32]\n\t"
+                     "mov r11, r6\n\t" /* further */
+                     "ldmia r0!, {r1, r2, r3, r4, r5}\n\t"
+                     "subs r4, r4, r6\n\t"
+                     "subs r4, r4, r6\n\t"
+                     "mov r12, r4\n\t"      /* from the window's last row to the next window */
+                     "str r3, [sp, #4]\n\t" /* row */
+                     "str r5, [sp, #8]\n\t" /* v_gap */
+                     "adr r2, 3f\n\t"
+                     "lsrs r4, r3, #3\n\t"
+                     "bcc 1f\n\t"
+                     "ldr r4, 8f\n\t"
+                     "adds r2, r2, r4\n\t"
+                     "1:\n\t"
+                     "str r2, [sp, #16]\n\t" /* where a row begins */
+                     "ldmia r1!, {r0, r2, r4, r5}\n\t"
+                     "str r5, [sp, #12]\n\t" /* the end of the sums */
+                     "adds r3, r3, r4\n\t"
+                     "mov lr, r3\n\t" /* and of a row's */
+                     "movs r1, r4\n\t"
+                     "ldr r3, [r2, #20]\n\t"
+                     "mov r8, r3\n\t"
+                     "ldr r3, [r2, #32]\n\t"
+                     "mov r9, r3\n\t"
+                     "ldr r3, [r2, #36]\n\t"
+                     "mov r10, r3\n\t"
+                     "ldr r6, [r2, #16]\n\t"
+                     "ldr r4, [r2]\n\t"
+                     "ldr r5, [r2, #4]\n\t"
+                     "2:\n\t"
+                     "ldr r3, [sp, #16]\n\t"
+                     "mov pc, r3\n\t"
+                     ".p2align 2\n\t"
+                     "8: .word 4f - 3f\n\t"
+                     "3:\n\t" MCT_THREE "4:\n\t" MCT_THREE "cmp r1, lr\n\t"
+                     "bne 3b\n\t"
+                     "ldr r3, [sp, #12]\n\t"
+                     "cmp r1, r3\n\t"
+                     "beq 5f\n\t"
+                     "ldr r3, [sp, #8]\n\t"
+                     "adds r0, r0, r3\n\t"
+                     "ldr r3, [sp, #4]\n\t"
+                     "add lr, r3\n\t"
+                     "b 2b\n\t"
+                     "5:\n\t"
+                     "add sp, #20\n\t"
+                     "pop {r4, r5, r6, r7}\n\t"
+                     "mov r8, r4\n\t"
+                     "mov r9, r5\n\t"
+                     "mov r10, r6\n\t"
+                     "mov r11, r7\n\t"
+                     "pop {r4, r5, r6, r7, pc}\n\t");
 }
 
 #else
 
-static uint32_t mct_armv6m_load_row(const int8_t *x, int32_t pixel, uint32_t *to,
-                                    const int8_t *last, uint32_t before) {
-    for (; x != last; x += pixel) {
-        const uint32_t value = (uint32_t)(int32_t)*x;
-        *to++ = before + (value << 16);
-        before = value;
+void mct_armv6m_fill(uint32_t *to, const uint32_t *end, uint32_t value) {
+    while (to != end) {
+        *to++ = value;
     }
-    return before;
 }
 
-void mct_armv6m_add_row(const mct_armv6m_row *row) {
-    for (int32_t *sum = row->sums; sum != row->end; sum++) {
-        *sum = (int32_t)row->start;
+void mct_armv6m_load_rows(const mct_armv6m_load *load) {
+    const int8_t *x = load->x;
+    uint32_t *to = load->to;
+    for (int32_t row = 0; row < load->rows; row++, x += load->line, to += load->width / 4) {
+        uint32_t before = (uint32_t)load->fill;
+        for (int32_t n = 0; n < load->count; n++) {
+            const uint32_t value = (uint32_t)(int32_t)x[n * load->pixel];
+            to[n] = before + (value << 16);
+            before = value;
+        }
+        to[load->count] = before + ((uint32_t)load->fill << 16);
     }
-    for (const mct_armv6m_round *round = row->round; round != row->rounds_end; round++) {
-        int32_t at = 0;
-        for (int32_t *sum = row->sums; sum != row->end; sum++, at += row->step / 4) {
-            for (int32_t k = 0; k < row->pairs; k++) {
-                const int32_t two = mct_armv6m_two(round->v[at + 2 * k], round->w[k]);
-                *sum = (int32_t)((uint32_t)*sum + (uint32_t)two);
+}
+
+int32_t mct_armv6m_pack_taps(mct_armv6m_taps *taps) {
+    const int8_t *w = taps->w;
+    int32_t is_exact = 1, sum = 0;
+    for (uint32_t *row = taps->to; row != taps->end; row += taps->row / 4) {
+        uint32_t *to = row;
+        for (const uint32_t *end = row + taps->pairs / 4; to != end; w += 2 * taps->step) {
+            const int32_t first = w[0], second = w[taps->step];
+            is_exact &= first != -128 || second != -128;
+            sum += first + second;
+            *to++ = (uint32_t)second + ((uint32_t)first << 16);
+        }
+        if (taps->is_odd) {
+            sum += *w;
+            *to = (uint32_t)(int32_t)*w << 16;
+            w += taps->step;
+        }
+    }
+    taps->sum = sum;
+    return is_exact;
+}
+
+void mct_armv6m_add_rounds(const mct_armv6m_rows *rows) {
+    for (const mct_armv6m_round *round = rows->round; round != rows->rounds_end; round++) {
+        const uint32_t *v = round->v;
+        for (int32_t *sum = round->sums; sum < round->end; sum += rows->gap / 4) {
+            for (const int32_t *end = sum + rows->row / 4; sum != end; v += rows->step / 4) {
+                uint32_t all = (uint32_t)*sum;
+                for (int32_t k = 0; k < rows->pairs; k++) {
+                    all += (uint32_t)mct_armv6m_two(v[2 * k], round->w[k]);
+                }
+                *sum++ = (int32_t)all;
             }
+            v += rows->v_gap / 4;
+        }
+    }
+}
+
+void mct_armv6m_make_three(const mct_armv6m_rows *rows) {
+    const mct_armv6m_round *round = rows->round;
+    const uint32_t *v = round->v;
+    for (int32_t *sum = round->sums; sum != round->end; v += rows->v_gap / 4) {
+        for (const int32_t *end = sum + rows->row / 4; sum != end; v += rows->step / 4) {
+            uint32_t all = rows->start;
+            for (int32_t n = 0; n < 6; n++) {
+                const uint32_t two = v[(n >> 1) * (rows->further / 4) + 2 * (n & 1)];
+                all += (uint32_t)mct_armv6m_two(two, round->w[4 * (n >> 1) + (n & 1)]);
+            }
+            *sum++ = (int32_t)all;
         }
     }
 }

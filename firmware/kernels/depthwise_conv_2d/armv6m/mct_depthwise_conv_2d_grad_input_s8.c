@@ -25,6 +25,7 @@ static int mct_grad_begin(const mct_depthwise_conv_2d_grad_input_s8_params *p,
     plane->stride_h = plane->stride_w = 1;
     plane->pad_top = (win->kernel_h - 1) * win->dilation_h - win->pad_top;
     plane->pad_left = win->kernel_w - 1 - win->pad_left;
+    plane->rows = p->dx.h;
     plane->columns = p->dx.w;
     return p->dy.c == p->dx.c && win->dilation_w == 1 && mct_armv6m_plane_fits(plane);
 }
@@ -36,11 +37,9 @@ static MCT_APART void mct_grad_planes(const mct_depthwise_conv_2d_grad_input_s8_
     for (int32_t c = 0; c < channels; c++) {
         const mct_armv6m_factor factor = mct_armv6m_factor_of(writer, c);
         int32_t i = c;
-        mct_armv6m_plane_take(plane, dy + c, w + last * channels + c, -channels);
-        for (int32_t row = 0; row < p->dx.h; row += plane->rows) {
-            const int32_t count = mct_armv6m_plane_rows(plane, row, p->dx.h, 0);
-            mct_armv6m_round_sums(writer, plane->sums, count, &factor, c, 0, i, channels, dx);
-            i += count * channels;
+        mct_armv6m_plane_take(plane, dy + c, w + last * channels + c, -channels, 0);
+        for (int32_t n; (n = mct_armv6m_plane_next(plane)) > 0; i += n * channels) {
+            mct_armv6m_round_sums(writer, plane->sums, n, &factor, c, 0, i, channels, dx);
         }
     }
 }

@@ -19,6 +19,7 @@ static int mct_depthwise_begin(const mct_depthwise_conv_2d_s8_params *p, mct_arm
     plane->stride_w = win->stride_w;
     plane->pad_top = win->pad_top;
     plane->pad_left = win->pad_left;
+    plane->rows = p->y.h;
     plane->columns = p->y.w;
     return p->x.c == p->y.c && win->dilation_w == 1 && mct_armv6m_plane_fits(plane);
 }
@@ -32,11 +33,9 @@ static MCT_APART void mct_depthwise_planes(const mct_depthwise_conv_2d_s8_params
         const mct_armv6m_scale scale = mct_armv6m_scale_of(&p->requantize, b[c], c, taps);
         const uint32_t start = mct_armv6m_begin(&scale, b[c]);
         int32_t i = c;
-        mct_armv6m_plane_take(plane, x + c, w + c, channels);
-        for (int32_t row = 0; row < p->y.h; row += plane->rows) {
-            const int32_t count = mct_armv6m_plane_rows(plane, row, p->y.h, start);
-            mct_armv6m_store_sums(out, plane->sums, count, &scale, c, 0, i, channels);
-            i += count * channels;
+        mct_armv6m_plane_take(plane, x + c, w + c, channels, start);
+        for (int32_t n; (n = mct_armv6m_plane_next(plane)) > 0; i += n * channels) {
+            mct_armv6m_store_sums(out, plane->sums, n, &scale, c, 0, i, channels);
         }
     }
 }
