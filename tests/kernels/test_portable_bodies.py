@@ -52,14 +52,14 @@ SAMPLES = 6
 """Of each way to draw them and each function; what the seeds draw beyond that is left out."""
 
 TILES = {
-    "armv6-m": (4, 2, 1, 0, 640),
-    "others": (2, 2, 4, 1, 640),
-    "larger": (4, 2, 4, 1, 90),
-    "many registers": (4, 3, 4, 1, 640),
+    "armv6-m": (4, 2, 1, 0, 196),
+    "others": (2, 2, 4, 1, 196),
+    "larger": (4, 2, 4, 1, 60),
+    "many registers": (4, 3, 8, 1, 196),
 }
-"""Positions, channels, terms, whether there is a long product, bytes of depthwise rows:
+"""Positions, channels, terms, whether there is a long product, words of depthwise sums and rows:
 what mct_tiled.h chooses and may choose."""
-FLAGS = ("TILED_POSITIONS", "TILED_CHANNELS", "TILED_TERMS", "LONG_PRODUCT", "TILED_PLANE_BYTES")
+FLAGS = ("TILED_POSITIONS", "TILED_CHANNELS", "TILED_TERMS", "LONG_PRODUCT", "TILED_PLANE_WORDS")
 
 
 def flags_of(name: str) -> tuple[str, ...]:
@@ -112,6 +112,20 @@ def odd_window(s: Source) -> Shape:
     return Geometry(window, size), channels, channels
 
 
+def long_rows(s: Source) -> Shape:
+    """Rows whose sums are made in pieces, one below the other."""
+    window = Window((1, s.choice((1, 3))), padding=(0, 0, s.integer(0, 1), 0))
+    return Geometry(window, (s.choice((2, 2, 3)), s.integer(67, 72))), 2, 2
+
+
+def unread_pixels(s: Source) -> Shape:
+    """Rows with pixels right of their last window, of which whole tiles are made."""
+    k, stride, left = s.choice((3, 5)), s.integer(2, 3), s.integer(1, 2)
+    window = Window((k, k), (1, stride), padding=(1, 1, left, 0))
+    wide = (4 * s.integer(1, 3) - 1) * stride + k - left + s.integer(1, stride - 1)
+    return Geometry(window, (s.integer(k, k + 3), wide)), 2, 2
+
+
 DRAWN: tuple[Callable[[Source], Sample], ...] = (
     *WIDE,
     large_bias,
@@ -119,6 +133,8 @@ DRAWN: tuple[Callable[[Source], Sample], ...] = (
     sums_beyond,
     lambda s: depthwise(s, odd_window(s)),
     lambda s: depthwise_grad_input(s, odd_window(s)),
+    lambda s: depthwise(s, long_rows(s)),
+    lambda s: depthwise(s, unread_pixels(s)),
     halves,
 )
 

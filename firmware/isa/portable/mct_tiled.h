@@ -55,7 +55,7 @@ static inline mct_span mct_tiled_places(int32_t at, int32_t stride, int32_t imag
 }
 
 /* Positions of a tile, 2 or 4, its channels at most, 2 or 3, and terms of its sums in one round of its
- * loop, 1 or 4. */
+ * loop, 1, 4 or 8. */
 #ifndef MCT_TILED_POSITIONS
 #if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__) /* a product overwrites a factor */
 #define MCT_TILED_POSITIONS 4
@@ -65,7 +65,7 @@ static inline mct_span mct_tiled_places(int32_t at, int32_t stride, int32_t imag
 /* about 30 registers: 12 sums, 7 pointers and an end, 5 factors and a product */
 #define MCT_TILED_POSITIONS 4
 #define MCT_TILED_CHANNELS 3
-#define MCT_TILED_TERMS 4
+#define MCT_TILED_TERMS 8
 #else
 #define MCT_TILED_POSITIONS 2
 #define MCT_TILED_CHANNELS 2
@@ -130,6 +130,27 @@ static inline int32_t mct_tiled_channels(int32_t left) {
     MCT_TILED_PASS(x0)                                                                             \
     MCT_TILED_PASS(x1)                                                                             \
     MCT_TILED_LATER(x2 += n; x3 += n; MCT_TILED_PASS(x2) MCT_TILED_PASS(x3))
+#define MCT_TILED_FOUR(n)                                                                          \
+    MCT_TILED_TERM(n, w0[n], w1[n], w2[n])                                                         \
+    MCT_TILED_TERM(n + 1, w0[n + 1], w1[n + 1], w2[n + 1])                                         \
+    MCT_TILED_TERM(n + 2, w0[n + 2], w1[n + 2], w2[n + 2])                                         \
+    MCT_TILED_TERM(n + 3, w0[n + 3], w1[n + 3], w2[n + 3])
+#define MCT_TILED_STEP_WEIGHTS(n)                                                                  \
+    w0 += n;                                                                                       \
+    w1 += n;                                                                                       \
+    MCT_TILED_PASS(w0)                                                                             \
+    MCT_TILED_PASS(w1)                                                                             \
+    MCT_TILED_THIRD(w2 += n; MCT_TILED_PASS(w2))
+/* Terms n … n + 3, whose weights lie w_row apart. */
+#define MCT_TILED_FOUR_ROWS(n)                                                                     \
+    MCT_TILED_TERM(n, w[0], w[1], w[2])                                                            \
+    w += w_row;                                                                                    \
+    MCT_TILED_TERM(n + 1, w[0], w[1], w[2])                                                        \
+    w += w_row;                                                                                    \
+    MCT_TILED_TERM(n + 2, w[0], w[1], w[2])                                                        \
+    w += w_row;                                                                                    \
+    MCT_TILED_TERM(n + 3, w[0], w[1], w[2])                                                        \
+    w += w_row;
 #define MCT_TILED_BEGIN                                                                            \
     mct_tiled_sums s0 = sums[0], s1 = sums[1];                                                     \
     const int8_t *x0 = x, *x1 = x0 + x_step;                                                       \
@@ -149,18 +170,23 @@ static MCT_ALWAYS_INLINE void mct_tiled_add(const int8_t *x, int32_t x_step, con
     const int8_t *w0 = w, *w1 = w0 + w_step;
     MCT_TILED_THIRD(const int8_t *w2 = channels > 2 ? w1 + w_step : w1;)
     (void)channels;
-#if MCT_TILED_TERMS == 4
-    for (const int8_t *end = w + (terms & ~3); w0 != end;) {
-        MCT_TILED_TERM(0, w0[0], w1[0], w2[0])
-        MCT_TILED_TERM(1, w0[1], w1[1], w2[1])
-        MCT_TILED_TERM(2, w0[2], w1[2], w2[2])
-        MCT_TILED_TERM(3, w0[3], w1[3], w2[3])
+#if MCT_TILED_TERMS == 8
+    for (const int8_t *end = w + (terms & ~7); w0 != end;) {
+        MCT_TILED_FOUR(0)
+        MCT_TILED_FOUR(4)
+        MCT_TILED_STEP(8)
+        MCT_TILED_STEP_WEIGHTS(8)
+    }
+    if ((terms & 4) != 0) {
+        MCT_TILED_FOUR(0)
         MCT_TILED_STEP(4)
-        w0 += 4;
-        w1 += 4;
-        MCT_TILED_PASS(w0)
-        MCT_TILED_PASS(w1)
-        MCT_TILED_THIRD(w2 += 4; MCT_TILED_PASS(w2))
+        MCT_TILED_STEP_WEIGHTS(4)
+    }
+#elif MCT_TILED_TERMS == 4
+    for (const int8_t *end = w + (terms & ~3); w0 != end;) {
+        MCT_TILED_FOUR(0)
+        MCT_TILED_STEP(4)
+        MCT_TILED_STEP_WEIGHTS(4)
     }
 #endif
     for (const int8_t *end = w + terms; w0 != end;) {
@@ -175,16 +201,19 @@ static MCT_ALWAYS_INLINE void mct_tiled_add_rows(const int8_t *x, int32_t x_step
                                                  int32_t w_row, int32_t terms, int32_t channels,
                                                  mct_tiled_sums *sums) {
     MCT_TILED_BEGIN(void) channels;
-#if MCT_TILED_TERMS == 4
+#if MCT_TILED_TERMS == 8
+    for (const int8_t *end = x + (terms & ~7); x0 != end;) {
+        MCT_TILED_FOUR_ROWS(0)
+        MCT_TILED_FOUR_ROWS(4)
+        MCT_TILED_STEP(8)
+    }
+    if ((terms & 4) != 0) {
+        MCT_TILED_FOUR_ROWS(0)
+        MCT_TILED_STEP(4)
+    }
+#elif MCT_TILED_TERMS == 4
     for (const int8_t *end = x + (terms & ~3); x0 != end;) {
-        MCT_TILED_TERM(0, w[0], w[1], w[2])
-        w += w_row;
-        MCT_TILED_TERM(1, w[0], w[1], w[2])
-        w += w_row;
-        MCT_TILED_TERM(2, w[0], w[1], w[2])
-        w += w_row;
-        MCT_TILED_TERM(3, w[0], w[1], w[2])
-        w += w_row;
+        MCT_TILED_FOUR_ROWS(0)
         MCT_TILED_STEP(4)
     }
 #endif

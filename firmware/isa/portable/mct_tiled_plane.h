@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One channel of a depthwise convolution, row by row: forward, and backward with the taps turned.
  *
- * Rows of the image are kept as they lie in the windows, with `fill` around, as many as a window spans:
- * so no tap is asked whether it lies in the image. Each row is read once, before the output row of its
- * number is asked for, if the window keeps an image's size: then an output may take the image's place. */
+ * A band of output rows keeps the rows of the image that its windows read, with `fill` left and right: so
+ * no tap is asked whether it lies in the image. Where they lie is the same for all channels, so it is
+ * decided once if one band has all rows. Each row is read once, before the output row of its number is
+ * asked for, if the window keeps an image's size: then an output may take the image's place. */
 #ifndef MCT_TILED_PLANE_H
 #define MCT_TILED_PLANE_H
 
@@ -13,44 +14,51 @@
 extern "C" {
 #endif
 
-/* Bytes on the stack for a window's weights and the rows that are kept; rows of a window at most; sums
- * that are made at once, a multiple of 4. */
-#ifndef MCT_TILED_PLANE_BYTES
-#define MCT_TILED_PLANE_BYTES 640
+/* Words on the stack for sums, a window's weights and the rows that are kept. */
+#ifndef MCT_TILED_PLANE_WORDS
+#define MCT_TILED_PLANE_WORDS 196
 #endif
+/* Rows of a window at most; output rows that are made at once; columns of one for which there is room, a
+ * multiple of 4, or fewer where rows are long. */
 #define MCT_TILED_PLANE_ROWS 11
-#define MCT_TILED_PLANE_SUMS 32
+#define MCT_TILED_PLANE_MADE 8
+#define MCT_TILED_PLANE_COLUMNS 64
+#define MCT_TILED_PLANE_FEWER 32
 
-/* A row of the image, and the weights of the window's row that lies over it. */
+/* An output row: where its windows meet the image. */
 typedef struct {
-    const int8_t *v, *w;
-} mct_tiled_plane_line;
+    const int8_t *v, *w;  /* the first pixels and weights */
+    int32_t extra;        /* of its sums: what the other rows have of `fill` */
+    int16_t first, lines; /* the window's first row there, and how many there are */
+} mct_tiled_plane_row;
 
 typedef struct {
     int32_t pixel;              /* from one pixel of the image to the next */
     int32_t h, w;               /* of the image */
-    int32_t spread_h, spread_w; /* how far its rows and columns lie apart, `fill` between; 1: not */
-    int32_t fill;               /* a value, what is left and right of the image, too */
+    int32_t spread_h, spread_w; /* how far its rows and columns lie apart, with 0 between; 1: not */
+    int32_t fill;               /* what is around the image, a value of int8; 0 if it is spread */
     int32_t kernel_h, kernel_w, dilation_h, stride_h, stride_w, pad_top, pad_left;
     int32_t rows, columns; /* of the output */
 
-    int32_t width, kept; /* bytes of a row, and rows of the image */
-    int32_t loaded;      /* so many were read */
+    int32_t width;          /* bytes of a row that is kept */
+    int32_t v_line, w_line; /* from one row of the window to the next: of these bytes, of weights */
+    int32_t band, made;     /* output rows of a band, and whose sums are made at once */
+    int32_t piece;          /* columns of them */
     int32_t first, count,
-        at;             /* the first pixel of a row in the windows, how many, and its byte there */
-    const int8_t *next; /* of the channel's next row */
-    int8_t *weights, *ring, *ring_end, *newest;
+        at;              /* the first pixel of a row in the windows, how many, and its byte there */
+    const int8_t *image; /* the channel's first pixel in the windows */
+    int32_t row, column; /* of the next sum */
+    int32_t now;         /* columns that are made now */
+    int32_t band_end;    /* the first row that is not of the band */
+    int32_t base, loaded; /* rows of the image: the first one that is kept, the next to be read */
+    int32_t begin;        /* of all sums, besides their row's */
+    int8_t *weights, *kept;
     int32_t row_sums[MCT_TILED_PLANE_ROWS]; /* of the window's weights, times `fill` */
-    int32_t start;                          /* of all sums; without what `fill` makes of them: */
-    int32_t row, column, begin;             /* of the next sum */
-    mct_tiled_plane_line
-        lines[MCT_TILED_PLANE_ROWS]; /* of its window, as far as there is an image */
-    const mct_tiled_plane_line *lines_end;
-    int32_t sums[MCT_TILED_PLANE_SUMS + 3]; /* whole tiles are written */
-    int8_t bytes[MCT_TILED_PLANE_BYTES];
+    mct_tiled_plane_row lines[MCT_TILED_PLANE_MADE];
+    int32_t sums[MCT_TILED_PLANE_WORDS]; /* and behind them weights and rows */
 } mct_tiled_plane;
 
-/* Completes a plane, of which everything above `width` is known but the channel's. Whether there is room
+/* Completes a plane, of which everything up to `columns` is known. Whether there is room
  * for it. */
 int32_t mct_tiled_plane_fits(mct_tiled_plane *plane);
 

@@ -79,21 +79,51 @@ static inline int mct_conv_is_short(const mct_tiled_output *out, const mct_tiled
     return is_short;
 }
 
-static MCT_APART void mct_conv_store_short(const mct_tiled_output *out,
-                                           const mct_tiled_channel *channel, int32_t channels,
-                                           const mct_tiled_sums *sums, int32_t i, int32_t outs) {
-    const int32_t low = out->low;
-    const uint32_t span = out->span;
-    int8_t *y = out->y + i;
-    for (const mct_tiled_channel *end = channel + channels; channel < end; channel++) {
-        const mct_tiled_channel one = *channel;
-        int8_t *at = y++;
-        *at = mct_tiled_short(&one, low, span, sums[0].of[0]);
-        at += outs;
-        *at = mct_tiled_short(&one, low, span, sums[1].of[0]);
-        MCT_TILED_LATER(at += outs; *at = mct_tiled_short(&one, low, span, sums[2].of[0]);
-                        at += outs; *at = mct_tiled_short(&one, low, span, sums[3].of[0]);)
-        sums = (const mct_tiled_sums *)(sums->of + 1); /* the next channel's */
+/* A tile's elements of channel n in hand, a constant. y: the first */
+static MCT_ALWAYS_INLINE void mct_conv_put(const mct_conv_job *job, int32_t n,
+                                           const mct_tiled_sums *sums, int8_t *y, int32_t outs) {
+    const mct_tiled_channel one = job->channel[n];
+    const int32_t low = job->out.low;
+    const uint32_t span = job->out.span;
+    *y = mct_tiled_short(&one, low, span, sums[0].of[n]);
+    y += outs;
+    *y = mct_tiled_short(&one, low, span, sums[1].of[n]);
+    MCT_TILED_LATER(y += outs; *y = mct_tiled_short(&one, low, span, sums[2].of[n]); y += outs;
+                    *y = mct_tiled_short(&one, low, span, sums[3].of[n]);)
+}
+
+static MCT_ALWAYS_INLINE void mct_conv_put_all(const mct_conv_job *job, int32_t channels,
+                                               const mct_tiled_sums *sums, int32_t i,
+                                               int32_t outs) {
+    int8_t *y = job->out.y + i;
+    mct_conv_put(job, 0, sums, y, outs);
+    if (job->channels > 1) {
+        mct_conv_put(job, 1, sums, y + 1, outs);
+    }
+    MCT_TILED_THIRD(if (channels > 2) { mct_conv_put(job, 2, sums, y + 2, outs); })
+    (void)channels;
+}
+
+static MCT_APART void mct_conv_store_short(const mct_conv_job *job, const mct_tiled_sums *sums,
+                                           int32_t i, int32_t outs) {
+    mct_conv_put_all(job, MCT_TILED_CHANNELS, sums, i, outs);
+}
+
+/* made: in registers, since nobody gets their address. channels: a constant */
+static MCT_ALWAYS_INLINE void mct_conv_finish(const mct_conv_job *job, int32_t channels,
+                                              const mct_tiled_sums *made, int32_t i, int32_t outs) {
+    if (job->is_short && MCT_TILED_CHANNELS == 3) { /* there they can stay */
+        mct_conv_put_all(job, channels, made, i, outs);
+        return;
+    }
+    mct_tiled_sums sums[MCT_TILED_POSITIONS];
+    for (int32_t p = 0; p < MCT_TILED_POSITIONS; p++) {
+        sums[p] = made[p];
+    }
+    if (job->is_short) {
+        mct_conv_store_short(job, sums, i, outs);
+    } else {
+        mct_conv_store(&job->out, job->channel, job->c, job->channels, sums, i, outs);
     }
 }
 
@@ -110,18 +140,14 @@ static MCT_ALWAYS_INLINE void mct_conv_tiles(const mct_conv_job *job, int32_t ro
     int32_t i = (row * job->columns + begin) * outs + job->c;
     for (; begin < end; begin += MCT_TILED_POSITIONS) {
         const int8_t *taps = x, *w = job->w;
-        mct_tiled_sums sums[MCT_TILED_POSITIONS];
+        mct_tiled_sums made[MCT_TILED_POSITIONS];
         for (int32_t p = 0; p < MCT_TILED_POSITIONS; p++) {
-            sums[p] = job->start;
+            made[p] = job->start;
         }
         for (int32_t ky = 0; ky < kernel_h; ky++, taps += line, w += terms) {
-            mct_tiled_add(taps, step, w, job->w_step, terms, channels, sums);
+            mct_tiled_add(taps, step, w, job->w_step, terms, channels, made);
         }
-        if (job->is_short) {
-            mct_conv_store_short(&job->out, job->channel, job->channels, sums, i, outs);
-        } else {
-            mct_conv_store(&job->out, job->channel, job->c, job->channels, sums, i, outs);
-        }
+        mct_conv_finish(job, channels, made, i, outs);
         x += MCT_TILED_POSITIONS * step;
         i += MCT_TILED_POSITIONS * outs;
     }
