@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from mcutrain.ir.graph import TensorType
 from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.conv_2d import Conv2D, Requantize
+from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.spatial import Window
 from mcutrain.simulation.build import SANITIZE
 from mcutrain.target import PORTABLE
@@ -112,10 +113,14 @@ def odd_window(s: Source) -> Shape:
     return Geometry(window, size), channels, channels
 
 
-def long_rows(s: Source) -> Shape:
-    """Rows whose sums are made in pieces, one below the other."""
-    window = Window((1, s.choice((1, 3))), padding=(0, 0, s.integer(0, 1), 0))
-    return Geometry(window, (s.choice((2, 2, 3)), s.integer(67, 72))), 2, 2
+def long_rows(s: Source) -> Sample:
+    """Rows whose sums are made in pieces, one below the other, and are not clamped."""
+    kernel = (1, s.choice((1, 3)))
+    window = Window(kernel, padding=(0, 0, s.integer(0, 1), 0))
+    q = Requantize((s.integer(2**30, 2**31 - 1),), (-7,), s.integer(-9, 9))
+    op = DepthwiseConv2D(window, s.integer(-128, 127), q, s.boolean())
+    x = tensor(s, (1, s.choice((2, 2, 3)), s.integer(67, 72), 2))
+    return Sample.of(op, x, weight(s, (1, *kernel, 2)), tensor(s, (2,), "int32", 2**10))
 
 
 def unread_pixels(s: Source) -> Shape:
@@ -133,7 +138,7 @@ DRAWN: tuple[Callable[[Source], Sample], ...] = (
     sums_beyond,
     lambda s: depthwise(s, odd_window(s)),
     lambda s: depthwise_grad_input(s, odd_window(s)),
-    lambda s: depthwise(s, long_rows(s)),
+    long_rows,
     lambda s: depthwise(s, unread_pixels(s)),
     halves,
 )
