@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from mcutrain.errors import McutrainError
     from mcutrain.functions.automatic import AutoScheme, auto_scheme
     from mcutrain.functions.choosing import select
-    from mcutrain.functions.learning import Comparison, analyze, compare, simulate
+    from mcutrain.functions.comparing import Comparison, compare
+    from mcutrain.functions.generating import Generated, generate
+    from mcutrain.functions.learning import analyze
     from mcutrain.functions.models import QuantizedModel, diff, export, quantize, verify
     from mcutrain.functions.modules import AugmentedModel, augment
-    from mcutrain.functions.planning import Generated, Planned, generate, plan
+    from mcutrain.functions.planning import Planned, plan
     from mcutrain.functions.preparing import prepare
+    from mcutrain.functions.profiling import Profiled, profile
+    from mcutrain.functions.simulating import simulate
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import StepOptions, TrainingStep, load
     from mcutrain.runs.training import SimulationResult, train
@@ -42,6 +46,7 @@ __all__ = [
     "McutrainError",
     "Normalization",
     "Planned",
+    "Profiled",
     "QuantizedModel",
     "RunSettings",
     "SimulationResult",
@@ -60,6 +65,7 @@ __all__ = [
     "parse_scheme",
     "plan",
     "prepare",
+    "profile",
     "quantize",
     "select",
     "simulate",
@@ -73,10 +79,14 @@ _NAMES = {
     "mcutrain.errors": ("McutrainError",),
     "mcutrain.functions.automatic": ("AutoScheme", "auto_scheme"),
     "mcutrain.functions.choosing": ("select",),
-    "mcutrain.functions.learning": ("Comparison", "analyze", "compare", "simulate"),
+    "mcutrain.functions.comparing": ("Comparison", "compare"),
+    "mcutrain.functions.learning": ("analyze",),
     "mcutrain.functions.models": ("QuantizedModel", "diff", "export", "quantize", "verify"),
     "mcutrain.functions.modules": ("AugmentedModel", "augment"),
-    "mcutrain.functions.planning": ("Generated", "Planned", "generate", "plan"),
+    "mcutrain.functions.generating": ("Generated", "generate"),
+    "mcutrain.functions.planning": ("Planned", "plan"),
+    "mcutrain.functions.profiling": ("Profiled", "profile"),
+    "mcutrain.functions.simulating": ("simulate",),
     "mcutrain.ir.graph": ("Graph",),
     "mcutrain.functions.preparing": ("prepare",),
     "mcutrain.pipeline": ("StepOptions", "TrainingStep", "load"),

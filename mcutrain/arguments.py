@@ -118,17 +118,26 @@ def warn(note: str) -> None:
 
 def _check(name: str, value: Any, hint: Any) -> None:
     """Raise ArgumentError if the value is not as annotated."""
+    hint, limits = _limits(hint)
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     fitting = [kind for kind in kinds if _fits(value, kind)]
     if not fitting:
         words = list(dict.fromkeys(_words(kind) for kind in kinds))
         raise ArgumentError(f"{name} is {_short(value)}, but it must be {_either(words)}")
-    kind = fitting[0]
-    if get_origin(kind) is Annotated:
-        kind.__metadata__[0].check(name, value)
+    kind, more = _limits(fitting[0])
+    for limit in (*more, *limits):
+        if value is not None:
+            limit.check(name, value)
     if get_origin(kind) is Sequence:
         for i, inner in enumerate(value):
             _check(f"{name}[{i}]", inner, get_args(kind)[0])
+
+
+def _limits(hint: Any) -> tuple[Any, list[Within]]:
+    """Return the type that stands in an Annotated one, and the limits beside it."""
+    if get_origin(hint) is not Annotated:
+        return hint, []
+    return get_args(hint)[0], [each for each in hint.__metadata__ if isinstance(each, Within)]
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -2,6 +2,7 @@
 
     McutrainError
     ├── ArgumentError         an argument of a function makes no sense
+    │   └── OptionError       one option does not go with others
     ├── ModelError            the model file cannot be used
     │   └── UnsupportedError  it is sound, but uses something mcutrain does not know
     ├── DataError             the data set cannot be used, or does not fit the model
@@ -20,6 +21,7 @@ lists several things has `ITEM` before each; the command line begins a line ther
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -45,6 +47,19 @@ class McutrainError(Exception):
 
 class ArgumentError(McutrainError):
     """An argument of a function is of a wrong type, out of range, or goes with another one."""
+
+
+class OptionError(ArgumentError):
+    """One option has a value that does not go with others. why: the reason, and what to do.
+
+    It names others by their flags, such as --data, for the command line, which says it of the
+    option's flag. The message itself names keywords.
+    """
+
+    def __init__(self, option: str, why: str) -> None:
+        plain = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), why)
+        super().__init__(f"{option} {plain}")
+        self.option, self.why = option, why
 
 
 class ModelError(McutrainError):

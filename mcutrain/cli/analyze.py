@@ -26,6 +26,7 @@ from mcutrain.cli.output import (
     show_table,
 )
 from mcutrain.cli.training import Lines, rate_line, searching
+from mcutrain.functions.run_options import Rate
 
 if TYPE_CHECKING:
     from mcutrain.analysis.problem import Problem
@@ -46,7 +47,7 @@ UNITS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HeldOutFlags(inputs.SourceFlags):
     """Flags of how a data set is read of whose training samples some are for the test."""
 
@@ -93,7 +94,7 @@ class AnalysisFlags:
             show_default=False,
         ),
     ] = None
-    lr: inputs.Rate = inputs.RATE  # type: ignore[assignment]  # typer parses it
+    learning_rate: Rate = None
     seed: options.Seed = 0
     seeds: Annotated[
         int,
@@ -118,8 +119,8 @@ class AnalysisFlags:
         """Raise ArgumentError for a rate that is none, before the data is read."""
         from mcutrain.simulation.rates import LearningRate
 
-        if self.lr is not None:
-            LearningRate.of(self.lr)
+        if self.learning_rate is not None:
+            LearningRate.of(self.learning_rate)
 
     @property
     def head_passes(self) -> int:
@@ -132,8 +133,8 @@ class AnalysisFlags:
         """The given one, or one that is found for all candidates."""
         from mcutrain.analysis.rate import found_rate
 
-        if self.lr is not None:
-            return self.lr
+        if self.learning_rate is not None:
+            return self.learning_rate
         with searching() as report:
             found = found_rate(problem, self.epochs, self.seed, report)
         if not quiet:
@@ -290,7 +291,7 @@ def _by_gradient(problem: Problem, method: AnalysisFlags, rate: float) -> Contri
         method.seed,
         method.head_passes,
         method.epochs,
-        is_found=method.lr is None,
+        is_found=method.learning_rate is None,
         module_rate=method.module_rate,
     )
     with _watching() as watch:

@@ -12,6 +12,7 @@ from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.output import check_writable, say, show, show_json, show_table
 from mcutrain.cli.pet import calibrating
+from mcutrain.functions.options import MODULES
 
 if TYPE_CHECKING:
     from mcutrain.functions.modules import AugmentedModel
@@ -23,7 +24,7 @@ def augment(
         str,
         typer.Option(
             metavar="KIND[:R],…",
-            help=f"{options.MODULES}.",
+            help=f"{MODULES}.",
             show_default=False,
         ),
     ],

@@ -1,57 +1,68 @@
-"""Flags that belong together are one class; typer sees a command that takes each by itself."""
+"""Flags that belong together are one class; typer sees a command that takes each by itself.
+
+A class of flags is a dataclass: one of mcutrain.functions.options, whose fields are keywords of
+functions, too, or one whose fields are annotated as a command's parameters are.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, Field, fields, is_dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter
-from typing import Annotated, Any, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 
+from mcutrain.arguments import Within
 from mcutrain.cli.panels import flag_of, in_panels, option_of
+from mcutrain.errors import ArgumentError, OptionError
+from mcutrain.functions.keywords import Flag
 
 MODEL_OUTPUT = "model_output"
 OUTPUT = "--output"
 
 
 def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the fields of a class of flags in the place of each parameter of its type.
-
-    A class of flags is a dataclass whose fields are annotated as a command's parameters are.
-    """
+    """The command with the fields of a class of flags in the place of a parameter of its type."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-    flags: list[Parameter] = []
+    flags: list[_Flagged] = []
     for name, parameter in inspect.signature(command).parameters.items():
         if name in groups:
             flags += _flags_of(groups[name])
         else:
-            flags.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
+            flags.append(_Flagged(name, hints[name], parameter.default))
 
+    parameters = [flag.parameter for flag in flags]
+    named = {p.name: flag_of(p.name, p.annotation) for p in parameters if option_of(p)}
     has_model = "model" in hints
     if has_model:
-        taken = {flag_of(flag.name, flag.annotation) for flag in flags if option_of(flag)}
-        flags.append(_model_output(OUTPUT not in taken))
+        parameters.append(_model_output(OUTPUT not in named.values()))
 
     @wraps(command)
-    def run(**values: Any) -> None:
+    def run(**typed: Any) -> None:
         if has_model:
             from mcutrain.formats.outputs import choosing  # slow to import
 
-            with choosing(values.pop(MODEL_OUTPUT)):
-                call(values)
+            with choosing(typed.pop(MODEL_OUTPUT)):
+                call(typed)
         else:
-            call(values)
+            call(typed)
 
-    def call(values: dict[str, Any]) -> None:
+    def call(typed: dict[str, Any]) -> None:
+        values = {flag.name: flag.value(typed[flag.name]) for flag in flags}
         for name, kind in groups.items():
             values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
-        command(**values)
+        try:
+            command(**values)
+        except OptionError as error:
+            raise typer.BadParameter(error.why, param_hint=named[error.option]) from error
 
-    run.__signature__ = inspect.Signature(in_panels(flags))  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature(in_panels(parameters))  # type: ignore[attr-defined]
     run.__annotations__ = {}  # as text, typer would compile those of all commands at each start
     return run
 
@@ -85,18 +96,100 @@ def given_by_hand(context: typer.Context) -> list[str]:
     return found
 
 
-def _flags_of(kind: Any) -> list[Parameter]:
+def _flags_of(kind: Any) -> list[_Flagged]:
     hints = get_type_hints(kind, include_extras=True)
+    empty = Parameter.empty
     return [
-        Parameter(
-            field.name,
-            Parameter.KEYWORD_ONLY,
-            default=_default_of(field),
-            annotation=hints[field.name],
-        )
-        for field in fields(kind)
+        _Flagged(f.name, hints[f.name], empty if f.default is MISSING else f.default)
+        for f in fields(kind)
     ]
 
 
-def _default_of(field: Field[Any]) -> object:
-    return Parameter.empty if field.default is MISSING else field.default
+@dataclass(frozen=True)
+class _Flagged:
+    """A parameter of a command, or a field of its flags. hint: with a Flag, or as typer has it."""
+
+    name: str
+    hint: Any
+    default: Any
+
+    @property
+    def flag(self) -> Flag | None:
+        """Return what the command line is to know of it; None if typer knows it already."""
+        about = getattr(self.hint, "__metadata__", ())
+        return next((each for each in about if isinstance(each, Flag)), None)
+
+    @property
+    def parameter(self) -> Parameter:
+        """Return it as typer takes it."""
+        hint, default, flag = self.hint, self.default, self.flag
+        if flag is not None:
+            plain = get_args(hint)[0]
+            hint = Annotated[flag.kind or _typed(plain), self._option(plain, flag), flag]
+            default = self._typed_default(flag)
+        return Parameter(self.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+    def value(self, typed: Any) -> Any:
+        """Return its value from what typer read."""
+        if self.flag is None:
+            return typed
+        if self.default is True:
+            return not typed
+        if typed is None:
+            return self.default
+        return tuple(typed) if isinstance(typed, list) else typed
+
+    def _typed_default(self, flag: Flag) -> Any:
+        """Return the default as typer takes it: of what is parsed, the text."""
+        if isinstance(flag.shown, str):
+            return flag.shown
+        if self.default is True:
+            return False
+        return None if self.default in ("", ()) else self.default
+
+    def _option(self, plain: Any, flag: Flag) -> Any:
+        """Return what typer is to know of a flag."""
+        inner = (m for kind in get_args(plain) for m in getattr(kind, "__metadata__", ()))
+        limits = (*self.hint.__metadata__, *inner)
+        limit = next((m for m in limits if isinstance(m, Within) and not m.is_above), None)
+        if flag.parse is not None:
+            limit = None  # of what is read, which the options check
+        return typer.Option(
+            flag_of(self.name, self.hint),
+            help=flag.help,
+            metavar=flag.metavar,
+            show_default=flag.shown is not False,
+            parser=_parser(flag),
+            autocompletion=flag.complete,
+            min=None if limit is None else limit.low,
+            max=None if limit is None or limit.high == math.inf else limit.high,
+        )
+
+
+def _typed(plain: Any) -> Any:
+    """Return a type as typer knows it; what is not given is None."""
+    if get_origin(plain) is Literal:
+        words = get_args(plain)
+        return Literal[tuple(w for w in words if w)] | None if "" in words else plain
+    if get_origin(plain) is Sequence:
+        return list[get_args(plain)[0]] | None  # type: ignore[misc]
+    if get_origin(plain) in (Union, UnionType):
+        kinds = (get_args(k)[0] if get_origin(k) is Annotated else k for k in get_args(plain))
+        return Union[tuple(kinds)]  # noqa: UP007
+    return plain
+
+
+def _parser(flag: Flag) -> Callable[[str], Any] | None:
+    """Return what reads a text, with typer's error for one that cannot be read."""
+    parse = flag.parse
+    if parse is None:
+        return None
+
+    @wraps(parse)
+    def read(text: str) -> Any:
+        try:
+            return parse(text)
+        except ArgumentError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    return read

@@ -3,241 +3,28 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcutrain.cli import options
-from mcutrain.cli.automatic import HEAD, Choosing, with_scheme
-from mcutrain.cli.flags import given
-from mcutrain.cli.models import load_model
+from mcutrain.cli.automatic import say_head
+from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import check_writable, say, show, show_json, writing
-from mcutrain.cli.pet import SaveModel, wanted_modules, with_modules
+from mcutrain.cli.pet import SaveModel
 from mcutrain.cli.plan import FORGETS
-from mcutrain.cli.samples import TEST_SHARE, DataSource, Mean, Std, normalization
+from mcutrain.functions.options import (
+    BoardOptions,
+    GeneratedRequest,
+    HeadOptions,
+    ProgramOptions,
+    Seed,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mcutrain_host.manifest import Timing
-
-    from mcutrain.data import Normalization, Split
-    from mcutrain.functions.planning import Generated
-    from mcutrain.ir.graph import Graph
-    from mcutrain.pipeline import TrainingStep
-    from mcutrain.pipeline.recipe import PutModules
-    from mcutrain.quant import HeadStart
-    from mcutrain.sparse.elastic import ElasticTimes
+    from mcutrain.functions.generating import Front, Generated
     from mcutrain.target import Target
-
-
-@dataclass(frozen=True)
-class MadeFlags:
-    """Flags of what is made of samples: modules beside layers, and what a head starts from."""
-
-    pet: options.Pet = None
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
-            "chooses (then the default), of which modules of --pet are made, class means of "
-            "--head-start prototypes, and the centre of --imprint.",
-            show_default=False,
-        ),
-    ] = None
-    save_model: SaveModel = None
-    head_start: options.HeadStart = "zeros"
-    imprint: Annotated[
-        bool,
-        typer.Option(
-            "--imprint",
-            help="Functions that give a class its weights from a few samples of it, without "
-            "training; a board's firmware does it for `mcutrain imprint`. With --data.",
-        ),
-    ] = False
-
-    @property
-    def puts_modules(self) -> bool:
-        """Whether --pet has any."""
-        from mcutrain.modules import parse_pet
-
-        return self.pet is not None and bool(parse_pet(self.pet).specs)
-
-    @property
-    def needs_samples(self) -> bool:
-        """Whether what the classifier reads of samples is part of the program."""
-        return self.imprint or self.head_start == "prototypes"
-
-    def to_choose_by(self, scheme: str) -> Path | None:
-        """Training samples by which a scheme may be chosen: if it is asked for, or nothing else is.
-
-        scheme: as it was given, empty if it was not.
-        """
-        return None if not scheme and self.needs_samples else self.data
-
-    def check(self, scheme: str) -> None:
-        """Raise typer.BadParameter for samples of which nothing is made, or that are missing."""
-        is_read = self.puts_modules or self.needs_samples or scheme == options.AUTO
-        if self.data is not None and not is_read:
-            raise typer.BadParameter(
-                "is what --scheme auto chooses by, modules of --pet are made of, class means of "
-                "--head-start prototypes, or the centre of --imprint",
-                param_hint="--data",
-            )
-        if self.data is None and self.imprint:
-            raise typer.BadParameter(
-                "is around the centre of samples: give --data, too", param_hint="--imprint"
-            )
-        if self.data is None and self.needs_samples:
-            raise typer.BadParameter(
-                "prototypes are means of samples: give --data, too", param_hint="--head-start"
-            )
-
-
-@dataclass(frozen=True)
-class ProgramFlags:
-    """Flags of what a program that calls the project sees."""
-
-    prefix: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="What the model's functions, macros and files begin with, so that two models fit "
-            "into one program; without --board.",
-        ),
-    ] = "mct"
-    isa: Annotated[
-        str,
-        typer.Option(
-            metavar="all|NAME",
-            help="The instruction set that a library has kernels for: portable, dsp (Cortex-M4, "
-            "M7, M33 and above), host (a computer or a Raspberry Pi); all takes those for chips "
-            "along, and the compiler chooses by the processor that it compiles for; without "
-            "--board.",
-        ),
-    ] = "all"
-    package: Annotated[
-        str,
-        typer.Option(
-            "--as",
-            metavar="PACKAGE",
-            help="A library as a package: arduino, cmake, cmsis-pack, esp-idf, pico-sdk, "
-            "platformio or zephyr, with manifest, examples, a README and names of its own for all "
-            "that a linker sees; without --board.",
-            show_default=False,
-        ),
-    ] = ""
-    class_names: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B,…|FILE",
-            help="Names of the classes, in the order of the outputs, for the program and for the "
-            "data that it learns, as a list or a text file with one a line; by default those of "
-            "the model's file.",
-            show_default=False,
-        ),
-    ] = None
-    mean: Mean = None
-    std: Std = None
-
-    @property
-    def pixels(self) -> Normalization | None:
-        """How they are normalized."""
-        return normalization(self.mean, self.std)
-
-    @property
-    def given_names(self) -> tuple[str, ...]:
-        """Names of classes from --class-names; empty without it."""
-        from mcutrain.data import read_names
-
-        return () if self.class_names is None else tuple(read_names(self.class_names))
-
-    def names(self, step: TrainingStep) -> tuple[str, ...]:
-        """Names of the step's classes: those given, or those of the model's file."""
-        from mcutrain.functions.planning import names_of
-
-        return names_of(step, self.given_names)
-
-
-@dataclass(frozen=True)
-class PartFlags:
-    """Flags of the part of the network that is written, and of where it is cut."""
-
-    part: Annotated[
-        Literal["whole", "tail", "front"],
-        typer.Option(
-            help="tail is only what lies behind the latent, what the layers before the first "
-            "trained one make of a sample: it takes latents for samples. front writes a model file "
-            "of those layers alone, for whatever runtime makes the latents.",
-        ),
-    ] = "whole"
-    latent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|TENSOR",
-            help="Functions that begin a step with its latent, and one that computes it; a board's "
-            "firmware takes latents over its line, too. With --part tail or front, where the "
-            "network is cut.",
-            show_default=False,
-        ),
-    ] = None
-
-    @property
-    def is_tail(self) -> bool:
-        """Whether what lies before the latent is left out."""
-        return self.part == "tail"
-
-    @property
-    def begins_with(self) -> str | None:
-        """The latent that functions begin a step with; a tail begins with its own anyway."""
-        return None if self.is_tail else self.latent
-
-    def of(self, step: options.StepRequest) -> options.StepRequest:
-        """The step, cut so."""
-        part: Literal["whole", "tail"] = "tail" if self.is_tail else "whole"
-        return step.having(part=part, latent=self.latent or options.AUTO)
-
-
-@dataclass(frozen=True)
-class TimeFlags(options.AdaptiveFlags):
-    """Flags of steps that choose what they train, or say what each node takes."""
-
-    profile: options.Profile = None
-    timed: Annotated[
-        bool,
-        typer.Option(
-            "--timed",
-            help="With --board: firmware that looks at the clock around each node, for "
-            "`mcutrain profile DIR --port P`.",
-        ),
-    ] = False
-
-    def check(self, target: Target | None) -> None:
-        """Raise typer.BadParameter for flags that do not go together."""
-        if self.profile is not None and not self.elastic:
-            raise typer.BadParameter("is for --elastic: give that, too", param_hint="--profile")
-        if self.timed and target is None:
-            raise typer.BadParameter(
-                "is of a board's clock: give --board, too", param_hint="--timed"
-            )
-
-    def of(self, step: options.StepRequest) -> options.StepRequest:
-        """The step with them."""
-        return super().of(step).having(elastic=self.elastic or self.timed)
-
-    def times(self, step: TrainingStep, target: Target | None) -> ElasticTimes | None:
-        """Return what the tensors take among which the program chooses; None if it does not."""
-        from mcutrain.functions.planning import elastic_times
-
-        return elastic_times(step, target, self.profile) if self.elastic else None
-
-    def timing(self, step: TrainingStep, target: Target | None) -> Timing | None:
-        """Return how the program times its nodes; None without --timed."""
-        from mcutrain.cost.profile import timing_of
-
-        return None if target is None or not self.timed else timing_of(step.plan, target.isa)
 
 
 def generate(
@@ -254,18 +41,23 @@ def generate(
         ),
     ],
     scheme: options.PlannedScheme = None,
-    *,
-    hardware: options.BoardFlags,
     classes: options.Classes = options.KEEP,
-    modules: MadeFlags,
-    step_flags: options.StepFlags,
-    seed: options.Seed = 0,
-    no_qas: options.NoQas = False,
-    program: ProgramFlags,
-    cut: PartFlags,
-    timing: TimeFlags,
-    remember: options.Remember = 0,
-    ladder: options.LadderFlags,
+    *,
+    request: GeneratedRequest,
+    hardware: BoardOptions,
+    head: HeadOptions,
+    program: ProgramOptions,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
+            "chooses (then the default), of which modules of --pet are made, class means of "
+            "--head-start prototypes, and the centre of --imprint.",
+            show_default=False,
+        ),
+    ] = None,
+    save_model: SaveModel = None,
+    seed: Seed = 0,
     json: options.Json = False,
 ) -> None:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
@@ -278,72 +70,41 @@ def generate(
 
     Example: `mcutrain generate model.tflite --scheme last:6 --part front -o front.tflite`
     """
-    from mcutrain.codegen import Interface, check_isa, check_package
     from mcutrain.functions.automatic import MemoryLimit
-    from mcutrain.functions.planning import on_board, with_fewer_rows, write_project
+    from mcutrain.functions.generating import Front
+    from mcutrain.functions.generating import generate as generated
+    from mcutrain.functions.planning import fixed_of
 
-    flags = step_flags.asked(scheme or (HEAD if modules.imprint else ""), no_qas)
-    if cut.part == "front":
-        others = given(hardware, program, timing, ladder)
-        if remember:
-            others.append("--remember")
-        others += [
-            name for name in ("--pet", "--head-start", "--imprint") if name in given(modules)
-        ]
-        _check_front(others, output)
-        flags = replace(flags, scheme=flags.scheme or HEAD)
-        step = flags.prepare(load_model(model), options.new_classes(classes))
-        _write_front(step, cut.latent or options.AUTO, output, json)
-        return
-    target = hardware.target
-    check_isa(program.isa, target)
-    check_package(program.package, target)
-    timing.check(target)
-    flags = replace(ladder.of(timing.of(cut.of(flags))), pet=modules.pet)
-    fixed = {
-        "--pet": modules.pet,
-        "--proxies": ladder.proxies,
-        "--add-class": step_flags.add_class,
-    }
-    modules.check(flags.scheme or (HEAD if any(fixed.values()) else options.AUTO))
-    graph, put, split = _graph(model, modules, program.pixels, seed)
-    choosing = Choosing(graph, None, MemoryLimit.of(target), seed, json)
-    flags = with_scheme(
-        flags, choosing, classes, modules.to_choose_by(flags.scheme), fixed, program.pixels
-    )
-    flags, wanted = replace(flags, put=put), options.new_classes(classes)
-    start = _head_start(graph, split, wanted, modules, program, seed)
-    step = flags.prepare(graph, wanted, seed, start)
-    centre = () if split is None else _centre(graph, split, modules, program, seed)
-    if modules.imprint and wanted is not None and modules.head_start == "zeros":
-        say(
-            "mcutrain: note: the new classifier begins with zeros, and a class that is imprinted "
-            "beside rows of zeros gets zeros: train it first, or give --head-start prototypes"
-        )
-    interface = Interface(
-        program.prefix,
-        program.names(step),
-        program.pixels,
-        cut.begins_with,
-        remember,
-        timing.times(step, target),
-        timing.timing(step, target),
-        centre=centre,
-        isa=program.isa,
-        package=program.package,
-    )
-    if flags.stream == options.AUTO:
-        step = with_fewer_rows(step, target, interface)
-    target = on_board(target, step, interface)
+    needs_samples = head.imprint or head.head_start == "prototypes"
+    is_head = scheme is None and not any(fixed_of(request).values()) and not head.imprint
+    if request.part != "front" and is_head and (data is None or needs_samples) and not json:
+        say_head(MemoryLimit.of(hardware.target))
+    if request.part == "front" or save_model is not None:
+        check_writable(output if save_model is None else save_model)
     with writing(output):
-        found = write_project(step, target, interface, output)
+        found = generated(
+            model,
+            output,
+            scheme,
+            classes=options.new_classes(classes),
+            request=request,
+            hardware=hardware,
+            head=head,
+            program=program,
+            data=data,
+            save_model=save_model,
+            seed=seed,
+            listener=OnScreen(json),
+        )
     if json:
         show_json(found.to_dict())
+    elif isinstance(found, Front):
+        _show_front(found)
     else:
         _show(found, program)
 
 
-def _show(found: Generated, program: ProgramFlags) -> None:
+def _show(found: Generated, program: ProgramOptions) -> None:
     """What was written, what it takes, and what to do with it."""
     step, target = found.plan.step, found.plan.board
     _show_files(found, program.prefix)
@@ -383,7 +144,7 @@ def _show_ring(found: Generated) -> None:
         show(ring)
 
 
-def _show_library(found: Generated, program: ProgramFlags) -> None:
+def _show_library(found: Generated, program: ProgramOptions) -> None:
     from mcutrain.codegen import taken
 
     _show_ring(found)
@@ -422,84 +183,9 @@ def _show_firmware(found: Generated, target: Target) -> None:
     show(f"    mcutrain build {shlex.quote(str(found.folder))}")
 
 
-def _graph(
-    model: Path, flags: MadeFlags, pixels: Normalization | None, seed: int
-) -> tuple[Graph, PutModules | None, Split | None]:
-    """The model, with modules of --pet, and samples as `augment` and `simulate` read them."""
-    from mcutrain.runs.training import model_input
-
-    graph, wanted = load_model(model), wanted_modules(model, flags.pet, flags.save_model)
-    if wanted is None or not wanted.specs:
-        if flags.data is None or not flags.needs_samples:
-            return graph, None, None
-        source = DataSource(flags.data, None, None, TEST_SHARE, pixels, seed)
-        return graph, None, source.read(model_input(graph))
-    if flags.data is None or flags.save_model is None:
-        raise typer.BadParameter(
-            "puts modules in: give --data, training samples that they are made of, and "
-            "--save-model, the file from which what they learn is exported",
-            param_hint="--pet",
-        )
-    check_writable(flags.save_model)
-    wanted.outline(graph)  # or a sentence, before samples are read
-    source = DataSource(flags.data, None, None, TEST_SHARE, pixels, seed)
-    split = source.read(model_input(graph))
-    return *with_modules(graph, wanted, split, source, flags.save_model), split
-
-
-def _head_start(
-    graph: Graph,
-    split: Split | None,
-    classes: int | None,
-    flags: MadeFlags,
-    program: ProgramFlags,
-    seed: int,
-) -> HeadStart | None:
-    """Make the start of a new head. Classes of the samples are in the order of the outputs."""
-    from mcutrain.functions.planning import start_of_samples
-
-    names = program.given_names
-    return start_of_samples(
-        flags.head_start, graph, split, classes, program.pixels, seed, class_names=names
-    )
-
-
-def _centre(
-    graph: Graph, split: Split, flags: MadeFlags, program: ProgramFlags, seed: int
-) -> tuple[int, ...]:
-    """Return the centre of the features around which classes are imprinted; empty without
-    --imprint.
-    """
-    from mcutrain.runs.head_start import centre_of_samples
-
-    return centre_of_samples(graph, split, program.pixels, seed) if flags.imprint else ()
-
-
-def _check_front(flags: Sequence[str], output: Path) -> None:
-    """Raise an error for a flag of a project, or where no front can be written.
-
-    flags: all of them that are given.
-    """
-    from mcutrain.formats import format_of
-
-    for flag in flags:
-        kind = "for no board" if flag in ("--board", "--slots") else "not a project"
-        raise typer.BadParameter(
-            f"a front is a model file, {kind}: leave this out", param_hint=flag
-        )
-    format_of(output)
-    check_writable(output)
-
-
-def _write_front(step: TrainingStep, latent: str, output: Path, json: bool) -> None:
+def _show_front(found: Front) -> None:
     """The model file of --part front."""
-    from mcutrain.functions.planning import write_front
-
-    found = write_front(step, latent, output)
-    if json:
-        show_json(found.to_dict())
-        return
-    show(f"{output}: {found.size_bytes:,} bytes, the front up to {found.latent}")
+    show(f"{found.path}: {found.size_bytes:,} bytes, the front up to {found.latent}")
     for name, kind in (("input", found.x), ("output", found.y)):
         shape = " × ".join(map(str, kind.shape[1:]))
         show(f"  {name:8}int8 {shape}, scale {kind.scale:.9g}, zero point {kind.zero_point}")

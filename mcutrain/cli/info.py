@@ -10,7 +10,7 @@ import typer
 
 from mcutrain.cli.layer_table import show_layers, times
 from mcutrain.cli.models import load_model
-from mcutrain.cli.options import Json, Model, StepRequest
+from mcutrain.cli.options import Json, Model
 from mcutrain.cli.output import show, show_json
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def info(
     from mcutrain.cli.info_float import show_float
     from mcutrain.errors import ModelError
     from mcutrain.formats.contents import contents_of
+    from mcutrain.functions.preparing import prepare
     from mcutrain.ir.text import dump as text
 
     if scheme is not None and not dump:
@@ -50,7 +51,8 @@ def info(
         show_float(model, contents_of(model), json)
         return
     if dump and scheme is not None:
-        show(text(StepRequest(scheme).prepare(graph, None).plan.training.graph).rstrip())
+        step = prepare(graph, scheme, loss="auto", stream="auto")
+        show(text(step.plan.training.graph).rstrip())
     elif dump:
         show(text(graph).rstrip())
     elif json:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from inspect import Parameter
 from typing import Annotated, Any
 
 from typer.models import OptionInfo
 
+from mcutrain.functions import options
+from mcutrain.functions.keywords import Flag, Options, flag_name, flags_of
+from mcutrain.functions.options import BOARD, COMPUTER, MEMORY, NETWORK, NOT_WORTH_IT
+
 MANY = 17
 """Options that fit into one box."""
-MEMORY = "Memory and time"
-NOT_WORTH_IT = "Experiments that did not pay (docs/commands.md says when they might)"
-PANELS = {
+_OWN = {
     "Reading the data": (
         *("--samples", "--test-samples", "--gradient-samples", "--test-share"),
         *("--mean", "--std", "--stride", "--class-names"),
     ),
-    "The network, and what is learnt": (
-        *("--pet", "--add-class", "--loss", "--accumulate", "--gate", "--no-qas", "--channels"),
-        *("--head-rate", "--head-start", "--update-rule", "--imprint", "--model-output"),
-    ),
+    NETWORK: ("--channels", "--head-start", "--imprint", "--model-output"),
     "Training": (
         *("--epochs", "--head-epochs", "--lr", "--schedule", "--warmup", "--seeds"),
         *("--flip", "--crop", "--augment", "--versions", "--test-every"),
@@ -29,24 +28,32 @@ PANELS = {
     ),
     "Choosing a scheme": ("--measure", "--sweep", "--train", "--finalists"),
     MEMORY: (
-        *("--gradient-bits", "--residual-bits", "--head-residual-bits", "--bias-bits"),
-        *("--layer-bits", "--stream", "--part", "--latent"),
+        *("--layer-bits", "--part", "--latent"),
         *("--sram", "--flash", "--instructions", "--step-time"),
     ),
-    NOT_WORTH_IT: (
-        *("--elastic", "--every", "--importance", "--profile", "--swap"),
-        *("--proxies", "--drift", "--batches"),
-    ),
-    "The board": ("--slots", "--timed", "--baud", "--save-every", "--reconnect", "--patience"),
-    "On this computer": (
-        *("--reference", "--portable", "--jobs", "--backend", "--scheduler", "--no-build"),
-        *("--here", "--count"),
-    ),
+    NOT_WORTH_IT: ("--elastic", "--every", "--importance", "--profile", "--swap", "--batches"),
+    BOARD: ("--timed", "--baud", "--save-every", "--reconnect", "--patience"),
+    COMPUTER: ("--reference", "--portable", "--jobs", "--backend", "--scheduler", "--no-build"),
     "Files": (
         *("--checkpoint", "--after", "--save-state", "--save-model", "--log", "--tensorboard"),
         *("--state", "--from", "--fresh", "--model", "--csv", "--picture"),
         *("--prefix", "--isa"),
     ),
+}
+"""Boxes of the help, in order, and flags of them that no class of options declares."""
+
+
+def _declared() -> Iterator[tuple[str, str]]:
+    """Flags of mcutrain.functions.options, each with its box."""
+    for kind in vars(options).values():
+        if isinstance(kind, type) and issubclass(kind, Options) and kind is not Options:
+            for name, flag in flags_of(kind).items():
+                yield flag_name(name, flag), flag.box
+
+
+PANELS = {
+    title: tuple(dict.fromkeys((*(f for f, box in _declared() if box == title), *flags)))
+    for title, flags in _OWN.items()
 }
 """Flags by box of the help, in order. Flags that most calls give are in none, and come first."""
 COMMON = {
@@ -68,10 +75,12 @@ TITLES = {flag: title for title, flags in PANELS.items() for flag in flags}
 
 def flag_of(name: str, hint: Any) -> str:
     """As a user types it: as it is declared, or as the parameter is called."""
-    info = hint.__metadata__[0]
+    info = next(each for each in hint.__metadata__ if isinstance(each, Flag | OptionInfo))
+    if isinstance(info, Flag):
+        return flag_name(name, info)
     declared = (info.default, *(info.param_decls or ()))  # typer takes the first for a default
     long = (flag for flag in declared if str(flag).startswith("--"))
-    return next(long, f"--{name.replace('_', '-')}")
+    return str(next(long, f"--{name.replace('_', '-')}"))
 
 
 def in_panels(parameters: Sequence[Parameter]) -> list[Parameter]:
@@ -95,6 +104,9 @@ def _title(parameter: Parameter) -> str:
     info = option_of(parameter)
     if info is None:
         return ""
+    declared = next((m for m in parameter.annotation.__metadata__ if isinstance(m, Flag)), None)
+    if declared is not None and declared.box:
+        return declared.box
     return info.rich_help_panel or TITLES.get(flag_of(parameter.name, parameter.annotation), "")
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mcutrain.cli import options
-from mcutrain.cli.automatic import Choosing, with_scheme
-from mcutrain.cli.models import load_model
+from mcutrain.cli.automatic import say_head
+from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import replace_file, show, show_json, show_table
+from mcutrain.functions.options import PlanOptions, Remember, StepRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,23 +37,9 @@ def plan(
             show_default=False,
         ),
     ] = None,
-    pet: options.Pet = None,
-    step_flags: options.StepFlags,
-    sram: Annotated[
-        int | None,
-        typer.Option(
-            parser=options.parse_bytes,
-            metavar="BYTES",
-            help="Fail if arena and state need more, such as 256K.",
-            show_default=False,
-        ),
-    ] = None,
-    hardware: options.BoardFlags,
-    part: options.Part = "whole",
-    latent: options.Begin = options.AUTO,
-    remember: options.Remember = 0,
-    adaptive: options.AdaptiveFlags,
-    ladder: options.LadderFlags,
+    request: StepRequest,
+    hardware: PlanOptions,
+    remember: Remember = 0,
     csv: Annotated[
         Path | None,
         typer.Option(help="Write every buffer's lifetime and offset there.", show_default=False),
@@ -67,37 +53,29 @@ def plan(
 
     Example: `mcutrain plan model.tflite --scheme last:6 --classes 10 --sram 256K --picture`
     """
-    from mcutrain.functions.automatic import MemoryLimit
+    from mcutrain.functions.planning import fixed_of
     from mcutrain.functions.planning import plan as planned
-    from mcutrain.functions.planning import planned_interface, with_fewer_rows
     from mcutrain.memplan import to_csv
-    from mcutrain.modules import parse_pet
 
-    target = hardware.target
-    if part == "whole" and latent != options.AUTO and not remember:
-        raise typer.BadParameter(
-            "names what a tail begins with, or what --remember keeps: give one of these, too",
-            param_hint="--latent",
-        )
-    flags = replace(step_flags.asked(scheme or ""), pet=pet).having(part=part, latent=latent)
-    graph, flags = load_model(model), ladder.of(adaptive.of(flags))
-    if pet is not None:
-        graph = parse_pet(pet).outline(graph)
-    choosing = Choosing(graph, None, MemoryLimit.of(target, sram), is_quiet=json)
-    fixed = {"--pet": pet, "--proxies": ladder.proxies, "--add-class": step_flags.add_class}
-    flags = with_scheme(flags, choosing, classes, data, fixed)
-    step = flags.prepare(graph, options.new_classes(classes))
-    if flags.stream == options.AUTO:
-        step = with_fewer_rows(
-            step, target, planned_interface(step, target, latent, remember), sram
-        )
-    found = planned(step, latent=latent, sram=sram, board=target, remember=remember)
+    if scheme is None and data is None and not any(fixed_of(request).values()) and not json:
+        say_head(hardware.memory)
+    found = planned(
+        model,
+        scheme,
+        classes=options.new_classes(classes),
+        request=request,
+        data=data,
+        hardware=hardware,
+        remember=remember,
+        listener=OnScreen(json),
+    )
+    step = found.step
     if csv is not None:
         replace_file(csv, to_csv(step.plan.arena, step.plan.front_arenas).encode())
     if json:
         show_json({"file": str(model), **found.to_dict()})
         return
-    _print(step, target, found.to_dict(), "" if found.ring is None else found.ring.summary())
+    _print(step, found.board, found.to_dict(), "" if found.ring is None else found.ring.summary())
     if picture:
         for text in _pictures(step.plan):
             show()

@@ -10,8 +10,9 @@ import typer
 
 from mcutrain.cli.options import Json, Seed, parse_number, parse_numbers
 from mcutrain.cli.output import check_writable, say, show, show_json, show_table
-from mcutrain.cli.samples import ClassNames, Mean, Std, Stride, normalization
 from mcutrain.cli.training import counting
+from mcutrain.functions.options import Mean, Std
+from mcutrain.functions.run_options import ClassNames, Stride, normalization_of
 
 if TYPE_CHECKING:
     from mcutrain.data import Normalization
@@ -85,7 +86,7 @@ class InputFlags:
         from mcutrain.data import Normalization
 
         if self.pixels is None:
-            return normalization(self.mean, self.std)
+            return normalization_of(self.mean, self.std)
         numbers = [parse_number(part) for part in self.pixels.split(",")]
         if len(numbers) != 2 or not numbers[0] < numbers[1]:
             raise typer.BadParameter("give two numbers, LOW below HIGH", param_hint="--pixels")
@@ -158,7 +159,6 @@ def quantize(
 
     Example: `mcutrain quantize model.onnx --calibration images/ --pixels 0,1 -o model.int8.tflite`
     """
-    from mcutrain.data import read_names
     from mcutrain.formats import (
         as_format,
         format_of_quantized,
@@ -172,7 +172,7 @@ def quantize(
     from mcutrain.quant import compared_samples, layer_errors, named_as
 
     _check_format(output)
-    names = () if class_names is None else read_names(class_names)
+    names = tuple(class_names or ())
     found = read_float(model)
     if found.several_outputs:
         _note(found.several_outputs)

@@ -15,6 +15,7 @@ from mcutrain.cli.output import check_writable_folder, count_bar, err
 from mcutrain.cli.select_request import Choice, LimitFlags, Request
 from mcutrain.cli.training import Lines
 from mcutrain.errors import McutrainError
+from mcutrain.functions.run_options import TrainingOptions
 
 if TYPE_CHECKING:
     from mcutrain.analysis.finalists import Finalist
@@ -81,7 +82,7 @@ def select(
         ),
     ] = None,
     *,
-    learning: inputs.LearningFlags,
+    learning: TrainingOptions,
     reading: inputs.ReadingFlags,
     seed: options.Seed = 0,
     jobs: inputs.Jobs = None,

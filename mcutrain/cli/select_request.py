@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mcutrain.cli import options
+from mcutrain.functions.options import Accumulate, Board, Slots
 
 if TYPE_CHECKING:
     from mcutrain.ir.graph import Graph
@@ -101,8 +102,8 @@ class Request:
     analysis: Annotated[
         Path, typer.Option(help="What `mcutrain analyze` wrote.", show_default=False)
     ]
-    board: options.Board = None
-    slots: options.Slots = "on"
+    board: Board = None
+    slots: Slots = "on"
     measure: Annotated[
         str | None,
         typer.Option(
@@ -120,7 +121,7 @@ class Request:
             help="Outputs of the classifier; `auto`: as many as the analysis had.",
         ),
     ] = options.AUTO
-    accumulate: options.Accumulate = 1
+    accumulate: Accumulate = 1
     channels: Annotated[
         Literal["norm", "gradient"],
         typer.Option(

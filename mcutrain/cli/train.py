@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli import INTERRUPTED, boards, logs, options
+from mcutrain.cli import INTERRUPTED, boards, options
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.logs import opened
 from mcutrain.cli.output import (
     check_writable,
     err,
@@ -37,6 +36,15 @@ from mcutrain.cli.training import (
     score_lines,
     searching,
     skipped_line,
+)
+from mcutrain.functions.run_options import (
+    Elastic,
+    Every,
+    Importance,
+    Replay,
+    ScheduledOptions,
+    ShareOptions,
+    TensorBoardFolder,
 )
 
 if TYPE_CHECKING:
@@ -66,25 +74,27 @@ LONGEST_LINE_BYTES = 1 << 20
 class ChoosingFlags:
     """Flags of what the board's firmware remembers, and of what it chooses while it trains."""
 
-    replay: inputs.Replay = 0
-    elastic: inputs.Elastic = None
-    every: inputs.Every = 0
-    importance: inputs.Importance = "moves"
+    replay: Replay = 0
+    elastic: Elastic = None
+    every: Every = 0
+    importance: Importance = "moves"
     swap: inputs.IsSwapping = False
 
     def of(self, settings: RunSettings, project: BoardProject) -> RunSettings:
         """The settings with them. Raises ProjectError, DataError if the firmware does not do so."""
         settings = _replaying(project, settings, self.replay)
         recipe = project.manifest.recipe or {}
-        rule: Any = recipe.get("swap") or "drawn" if self.swap else None
-        flags = inputs.ElasticFlags(self.elastic, self.every, importance=self.importance, swap=rule)
-        settings = flags.of(settings)
+        rule: Any = recipe.get("swap") or "drawn" if self.swap else ""
+        share = ShareOptions(
+            elastic=self.elastic, every=self.every, importance=self.importance, swap=rule
+        )
+        settings = share.of(settings)
         _check_elastic(project, settings)
         _check_swap(project, settings)
         return settings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TestedSourceFlags(inputs.SourceFlags):
     """Source flags for data that need not be tested."""
 
@@ -197,14 +207,14 @@ class LogFlags:
             show_default=False,
         ),
     ] = None
-    tensorboard: logs.TensorBoardFolder = None
+    tensorboard: TensorBoardFolder = None
 
     def check(self) -> None:
         """Raise LogError if TensorBoard's files cannot be written."""
         from mcutrain_host.log import check_tensorboard
 
         if self.tensorboard is not None:
-            check_tensorboard(self.tensorboard)
+            check_tensorboard(Path(self.tensorboard))
 
 
 def train(
@@ -212,7 +222,7 @@ def train(
     data: inputs.Data,
     *,
     line: boards.LineFlags,
-    learning: inputs.ScheduledLearningFlags,
+    learning: ScheduledOptions,
     choosing: ChoosingFlags,
     seed: options.Seed = 0,
     reading: TestedSourceFlags,
@@ -255,7 +265,8 @@ def train(
     check_writable(state)
     port, baud = line.of(project)
     may_be_virtual = _may_be_virtual(project, port)
-    where = _Where(port, baud, waiting.patience, log, record.tensorboard, may_be_virtual)
+    board_log = None if record.tensorboard is None else Path(record.tensorboard)
+    where = _Where(port, baud, waiting.patience, log, board_log, may_be_virtual)
     course, found = _course(project, source, settings, model)
     course, sends_latents = _of_latents(project, course)
     if found is not None and not json:
@@ -621,6 +632,8 @@ def _run(where: _Where, lessons: Lessons, how: Settings, quiet: bool) -> tuple[O
     from mcutrain_host.trainer import Training
 
     earlier = _last_course(where.log)
+    from mcutrain.runs.log import opened
+
     with SerialLink(where.port, where.baud) as link, _stopping() as stop:
         device = Device(link, Patience(work_seconds=where.patience_seconds))
         with opened(where.log, where.tensorboard) as log, _screen(lessons, quiet) as screen:

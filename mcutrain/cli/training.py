@@ -174,6 +174,7 @@ def selection_lines(
     decisions: Sequence[Decision], tensors: Sequence[ElasticTensor]
 ) -> Iterator[str]:
     """What an elastic run trained, a line for each selection."""
+    from mcutrain.runs.log import decision_facts
     from mcutrain.simulation.elastic import LEAST_IMPORTANCE
 
     title = "trained"
@@ -187,17 +188,6 @@ def selection_lines(
             f"{decision.step + 1:,} on" + (f"; what helped: {because}" if because else "")
         )
         title = ""
-
-
-def decision_facts(decision: Decision, tensors: Sequence[ElasticTensor]) -> dict[str, Any]:
-    """A selection by the tensors' names. importance: of each, as a share of all."""
-    total = max(sum(decision.importance), 1)
-    named = zip(tensors, decision.importance, strict=True)
-    return {
-        "step": decision.step,
-        "tensors": [tensors[i].name for i in decision.tensors],
-        "importance": {tensor.name: value / total for tensor, value in named},
-    }
 
 
 def score_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

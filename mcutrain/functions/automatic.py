@@ -44,7 +44,7 @@ from mcutrain.errors import (
     UnsupportedError,
 )
 from mcutrain.functions.choosing import limits_of
-from mcutrain.functions.models import normalization_of
+from mcutrain.functions.run_options import normalization_of
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import StepOptions, TrainingStep, load, prepare

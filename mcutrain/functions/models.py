@@ -25,6 +25,10 @@ from mcutrain.formats import (
 )
 from mcutrain.formats.outputs import choosing
 from mcutrain.functions.calibration import Given
+from mcutrain.functions.keywords import flag_name, flags_of, given_of, with_keywords
+from mcutrain.functions.options import StepRequest
+from mcutrain.functions.preparing import HEAD, Asked, Scheme
+from mcutrain.functions.run_options import normalization_of
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.modules import merged
@@ -32,7 +36,7 @@ from mcutrain.oracle.forward import Agreement, Verdict, draw_inputs
 from mcutrain.oracle.forward import compare as compare_with_runtime
 from mcutrain.oracle.original import compare_with_original
 from mcutrain.pipeline import TrainingStep, load
-from mcutrain.pipeline.recipe import Recipe, of_json
+from mcutrain.pipeline.recipe import Recipe, contradiction, of_json
 from mcutrain.quant import (
     LayerError,
     Quantization,
@@ -56,11 +60,18 @@ from mcutrain.trained import (
     trained_in,
 )
 from mcutrain.trained import export as write_trained
-from mcutrain.trained.state import is_state, read_state
+from mcutrain.trained.state import SavedRun, is_state, read_state
 
 Array = npt.NDArray[Any]
 Progress = Callable[[str, int, int], None]
-UNKNOWN = "{} does not say how it was trained: give step, of `prepare`"
+UNKNOWN = (
+    "{} does not say how it was trained: give step, of `prepare`, or scheme and all else that it "
+    "was trained with"
+)
+UNKNOWN_FILE = (
+    "{} does not say how it was trained; give --scheme and the other flags of the training, or "
+    "--state with the checkpoint or the project"
+)
 COMPARED = 20
 """Inputs on which a model is compared with itself before its modules were merged."""
 
@@ -198,15 +209,6 @@ def _pixels(
     return Normalization.of_range(*pixels)
 
 
-def normalization_of(
-    mean: Sequence[float] | None, std: Sequence[float] | None
-) -> Normalization | None:
-    """Make a normalization of both; None of neither. Raises ArgumentError, DataError."""
-    if (mean is None) != (std is None):
-        raise ArgumentError("mean and std belong together: give both, or none")
-    return None if mean is None or std is None else Normalization(tuple(mean), tuple(std))
-
-
 def _write(graph: Graph, path: Path) -> Path:
     note = write(graph, path, description="quantized by mcutrain")
     if note:
@@ -306,9 +308,10 @@ def _beside_trained(model: Graph | PathLike, state: Graph | PathLike) -> tuple[G
     """Return what was trained, and what became of it."""
     assert not isinstance(state, Graph), "a state is a file"
     own = model if isinstance(model, Graph) else load(model)
-    return _trained(own, state, None)
+    return _trained(own, state, _How(Asked()))
 
 
+@with_keywords
 @checked
 def export(
     model: PathLike,
@@ -316,6 +319,9 @@ def export(
     state: SimulationResult | PathLike | bytes | None = None,
     *,
     step: TrainingStep | None = None,
+    scheme: Scheme | None = None,
+    classes: Count | None = None,
+    request: StepRequest = StepRequest(),
     merge: bool = False,
 ) -> Export:
     """Write the trained model: the original's file with its trained weights and biases.
@@ -325,24 +331,101 @@ def export(
     state: what `simulate` or `train` returned, a checkpoint, a .mcts file, a project that a board
         was trained with, or the saved bytes. None writes the model as it is.
     step: how it was trained, if the state does not say so itself (bytes, and .mcts files outside of
-        a project).
+        a project). scheme, classes, request say the same as `plan` takes them.
     merge: fold low-rank updates and gains into the layers that they stand at. That changes outputs
         a little; `merged` of the result says by how much.
 
-    Raises StateError if the state is damaged or of another model or scheme; ModelError;
-    ArgumentError where the output is the model's own file.
+    Raises StateError if the state is damaged or of another model or scheme, or was trained in
+    another way than is given; ModelError; ArgumentError where the output is the model's own file.
 
     >>> export("model.int8.tflite", "trained.tflite", result)
     """
-    source, path = Path(model), Path(output)
-    format_of(path)
-    check_export(source, path)
-    own = load(source)
-    (original, trained), text = _trained(own, state, step), ""
-    if merge:
+    names = {name: flag_name(name, flag) for name, flag in flags_of(StepRequest).items()}
+    given = [names[name] for name in given_of(request)]
+    given += ["--scheme"] if scheme is not None else []
+    given += ["--classes"] if classes is not None else []
+    how = _How(Asked.of(request, scheme or HEAD), classes, tuple(given), step)
+    return _exported(Path(model), Path(output), state, how, is_merged=merge)
+
+
+def export_file(
+    model: Path,
+    output: Path,
+    state: Path | None,
+    asked: Asked,
+    classes: int | None,
+    given: Sequence[str],
+    *,
+    is_merged: bool = False,
+) -> Export:
+    """Write what a file's state trained. given: flags of the training, also those as by default.
+
+    asked, classes: what these flags say, of a state that does not say it itself. Raises as
+    `export`.
+    """
+    how = _How(asked, classes, tuple(given))
+    return _exported(model, output, state, how, is_merged=is_merged)
+
+
+@dataclass(frozen=True)
+class _How:
+    """How a state was trained, as far as somebody says it. given: the flags that are said."""
+
+    asked: Asked
+    classes: int | None = None
+    given: tuple[str, ...] = ()
+    step: TrainingStep | None = None
+
+    def trained(self, run: SavedRun, own: Graph) -> tuple[Graph, Graph]:
+        """Return the graph that a file's state was trained from, and the trained one.
+
+        own: of the model's file. Raises StateError where the state contradicts what is said.
+        """
+        if self.step is not None:
+            return own, trained_in(run, step_of(own, _recipe_of(self.step)), own)
+        if run.recipe is not None:
+            self._check(run, run.recipe)
+            return trained_by(run, run.recipe, own)
+        if not {"--scheme", "--pet"} & set(self.given):
+            raise StateError(UNKNOWN_FILE.format(run.where))
+        return own, trained_in(run, self.asked.prepare(own, self.classes), own)
+
+    def step_for(self, own: Graph, where: str) -> TrainingStep:
+        """Return the step of a state that does not say how it was trained. Raises StateError."""
+        if self.step is not None:
+            return step_of(own, _recipe_of(self.step))
+        if not {"--scheme", "--pet"} & set(self.given):
+            raise StateError(UNKNOWN.format(where))
+        return self.asked.prepare(own, self.classes)
+
+    def _check(self, run: SavedRun, kept: Recipe) -> None:
+        said = self.asked.recipe(self.classes)
+        if kept.pet and "--pet" not in self.given:
+            said = replace(said, pet=kept.pet)
+        found = contradiction(kept, said, self.given)
+        if found:
+            raise StateError(
+                f"{run.where} was trained with {found}: leave the flags of the training out, the "
+                "state says them itself"
+            )
+
+
+def _exported(
+    model: Path,
+    output: Path,
+    state: SimulationResult | PathLike | bytes | None,
+    how: _How,
+    *,
+    is_merged: bool,
+) -> Export:
+    format_of(output)
+    check_export(model, output)
+    own = load(model)
+    (original, trained), text = _trained(own, state, how), ""
+    if is_merged:
         trained, text = merged_model(trained)
     is_put = len(original.nodes) != len(own.nodes)
-    return write_trained(source, original, trained, path, merged=text, has_modules_put=is_put)
+    return write_trained(model, original, trained, output, merged=text, has_modules_put=is_put)
 
 
 def check_export(model: Path, output: Path) -> None:
@@ -385,27 +468,20 @@ def merged_model(graph: Graph, seed: int = 0) -> tuple[Graph, str]:
 
 
 def _trained(
-    own: Graph, state: SimulationResult | PathLike | bytes | None, step: TrainingStep | None
+    own: Graph, state: SimulationResult | PathLike | bytes | None, how: _How
 ) -> tuple[Graph, Graph]:
     """Return what was trained, the model's graph or that with modules, and the trained one."""
     if state is None:
         return own, own
     if not isinstance(state, SimulationResult | bytes):
-        run = read_state(Path(state))
-        if step is not None:
-            return own, trained_in(run, step_of(own, _recipe_of(step)), own)
-        if run.recipe is None:
-            raise StateError(UNKNOWN.format(run.where))
-        return trained_by(run, run.recipe, own)
+        return how.trained(read_state(Path(state)), own)
     where, text = "the state", "" if isinstance(state, bytes) else state.recipe
     try:
         saved = SavedState.parse(state if isinstance(state, bytes) else state.saved, where)
     except HostError as error:
         raise StateError(str(error)) from error
-    if step is not None:
-        return own, trained_graph(step_of(own, _recipe_of(step)), saved.raw, own, where)
-    if not (text or saved.recipe):
-        raise StateError(UNKNOWN.format(where))
+    if how.step is not None or not (text or saved.recipe):
+        return own, trained_graph(how.step_for(own, where), saved.raw, own, where)
     recipe = of_json(text or saved.recipe, where)
     original = model_of(own, recipe, where)
     found = trained_graph(step_of(original, recipe), saved.raw, original, where)

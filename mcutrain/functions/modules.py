@@ -13,12 +13,15 @@ import numpy.typing as npt
 from mcutrain import modules
 from mcutrain.arguments import Count, PathLike, Seed, checked, warn
 from mcutrain.data import Data, Normalization, Split
-from mcutrain.errors import DataError
+from mcutrain.errors import DataError, OptionError
 from mcutrain.formats import format_of, write
-from mcutrain.functions.models import check_other_file, inputs_of, normalization_of
+from mcutrain.functions.listener import Listener
+from mcutrain.functions.models import check_other_file, inputs_of
+from mcutrain.functions.run_options import normalization_of
 from mcutrain.ir.graph import Graph
 from mcutrain.modules import Module
 from mcutrain.pipeline import load
+from mcutrain.pipeline.recipe import PutModules
 from mcutrain.report.compare import PlannedRow
 from mcutrain.runs.training import load_data
 from mcutrain.shown import Record, Shown
@@ -169,6 +172,54 @@ def with_pet(
         return graph
     found = augmented(graph, wanted.specs, split, normalization, SAMPLES, seed, progress)
     return found.graph
+
+
+def wanted_modules(
+    model: Graph | PathLike, pet: str | None, save_model: Path | None
+) -> modules.Pet | None:
+    """Parse --pet. Raises ArgumentError where the file for the model with modules does not fit it.
+
+    model: its file, which must stay, or its graph.
+    """
+    wanted = None if pet is None else modules.parse_pet(pet)
+    if save_model is None:
+        return wanted
+    if wanted is None:
+        raise OptionError("save_model", "is of a model with the modules of --pet: give that, too")
+    if not wanted.specs:
+        raise OptionError(
+            "save_model",
+            f"is of a model with modules, and --pet {pet} puts none in: leave it out",
+        )
+    format_of(save_model)
+    if not isinstance(model, Graph):
+        check_augmented(Path(model), save_model)
+    return wanted
+
+
+def with_modules(
+    graph: Graph,
+    wanted: modules.Pet,
+    split: Split,
+    normalization: Normalization | None,
+    seed: int,
+    save_model: Path | None,
+    listener: Listener,
+) -> tuple[Graph, PutModules | None]:
+    """The graph with modules from training samples, and what they are made of, if there are any.
+
+    The graph is as the file has it, if it is written.
+    """
+    if not wanted.specs:
+        return graph, None
+    with listener.counting("calibrating") as tell:
+        made = with_pet(graph, wanted, split, normalization, seed, tell)
+    if save_model is not None:
+        note = write_augmented(made, save_model)
+        if note:
+            listener.note(note)
+        made = load(save_model)
+    return made, PutModules.into(graph, wanted.text, made)
 
 
 def pet_rows(

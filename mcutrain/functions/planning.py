@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
 
-from mcutrain.arguments import Count, PathLike, Seed, checked
-from mcutrain.codegen import Interface, check_isa, check_package, ring_bytes, with_latents
+from mcutrain.arguments import Count, PathLike, Within, checked
+from mcutrain.codegen import Interface, ring_bytes, with_latents
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.ladder import check_flash, front_costs, front_flash_bytes
@@ -16,15 +15,18 @@ from mcutrain.cost.memory import flash_bytes
 from mcutrain.cost.profile import times_of
 from mcutrain.cost.streaming import fit_rows
 from mcutrain.cost.time import step_time
-from mcutrain.data import Data, Normalization, Outputs, Split
-from mcutrain.errors import ArgumentError, PlanError
-from mcutrain.formats import write
-from mcutrain.functions.preparing import with_qas
-from mcutrain.ir.graph import Graph, TensorType
+from mcutrain.data import Data
+from mcutrain.errors import ArgumentError, OptionError, PlanError
+from mcutrain.functions.automatic import AUTO
+from mcutrain.functions.chosen import Choosing, planned_step, with_scheme
+from mcutrain.functions.keywords import with_keywords
+from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.options import GeneratedRequest, PlanOptions, StepRequest
+from mcutrain.functions.preparing import Asked, loaded
+from mcutrain.ir.graph import Graph
 from mcutrain.memplan import (
     STEP,
     MemoryPlan,
-    Stream,
     check_board,
     check_budget,
     find_latent,
@@ -32,16 +34,11 @@ from mcutrain.memplan import (
     state_parts,
 )
 from mcutrain.modules import parse_pet
-from mcutrain.pipeline import MakesLadder, Part, StepOptions, TrainingStep, front_of, load, prepare
-from mcutrain.pipeline.losses import fit_classes
-from mcutrain.proxies import kept_ladder
-from mcutrain.quant import HeadStart
-from mcutrain.runs.head_start import PROTOTYPES, ZEROS, Start, centre_of_samples, head_start_of
-from mcutrain.runs.training import load_data
+from mcutrain.pipeline import TrainingStep
 from mcutrain.shown import Record, Shown
-from mcutrain.sparse import UpdateScheme, as_scheme
+from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.elastic import ElasticTimes
-from mcutrain.target import RING_PLACE_BYTES, Slots, Target, target_of
+from mcutrain.target import RING_PLACE_BYTES, Target
 
 Model = Graph | TrainingStep | PathLike
 IMPRINT_PROGRAM_BYTES = 3072
@@ -147,72 +144,56 @@ class Planned(Shown):
         return {**facts(self.step), "ring": ring, **on_board}
 
 
+@with_keywords
 @checked
 def plan(
     model: Model,
-    scheme: Scheme = "head",
+    scheme: Scheme | None = None,
     *,
     classes: Count | None = None,
-    loss: Literal["cross-entropy", "mse", "auto"] = "auto",
-    added: Sequence[str] = (),
-    accumulate: Count = 1,
-    gradient_dtype: Literal["int8", "int16"] = "int8",
-    qas: bool = True,
-    gate: float | None = None,
-    elastic: bool = False,
-    swap: Literal["", "drawn", "fisher"] = "",
-    stream: Stream = "auto",
-    part: Part = "whole",
-    latent: str = "auto",
-    sram: Count | None = None,
-    board: PathLike | Target | None = None,
-    slots: Slots = "on",
-    remember: int = 0,
-    pet: str | None = None,
-    proxies: PathLike | None = None,
-    drift: bool = False,
+    request: StepRequest = StepRequest(),
+    data: Data | None = None,
+    hardware: PlanOptions = PlanOptions(),
+    remember: Annotated[int, Within(0)] = 0,
+    listener: Listener = SILENT,
 ) -> Planned:
     """Plan the memory of a model's training step, byte by byte.
 
     model: a path, a graph of `load`, or a step of `prepare` (which then has all other choices).
-    scheme … latent: as `prepare` takes them.
-    sram: bytes that arena and state may take.
-    board: a board's name or folder, whose firmware and stack count, too.
-    slots: "off" gives the flash that would keep the trained state to the program.
+    scheme: what to train, as `prepare` takes it. auto is what `auto_scheme` finds by the samples of
+        data; without a scheme it is that where there is data, else the head.
+    classes: as `prepare` takes them.
+    request: how the step learns; its fields are keywords, too (see mcutrain.functions.options).
+    hardware: board is a board's name or folder, whose firmware and stack count, too; sram the bytes
+        that arena and state may take; slots "off" gives the flash that would keep the trained state
+        to the program.
     remember: latents in a ring, as `generate` takes it.
-    pet: modules that are put in and trained, too, as `simulate` takes it.
-    proxies: a folder of fronts, of which the program takes one for each sample, as `mcutrain
-        proxies` wrote it.
-    drift: as `prepare` takes it.
+    listener: hears notes and progress; by default notes are Python warnings.
 
     Raises PlanError if it is more than `sram` or the board has; ModelError, SchemeError,
-    TargetError, ArgumentError; McutrainError if `remember` is negative.
+    TargetError, ArgumentError.
 
     >>> plan("model.int8.tflite", "last:3", board="nucleo-f446re").sram_bytes
     """
-    target = target_of(board, slots)
-    if pet is not None:
-        if isinstance(model, TrainingStep):
+    target, sram = hardware.target, hardware.sram
+    if request.part == "whole" and request.latent != AUTO and not remember:
+        raise OptionError(
+            "latent",
+            "names what a tail begins with, or what --remember keeps: give one of these, too",
+        )
+    if isinstance(model, TrainingStep):
+        if request.pet is not None:
             raise ArgumentError("a step of `prepare` has its modules already: leave out pet")
-        wanted = parse_pet(pet)
-        model = wanted.outline(model if isinstance(model, Graph) else load(model))
-        scheme = wanted.scheme(as_scheme(scheme))
-    options = StepOptions(
-        gradient_dtype,
-        accumulate,
-        gate,
-        elastic,
-        swap,
-        classes=classes,
-        added=tuple(added),
-        loss=loss,
-        part=part,
-        latent=latent,
-        drift=drift,
-    )
-    step = _step(model, with_qas(scheme, qas), options, ladder=_ladder(proxies), stream=stream)
-    interface = planned_interface(step, target, latent, remember)
-    if stream == "auto" and not isinstance(model, TrainingStep):
+        step = model
+    else:
+        graph = loaded(model, listener)
+        if request.pet is not None:
+            graph = parse_pet(request.pet).outline(graph)
+        choosing = Choosing(graph, classes, hardware.memory, listener=listener)
+        asked = with_scheme(Asked.of(request), choosing, scheme, data, fixed_of(request))
+        step = planned_step(asked, graph, classes, listener)
+    interface = planned_interface(step, target, request.latent, remember)
+    if request.stream == AUTO and not isinstance(model, TrainingStep):
         step = with_fewer_rows(step, target, interface, sram)
     is_kept = remember or interface.elastic is not None
     target = on_board(target, step, interface) if is_kept else target
@@ -223,213 +204,9 @@ def plan(
     return Planned(step, target, ring_of(step, target, interface))
 
 
-@dataclass(frozen=True, repr=False)
-class Generated(Shown):
-    """A C project that was written.
-
-    files: name → its bytes.
-    """
-
-    folder: Path
-    files: dict[str, int]
-    plan: Planned
-
-    def summary(self) -> str:
-        """Return a line that describes it."""
-        size = sum(self.files.values())
-        return f"{self.folder}, {len(self.files)} files of {size:,} bytes; {self.plan.summary()}"
-
-    def records(self) -> list[Record]:
-        """Every file."""
-        return [{"file": name, "bytes": size} for name, size in self.files.items()]
-
-    def to_dict(self) -> Record:
-        """As `mcutrain generate --json` prints it."""
-        plan, ring = facts(self.plan.step), self.plan.ring
-        more = {} if ring is None else {"ring": asdict(ring)}
-        return {"folder": str(self.folder), "files": self.files, "plan": plan, **more}
-
-
-@checked
-def generate(
-    model: Model,
-    output: PathLike,
-    scheme: Scheme = "head",
-    *,
-    board: PathLike | Target | None = None,
-    slots: Slots = "on",
-    classes: Count | None = None,
-    loss: Literal["cross-entropy", "mse", "auto"] = "auto",
-    added: Sequence[str] = (),
-    head_start: Literal["zeros", "random", "prototypes"] = "zeros",
-    imprint: bool = False,
-    data: Data | None = None,
-    seed: Seed = 0,
-    accumulate: Count = 1,
-    gradient_dtype: Literal["int8", "int16"] = "int8",
-    qas: bool = True,
-    gate: float | None = None,
-    elastic: bool = False,
-    swap: Literal["", "drawn", "fisher"] = "",
-    stream: Stream = "auto",
-    part: Part = "whole",
-    prefix: str = "mct",
-    isa: str = "all",
-    package: str = "",
-    class_names: Sequence[str] | None = None,
-    normalization: Normalization | None = None,
-    latent: str | None = None,
-    remember: int = 0,
-    proxies: PathLike | None = None,
-    drift: bool = False,
-) -> Generated:
-    """Write a C project that infers and trains: C11, static memory, no dependencies.
-
-    model … part: as `plan` takes them.
-    output: the folder; an earlier project there is replaced.
-    board: the board whose whole firmware is written. Without it, a library for firmware of your
-        own.
-    slots: as `plan` takes it; with "off" what a board learns does not survive a power cut.
-    seed: of random weights.
-    head_start: of a new head, as `simulate` takes it; prototypes are made of the training samples
-        of data.
-    imprint: add functions that give a class its weights from a few samples, without training,
-        around the centre of data. Beside rows of zeros a class gets zeros, so train a new head
-        before, or begin it with prototypes.
-    prefix: what the library's names begin with.
-    isa: the one instruction set that it has kernels for: portable, dsp, helium, armv6m or host. all
-        takes those for chips along, and the compiler chooses by the processor that it compiles for.
-    package: the build system that the library is a package for: arduino, cmake, cmsis-pack,
-        esp-idf, pico-sdk, platformio or zephyr. Empty: files that several of them take.
-    class_names: for the program, and for data that it learns; by default those of the model's file,
-        if the classifier stays.
-    normalization: of its pixels.
-    latent: auto or a tensor's name, for functions that begin a step with it, or what a tail begins
-        with; see mcutrain.memplan.find_latent.
-    remember: latents in the ring that a board's firmware keeps in its slots and trains on again.
-        With some, latent is auto by default.
-    proxies, drift: as `plan` takes them.
-
-    Raises PlanError if the board has too little SRAM; ModelError, SchemeError, TargetError,
-    ArgumentError; McutrainError if the folder cannot be written.
-
-    >>> generate("model.int8.tflite", "project", "last:3", classes=10)
-    """
-    target = target_of(board, slots)
-    check_isa(isa, target)
-    check_package(package, target)
-    is_tail = part == "tail"
-    needs_data = head_start == PROTOTYPES or imprint
-    made = None
-    if needs_data or head_start != ZEROS or data is not None:
-        made = _made(model, data, normalization, seed, needs_data)
-    start = None if made is None else made.start(head_start, classes, class_names or ())
-    centre = made.centre if made is not None and imprint else ()
-    model = model if made is None else made.graph
-    options = StepOptions(
-        gradient_dtype,
-        accumulate,
-        gate,
-        elastic,
-        swap,
-        classes=classes,
-        added=tuple(added),
-        loss=loss,
-        part=part,
-        latent=latent or "auto" if is_tail else "auto",
-        drift=drift,
-    )
-    step = _step(
-        model,
-        with_qas(scheme, qas),
-        options,
-        ladder=_ladder(proxies),
-        head_start=start,
-        head_seed=seed,
-        stream=stream,
-    )
-    is_unnamed = class_names is not None and not class_names
-    names = () if is_unnamed else names_of(step, class_names or ())
-    begin, times = None if is_tail else latent, elastic_times(step, target)
-    interface = Interface(
-        prefix,
-        names,
-        normalization,
-        begin,
-        remember,
-        times,
-        centre=centre,
-        isa=isa,
-        package=package,
-    )
-    if stream == "auto" and not isinstance(model, TrainingStep):
-        step = with_fewer_rows(step, target, interface)
-    return write_project(step, on_board(target, step, interface), interface, Path(output))
-
-
-def start_of_samples(
-    start: Start,
-    graph: Graph,
-    split: Split | None,
-    classes: int | None,
-    normalization: Normalization | None,
-    seed: int,
-    *,
-    class_names: Sequence[str] = (),
-) -> HeadStart | None:
-    """What a new head starts from, of samples whose labels may be in another order than outputs.
-
-    class_names: of the outputs, if they are known. Raises SchemeError, DataError.
-    """
-    if classes is not None and split is not None and start == PROTOTYPES:
-        split = fit_classes(graph, split, classes, class_names).split
-    return head_start_of(start, graph, split, classes, normalization, seed)
-
-
-@dataclass(frozen=True)
-class _Samples:
-    """A model, which is read but once, and samples that something is made of, if it is."""
-
-    graph: Graph
-    split: Split | None
-    normalization: Normalization | None
-    seed: int
-
-    def start(
-        self, start: Start, classes: int | None, class_names: Sequence[str]
-    ) -> HeadStart | None:
-        """Return what a new head starts from."""
-        facts = (start, self.graph, self.split, classes, self.normalization, self.seed)
-        return start_of_samples(*facts, class_names=tuple(class_names))
-
-    @property
-    def centre(self) -> tuple[int, ...]:
-        """Return the centre of the classifier's features."""
-        assert self.split is not None, "imprint needs data"
-        return centre_of_samples(self.graph, self.split, self.normalization, self.seed)
-
-
-def _made(
-    model: Model,
-    data: Data | None,
-    normalization: Normalization | None,
-    seed: int,
-    needs_data: bool,
-) -> _Samples:
-    """Read samples for the start of a head and for a centre. needs_data: whether either is
-    wanted.
-    """
-    if data is not None and not needs_data:
-        raise ArgumentError(
-            "data is what prototypes and a centre are made of: give head_start or imprint, too"
-        )
-    if data is None and needs_data:
-        raise ArgumentError("prototypes, and the centre of imprint, are of samples: give data, too")
-    if isinstance(model, TrainingStep):
-        raise ArgumentError("the step is made already: give the model, or leave out head_start")
-    graph = model if isinstance(model, Graph) else load(model)
-    split = None if data is None else load_data(graph, data, seed=seed)
-    return _Samples(graph, split, normalization, seed)
+def fixed_of(request: StepRequest | GeneratedRequest) -> dict[str, object]:
+    """Return what no scheme can be chosen beside, by flag."""
+    return {"--pet": request.pet, "--proxies": request.proxies, "--add-class": request.added}
 
 
 def planned_interface(
@@ -474,62 +251,6 @@ def on_board(target: Target | None, step: TrainingStep, interface: Interface) ->
     program_bytes += IMPRINT_PROGRAM_BYTES if interface.centre else 0
     check_flash(step.plan, target)
     return with_latents(target, step.plan, interface, program_bytes)
-
-
-@dataclass(frozen=True)
-class Front:
-    """A file that makes latents of samples. x, y: types of both, int8.
-
-    other_bits: why mcutrain, reading the file back, computes other bits; empty if it does not.
-    """
-
-    path: Path
-    size_bytes: int
-    latent: str
-    x: TensorType
-    y: TensorType
-    other_bits: str = ""
-
-    def to_dict(self) -> Record:
-        """As `mcutrain generate --part front --json` prints it."""
-        edges = {
-            name: {"shape": list(t.shape), "scale": t.scale, "zero_point": t.zero_point}
-            for name, t in (("input", self.x), ("output", self.y))
-        }
-        return {
-            "file": str(self.path),
-            "bytes": self.size_bytes,
-            "latent": self.latent,
-            **edges,
-            "other_bits_because": self.other_bits or None,
-        }
-
-
-def names_of(step: TrainingStep, given: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return names of a step's classes: those given, completed by added ones; else the step's own.
-
-    Its own are those of the model's file, if the classifier stays. Raises McutrainError if there is
-    not one for each.
-    """
-    learns = step.plan.training
-    if not learns.has_labels:
-        return tuple(given)
-    if not given:
-        return step.graph.class_names
-    added = () if step.recipe is None else step.recipe.options.added
-    return Outputs.of(learns.classes, (), given, added).names
-
-
-def write_project(
-    step: TrainingStep, target: Target | None, interface: Interface, folder: Path
-) -> Generated:
-    """Write the project of a step that is planned."""
-    costs = front_costs(step.plan, USUAL_ISA if target is None else target.isa)
-    interface = replace(interface, fronts=costs)
-    project = step.library(interface) if target is None else step.firmware(target, interface)
-    project.write(folder)
-    sizes = {name: len(text.encode()) for name, text in project.files.items()}
-    return Generated(folder, sizes, Planned(step, target, ring_of(step, target, interface)))
 
 
 def ring_of(step: TrainingStep, target: Target | None, interface: Interface) -> Ring | None:
@@ -667,27 +388,3 @@ def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
         "why_no_saves": target.why_no_saves(SAVED_HEADER_BYTES + found.kept_bytes),
         "erasures": target.erasures,
     }
-
-
-def _ladder(folder: PathLike | None) -> MakesLadder | None:
-    """Return what reads the ladder of a folder, if there is one."""
-    return None if folder is None else kept_ladder(Path(folder))
-
-
-def _step(model: Model, scheme: Scheme, options: StepOptions, **making: Any) -> TrainingStep:
-    """The model's own, if it is one. making: what else mcutrain.pipeline.prepare takes."""
-    if isinstance(model, TrainingStep):
-        return model
-    return prepare(model if isinstance(model, Graph) else load(model), scheme, options, **making)
-
-
-def write_front(step: TrainingStep, latent: str, path: Path) -> Front:
-    """Write the front of a whole step as a `.tflite` or `.onnx` file, as the name says.
-
-    latent: auto or a tensor's name, as for the tail that takes what it makes. The file is read back
-    before it takes its place. Raises PlanError, ModelError, UnsupportedError.
-    """
-    graph = front_of(step, latent)
-    other_bits = write(graph, path)
-    (x,), (y,) = graph.types(graph.inputs), graph.types(graph.outputs)
-    return Front(path, path.stat().st_size, graph.outputs[0], x, y, other_bits)

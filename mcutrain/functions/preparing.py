@@ -1,102 +1,203 @@
-"""A training step from Python, with every option as a keyword."""
+"""From what is asked for to a training step: a scheme, its options, and the step itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Annotated, Literal
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
 
-from mcutrain import pipeline
-from mcutrain.arguments import Count, PathLike, Within, checked
+from mcutrain import formats, pipeline
+from mcutrain.arguments import Count, PathLike, checked
+from mcutrain.autodiff import Levels
+from mcutrain.data import as_names
+from mcutrain.functions.keywords import with_keywords
+from mcutrain.functions.listener import Listener
+from mcutrain.functions.options import (
+    LearningRequest,
+    Modules,
+    PreparedRequest,
+    ProxyCascade,
+    StepRequest,
+    StreamRequest,
+)
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, Stream
-from mcutrain.pipeline import MakesLadder, Part, StepOptions, TrainingStep
-from mcutrain.pipeline.options import MOST_ACCUMULATED
+from mcutrain.modules import parse_pet
+from mcutrain.pipeline import MakesLadder, StepOptions, TrainingStep
+from mcutrain.pipeline.recipe import PutModules, Recipe
+from mcutrain.proxies import kept_ladder, read_facts
 from mcutrain.quant import HeadStart
 from mcutrain.sparse import UpdateScheme, as_scheme
+from mcutrain.trained.state import is_state, read_state
+
+Scheme = UpdateScheme | PathLike
+HEAD = "head"
+CHANGES = ("qas", "residual_bits", "head_residual_bits", "head_rate", "bias_bits", "update_rule")
+"""Fields of a request that change the scheme; None leaves it as it is."""
+Report = Callable[[int, int], None]
+"""Called during a search for a smaller arena, with the nodes so far and the most there can be."""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A training step that is asked for.
+
+    scheme: as it was given or chosen. request: how it learns. options: the same, as a step is made
+    with it, but for the classes of a new head, which the data may decide. put: modules that were
+    put into the model, which its file does not have.
+    """
+
+    scheme: Scheme = HEAD
+    request: LearningRequest = StepRequest()
+    options: StepOptions = StepOptions(loss="auto")
+    put: PutModules | None = None
+
+    @staticmethod
+    def of(request: LearningRequest, scheme: Scheme = HEAD, **more: Any) -> Asked:
+        """What a request asks for. more: other fields of StepOptions. Raises McutrainError."""
+        names = {field.name for field in fields(StepOptions)}
+        own = {f.name: getattr(request, f.name) for f in fields(request) if f.name in names}
+        own["added"] = as_names(own.get("added", ()))
+        return Asked(scheme, request, StepOptions(**{**own, **more}))
+
+    @property
+    def pet(self) -> str | None:
+        """Modules that are trained besides."""
+        return self.request.pet if isinstance(self.request, Modules) else None
+
+    @property
+    def proxies(self) -> Path | None:
+        """The folder of a ladder of fronts."""
+        given = self.request.proxies if isinstance(self.request, ProxyCascade) else None
+        return None if given is None else Path(given)
+
+    @property
+    def stream(self) -> Stream:
+        """What computes row by row."""
+        return self.request.stream if isinstance(self.request, StreamRequest) else "least"
+
+    def having(self, **changes: Any) -> Asked:
+        """The same with other options."""
+        return replace(self, options=replace(self.options, **changes))
+
+    def update_scheme(self) -> UpdateScheme:
+        """What is trained, with what the request changes. Raises SchemeError, StateError."""
+        scheme = scheme_of(self.scheme)
+        changes = {name: getattr(self.request, name) for name in CHANGES}
+        changes["qas"] = changes["qas"] and scheme.qas
+        if changes["residual_bits"] is not None:
+            changes["layer_residual_bits"] = {}
+        scheme = replace(scheme, **{k: v for k, v in changes.items() if v is not None})
+        return scheme if self.pet is None else parse_pet(self.pet).scheme(scheme)
+
+    def recipe(self, classes: int | None) -> Recipe:
+        """The same as a recipe, to compare with one: of a ladder it knows the number of fronts."""
+        options = replace(self.options, classes=classes)
+        if self.proxies is not None:
+            count = 1 + read_facts(self.proxies)["proxies"]
+            options = replace(options, levels=Levels(count, "", options.drift))
+        return Recipe(self.update_scheme(), options, pet=self.pet or "")
+
+    def prepare(
+        self,
+        graph: Graph,
+        classes: int | None,
+        head_seed: int = 0,
+        head_start: HeadStart | None = None,
+        report: Report = lambda nodes, of: None,
+    ) -> TrainingStep:
+        """The planned step. classes: of a new head, None keeps the model's own.
+
+        head_seed … report: as mcutrain.pipeline.prepare takes them.
+        """
+        return pipeline.prepare(
+            graph,
+            self.update_scheme(),
+            replace(self.options, classes=classes),
+            ladder=None if self.proxies is None else kept_ladder(self.proxies),
+            head_start=head_start,
+            head_seed=head_seed,
+            stream=self.stream,
+            report=report,
+        ).of_model(self.put)
+
+
+def loaded(model: Graph | PathLike, listener: Listener) -> Graph:
+    """The model; the listener hears where a file's own runtime computes other bits."""
+    if isinstance(model, Graph):
+        return model
+    graph = pipeline.load(model)
+    if changed := formats.rounding_of(Path(model)):
+        listener.detail(f"{model}: {changed}")
+    return graph
+
+
+def scheme_of(given: Scheme) -> UpdateScheme:
+    """What `parse_scheme` reads, or what the run of a checkpoint or a state trained.
+
+    Raises SchemeError, StateError.
+    """
+    if not isinstance(given, UpdateScheme) and Path(given).is_file() and is_state(Path(given)):
+        recipe = read_state(Path(given)).recipe
+        if recipe is not None:
+            return recipe.scheme
+    return as_scheme(given)
+
+
+def left_out_note(step: TrainingStep) -> str:
+    """Return a sentence on modules of the model that are not trained; empty if all are."""
+    if not step.left_out:
+        return ""
+    return (
+        f"{len(step.left_out)} modules of the model are not trained and have learnt nothing: they "
+        "are left out"
+    )
+
+
+@with_keywords
 @checked
 def prepare(
     model: Graph | PathLike,
-    scheme: UpdateScheme | PathLike = "head",
+    scheme: Scheme = HEAD,
     *,
     classes: Count | None = None,
+    request: PreparedRequest = PreparedRequest(loss="cross-entropy", stream="least"),
     head_seed: int = 0,
     head_start: HeadStart | None = None,
-    gradient_dtype: Literal["int8", "int16"] = "int8",
-    accumulate: Annotated[int, Within(1, MOST_ACCUMULATED)] = 1,
-    qas: bool = True,
-    loss: str = "cross-entropy",
-    added: Sequence[str] = (),
-    gate: float | None = None,
-    elastic: bool = False,
-    swap: Literal["", "drawn", "fisher"] = "",
-    stream: Stream = "least",
-    part: Part = "whole",
-    latent: str = "auto",
     ladder: Ladder | MakesLadder | None = None,
-    drift: bool = False,
     class_names: Sequence[str] = (),
-    report: Callable[[int, int], None] = lambda nodes, of: None,
+    report: Report = lambda nodes, of: None,
 ) -> TrainingStep:
     """The planned training step of a model under an update scheme.
 
     scheme: an UpdateScheme or what parse_scheme reads. classes: replaces the classifier by a new
     one with so many outputs; None keeps the model's own. A new one learns at the scheme's
-    head_rate, by default NEW_HEAD_RATE (see UpdateScheme). head_start: what it starts from instead
-    of zeros, see mcutrain.runs.head_start. head_seed: rounds the weights of added classes.
-    gradient_dtype: int8 or int16. accumulate: samples per update. qas: quantization-aware scaling.
-    loss: cross-entropy, mse (the outputs are to be the inputs, there are no labels) or auto, see
-    mcutrain.pipeline.losses. stream: what of the step computes row by row, so that its images never
-    lie in memory as a whole: least as much as makes the arena smallest, off nothing, max what makes
-    the front smallest. auto is the same as least here: where a memory is known, `plan` and
-    `generate` then compute less row by row (mcutrain.cost.streaming). added: names of classes that
-    the classifier learns in addition to its own, which stay as they are (see
-    mcutrain.quant.add_classes). gate: a step learns only from a sample with a loss above so many
-    times the mean of late ones, such as 0.8; None from all. elastic: what the scheme trains can be
-    left out while it runs, tensor by tensor. swap: of the layers that it trains in part, other
-    channels can be trained while it runs, drawn anew each time (drawn), or, when each has had its
-    turn, those that moved most in it (fisher). part: tail leaves out what lies before the latent,
-    and takes latents for samples, which somebody else makes (see mcutrain.pipeline.front_of);
-    latent: which one, see mcutrain.memplan.find_latent. ladder: fronts of which a policy takes one
-    for each sample (see mcutrain.memplan.Ladder), or what makes or reads them for this step's own
-    front. drift: what samples taught corrects the policy, so that more or fewer take the cheaper
-    ones. class_names: of its outputs; by default the model's own and the added ones, if the
-    classifier stays. They change nothing that is computed. report: called during a search for a
-    smaller arena, which can take 20 seconds, with the nodes so far and the most there can be.
+    head_rate, by default NEW_HEAD_RATE (see UpdateScheme). request: how the step learns; its fields
+    are keywords, too, and mcutrain.functions.options explains each. loss is cross-entropy by
+    default, and stream least: auto is the same here, for only where a memory is known `plan` and
+    `generate` compute less row by row. head_start: what a new classifier starts from instead of
+    zeros, see mcutrain.runs.head_start. head_seed: rounds the weights of added classes. ladder:
+    fronts of which a policy takes one for each sample (see mcutrain.memplan.Ladder), or what makes
+    or reads them for this step's own front, instead of a folder (proxies). class_names: of its
+    outputs; by default the model's own and the added ones, if the classifier stays. They change
+    nothing that is computed. report: called during a search for a smaller arena, which can take 20
+    seconds, with the nodes so far and the most there can be.
 
     Raises ModelError, SchemeError, PlanError, ArgumentError.
 
     >>> prepare("model.int8.tflite", "last:3", classes=10).plan.sram_bytes
     """
-    options = StepOptions(
-        gradient_dtype,
-        accumulate,
-        gate,
-        elastic,
-        swap,
-        classes=classes,
-        added=tuple(added),
-        class_names=tuple(class_names),
-        loss=loss,
-        part=part,
-        latent=latent,
-        drift=drift,
-    )
+    asked = Asked.of(request, scheme, class_names=tuple(class_names), classes=classes)
+    if ladder is None and asked.proxies is not None:
+        ladder = kept_ladder(asked.proxies)
     return pipeline.prepare(
         model,
-        with_qas(scheme, qas),
-        options,
+        asked.update_scheme(),
+        asked.options,
         ladder=ladder,
         head_start=head_start,
         head_seed=head_seed,
-        stream=stream,
+        stream=request.stream,
         report=report,
     )
-
-
-def with_qas(scheme: UpdateScheme | PathLike, qas: bool) -> UpdateScheme:
-    """The scheme, without quantization-aware scaling where it is not wanted."""
-    chosen = as_scheme(scheme)
-    return chosen if qas else replace(chosen, qas=False)

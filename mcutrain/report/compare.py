@@ -12,11 +12,17 @@ from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.profile import times_of
 from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Episodes, Split
-from mcutrain.errors import ArgumentError, ModelError, PlanError, SchemeError
+from mcutrain.errors import ArgumentError, DataError, ModelError, PlanError, SchemeError
 from mcutrain.features import why_no_ladder
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import StepOptions, TrainingStep, prepare
-from mcutrain.pipeline.losses import CROSS_ENTROPY, Fitted, fit_classes
+from mcutrain.pipeline.losses import (
+    CROSS_ENTROPY,
+    MEAN_SQUARED_ERROR,
+    Fitted,
+    fit_classes,
+    fit_to_data,
+)
 from mcutrain.proxies import kept_ladder, read_facts
 from mcutrain.quant import replace_head
 from mcutrain.report.collect import planned_flash
@@ -35,6 +41,8 @@ SEEDS = 3
 """Runs of each row if nobody says how many."""
 ALPHA = 0.8
 """Of a gate beside a ladder, if nobody says another."""
+ACCURACY, AUC = "accuracy", "AUC"
+"""What rows are compared by: AUC where a network reproduces its input."""
 LAST = 6
 """Layers that `last k` trains where no limit says otherwise."""
 
@@ -388,15 +396,24 @@ class Runs:
         return Runs(episodes.count, episodes)
 
     def fitted(
-        self, graph: Graph, split: Split, wanted: int | str, class_names: Sequence[str] = ()
+        self,
+        graph: Graph,
+        split: Split,
+        wanted: int | str,
+        class_names: Sequence[str] = (),
+        loss: str = CROSS_ENTROPY,
     ) -> Fitted:
-        """The outputs of a new head, and the data with labels that are numbers of outputs.
+        """The outputs of a new head, the loss, and the data with labels that are output numbers.
 
-        wanted, class_names: as mcutrain.pipeline.losses.fit_classes takes them, for runs that are
-        no episodes. Raises DataError if the data has not what the runs take.
+        wanted, class_names, loss: as mcutrain.pipeline.losses.fit_to_data takes them, for runs that
+        are no episodes. Raises DataError if the data has not what the runs take.
         """
-        if self.episodes is None:
+        if self.episodes is None and loss == CROSS_ENTROPY:
             return fit_classes(graph, split, wanted, class_names)
+        if self.episodes is None:
+            return fit_to_data(graph, split, wanted, loss, (), class_names)
+        if loss == MEAN_SQUARED_ERROR:
+            raise DataError("an episode learns classes, which --loss mse does not: leave it out")
         self.episodes.check(split)
         return Fitted(self.episodes.ways, CROSS_ENTROPY, split)
 
@@ -415,8 +432,9 @@ def with_results(
     rows: Sequence[Compared],
     results: Mapping[Trial, SimulationResult],
     episodes: Episodes | None = None,
+    measure: str = ACCURACY,
 ) -> list[Compared]:
-    """The rows with what their schemes learnt, seeds, or episodes, in order.
+    """The rows with what their schemes learnt, seeds, or episodes, in order. measure: see AUC.
 
     Instructions are those of a step in the mean, where samples are skipped or take one front or
     another. Of an elastic row they stay its share of a step, as if none was skipped.
@@ -430,14 +448,19 @@ def with_results(
         found.append(
             replace(
                 row,
-                accuracies=tuple(r.accuracy for r in own),
-                before=tuple(r.before for r in own),
+                accuracies=tuple(_score(r.accuracy, r.auc, measure) for r in own),
+                before=tuple(_score(r.before, r.auc_before, measure) for r in own),
+                measure=measure,
                 learning_rate=next((r.learning_rate for r in own), None),
                 ways=0 if episodes is None else episodes.ways,
                 shots=0 if episodes is None else episodes.shots,
             )
         )
     return found
+
+
+def _score(accuracy: float, auc: float | None, measure: str) -> float:
+    return accuracy if measure == ACCURACY or auc is None else auc
 
 
 def _executed(

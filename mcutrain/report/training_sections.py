@@ -217,7 +217,8 @@ def _runs(rows: Sequence[Compared]) -> str:
 def comparison_table(rows: Sequence[Compared]) -> NumberTable:
     """Return what `mcutrain compare` prints, too."""
     limited = any(r.sram_limit is not None for r in rows)
-    columns = ["trained", "scheme", "lr", "accuracy", "SRAM", "flash", "instructions per step"]
+    measure = rows[0].measure if rows else "accuracy"
+    columns = ["trained", "scheme", "lr", measure, "SRAM", "flash", "instructions per step"]
     if limited:
         columns.insert(5, "fits")
     gated, laddered = any(r.learnt is not None for r in rows), any(r.levels for r in rows)
@@ -248,6 +249,8 @@ def accuracy_text(row: Compared) -> str:
     """85.3 ± 0.4 %; without the spread for one seed. Of episodes it is the interval."""
     if not row.accuracies:
         return ""
+    if row.measure != "accuracy":
+        return f"{row.accuracy:.4f}" + ("" if row.error is None else f" ± {row.error:.4f}")
     if row.error is None:
         return percent(row.accuracy)
     return f"{100 * row.accuracy:.1f} ± {100 * row.error:.1f} %"

@@ -310,12 +310,15 @@ def _save(split: Split, folder: Path) -> None:
 
     Raises McutrainError where they do not fit.
     """
+    parts = (split.train, split.test, split.validation)
     try:
-        for name, part in zip(PARTS, (split.train, split.test, split.validation), strict=True):
+        for name, part in zip(PARTS, parts, strict=True):
             if part is not None:
                 np.save(folder / f"{name}-x.npy", part.x)
                 np.save(folder / f"{name}-y.npy", part.y)
         (folder / "names").write_text("\0".join(split.train.names), encoding="utf-8")
+        labelled = (part is not None and part.is_labelled for part in parts)
+        (folder / "labelled").write_text("".join("01"[is_one] for is_one in labelled))
     except OSError as error:  # of numpy's some have a text alone
         raise McutrainError(
             f"the samples do not fit into {folder.parent}: set TMPDIR to a folder with more room, "
@@ -347,8 +350,9 @@ def _split(folder: Path) -> Split:
             np.load(folder / f"{name}-x.npy", mmap_mode="r"),
             np.load(folder / f"{name}-y.npy"),
             names,
+            is_labelled=is_labelled == "1",
         )
-        for name in PARTS
+        for name, is_labelled in zip(PARTS, (folder / "labelled").read_text(), strict=True)
         if (folder / f"{name}-x.npy").exists()
     ]
     return Split(*parts)

@@ -303,18 +303,22 @@ def load_data(
     test_samples: int | None = None,
     stride: int | None = None,
     is_partial: bool = False,
+    note: Callable[[str], None] = warn,
+    certain: Callable[[str], None] = lambda _: None,
 ) -> datasets.Split:
     """A data set for a model: files are made to fit as they are read, and only what is drawn.
 
     samples, test_samples: how many of each part, None is all. stride: of windows of CSV files.
-    is_partial: whether the model may know more classes than the data has.
+    is_partial: whether the model may know more classes than the data has. note: called with what is
+    left out, and with a guess of how samples are turned; a Python warning by default. certain:
+    called with how they are turned where that is no guess.
     Samples have the order of axes of the model's file, see `mcutrain.data.InputOrder`.
     """
     order = model_input(model).known_order
-    note: Callable[[str], None] = warn if order.is_square else lambda _: None
+    turned = note if order.is_square else certain
     if not datasets.is_path(data):
         split = datasets.of_arrays(data, validation=validation, test_share=test_share, seed=seed)
-        return datasets.split_in_order(split.drawn(samples, test_samples, seed), order, note)
+        return datasets.split_in_order(split.drawn(samples, test_samples, seed), order, turned)
     if validation is not None:
         raise DataError("validation goes with arrays; a file or folder has a test part of its own")
     return datasets.load(
@@ -327,8 +331,8 @@ def load_data(
         samples=samples,
         test_samples=test_samples,
         least_classes=1 if is_partial else 2,
-        note=note,
-        left_out=warn,
+        note=turned,
+        left_out=note,
     )
 
 

@@ -28,6 +28,7 @@ from mcutrain.simulation.run import (
     RunSettings,
     Samples,
     Simulator,
+    check_checkpoint,
     rate_of_checkpoint,
     rounding_seed,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "area_under_roc",
     "bad_sign",
     "check_can_build",
+    "check_checkpoint",
     "doubt",
     "find_compiler",
     "latents_of_folder",

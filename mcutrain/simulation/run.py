@@ -531,6 +531,12 @@ def rate_of_checkpoint(path: Path) -> float | None:
     return rate if isinstance(rate, float) else None
 
 
+def check_checkpoint(path: Path) -> None:
+    """Raise StateError for a file that is no checkpoint; whose it is, is not looked at."""
+    with _reading(path, "give another file") as file:
+        counts_in(file)
+
+
 def counts_in(file: ArrayFile) -> dict[str, Any]:
     """Return what a checkpoint has besides arrays. Raises DataError, ValueError."""
     found = json.loads(file.text("counts", MOST_TEXT_BYTES))

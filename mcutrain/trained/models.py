@@ -18,7 +18,7 @@ class Export(Shown):
 
     reason: why the file was written anew; empty if it is the original's with other parameters.
     other_bits: why mcutrain, reading the file back, computes other bits; empty if it does not.
-    merged: what became of modules, and how outputs changed; empty if they stayed.
+    merged: what became of modules, and how outputs changed; empty if they stayed. outputs: shapes.
     """
 
     path: Path
@@ -27,6 +27,7 @@ class Export(Shown):
     reason: str = ""
     other_bits: str = ""
     merged: str = ""
+    outputs: tuple[tuple[int, ...], ...] = ()
 
     @property
     def is_original(self) -> bool:
@@ -47,6 +48,7 @@ class Export(Shown):
         return {
             "file": str(self.path),
             "bytes": self.size_bytes,
+            "outputs": [list(shape) for shape in self.outputs],
             "changed": list(self.changed),
             "kept_the_file": self.is_original,
             "written_anew_because": self.reason or None,
@@ -86,7 +88,8 @@ def export(
     elif suffix == format_of_content(source):
         reason = patch(source, original, trained, path)
     other_bits = write(trained, path) if reason else ""
-    return Export(path, path.stat().st_size, names, reason, other_bits, merged)
+    outputs = tuple(t.shape for t in trained.types(trained.outputs))
+    return Export(path, path.stat().st_size, names, reason, other_bits, merged, outputs)
 
 
 def _module_sizes(graph: Graph) -> dict[str, int]:

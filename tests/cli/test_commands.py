@@ -14,9 +14,10 @@ import pytest
 
 import mcutrain
 from mcutrain import demo
-from mcutrain.cli import compare, train
+from mcutrain.cli import train
 from mcutrain.demo import board as demo_board
 from mcutrain.errors import BuildError
+from mcutrain.functions import comparing
 from mcutrain.oracle.tflite import find_interpreter
 from mcutrain.pipeline import prepare
 from mcutrain.runs.parallel import Trial
@@ -143,7 +144,7 @@ def test_compare_and_train_find_biases_at_an_end_of_16_bits(model: Path, tmp_pat
     rows: Any = [SimpleNamespace(name="whole"), SimpleNamespace(name="halves")]
     counts = {Trial(0, 0): 0, Trial(1, 0): 1, Trial(1, 1): 2}
     results: Any = {t: SimpleNamespace(saturated_biases=n) for t, n in counts.items()}
-    (sentence,) = compare._saturations(rows, results)
+    (sentence,) = comparing._saturations(rows, results)
     assert sentence.startswith("halves: 2 trained biases stand at the end of 16 bits")
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import mcutrain
-from mcutrain.cli.episodes import learn_all
 from mcutrain.data import Episodes, Split, episode
 from mcutrain.errors import ArgumentError
+from mcutrain.functions.simulating import learn_all
 from mcutrain.pipeline import StepOptions, load
 from mcutrain.report.compare import PlannedRow
 from mcutrain.report.learning import interval_of
@@ -69,7 +69,7 @@ def test_what_they_reached_is_told(run: Run, model: Path, images: Path) -> None:
 def test_a_comparison_has_the_same_episodes(
     run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("report.compare", "functions.learning"):
+    for place in ("report.compare", "functions.comparing"):
         monkeypatch.setattr(
             f"mcutrain.{place}.usual", lambda *_: [PlannedRow("mine", parse_scheme("last:2"))]
         )

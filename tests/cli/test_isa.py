@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcutrain.demo import MODEL
-from mcutrain.functions.planning import generate
+from mcutrain.functions.generating import generate
 from tests.cli.conftest import Run
 
 CHOICE = (

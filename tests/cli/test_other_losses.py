@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,10 @@ from mcutrain_host.manifest import BoardProject
 from mcutrain import formats
 from mcutrain.cli import options
 from mcutrain.data import Dataset, Split
+from mcutrain.functions.chosen import fitted_to
+from mcutrain.functions.listener import SILENT
+from mcutrain.functions.preparing import Asked
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import StepOptions
 from tests.cli.conftest import Run
 from tests.simulation.autoencoders import dense, normal
 from tests.simulation.networks import residual_network
@@ -56,18 +57,15 @@ def sounds(tmp_path: Path) -> Path:
     return tmp_path / "sounds.npz"
 
 
-def test_a_command_loads_no_function_of_python_to_fit_a_head_to_data(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "mcutrain.functions.learning", None)  # type: ignore[arg-type]
+def test_a_head_and_a_loss_are_fitted_to_data() -> None:
     part = Dataset(np.zeros((6, 8, 8, 3), np.uint8), np.arange(6), NAMES)
     graph, split = residual_network(classes=OLD), Split(part, part)
     assert options.fit_classes(graph, split, "auto")[0] == len(NAMES)
-    wanted, flags, fitted = options.fit_to_data(graph, split, "auto", options.StepRequest())
-    assert wanted == len(NAMES)
-    assert flags.options == StepOptions(loss="cross-entropy", class_names=NAMES)
-    assert fitted.names == NAMES
-    assert (fitted.train.y == split.train.y).all()
+    fitted = fitted_to(graph, split, "auto", Asked(), SILENT)
+    assert fitted.classes == len(NAMES)
+    assert (fitted.loss, fitted.class_names) == ("cross-entropy", NAMES)
+    assert fitted.split.names == NAMES
+    assert (fitted.split.train.y == split.train.y).all()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import mcutrain
 from mcutrain import prepare
 from mcutrain.cost.instructions import estimate
 from mcutrain.pipeline import load
@@ -139,3 +140,12 @@ def test_what_is_no_profile_is_a_sentence(
     without = run(*(flag for flag in flags if flag != "--elastic"))
     assert without.code == 2
     assert "--elastic" in without.err
+
+
+def test_a_step_whose_columns_can_be_exchanged_takes_another_time(run: Run, model: Path) -> None:
+    flags = ("profile", model, "--scheme", "16:0.5", "--json")
+    plain, swapped = run(*flags).json, run(*flags, "--swap", "drawn").json
+    assert [n["name"] for n in plain["nodes"]] == [n["name"] for n in swapped["nodes"]]
+    assert total(plain) != total(swapped)
+    found = mcutrain.profile(model, "16:0.5", swap="drawn")
+    assert {"file": str(model), **found.to_dict()} == swapped

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mcutrain.cli import logs
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.errors import DataError
 from mcutrain.pipeline import prepare
 from mcutrain.report.board_log import read_log
+from mcutrain.runs import log as logs
 from mcutrain.runs import training
 from mcutrain.simulation import Run as TrainingRun
 from mcutrain.simulation import RunSettings

@@ -20,7 +20,7 @@ FEW = ("--samples", 20, "--test-samples", 10, "--epochs", 2, "--lr", "0.03")
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A built tail for this computer."""
-    from mcutrain.functions.planning import generate
+    from mcutrain.functions.generating import generate
 
     folder = tmp_path_factory.mktemp("tail") / "project"
     generate(MODEL, folder, SCHEME, board="native", part="tail")

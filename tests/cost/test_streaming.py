@@ -16,7 +16,8 @@ from mcutrain import prepare
 from mcutrain.autodiff import TrainGraph
 from mcutrain.cost import streaming
 from mcutrain.cost.streaming import WORTH, fit_rows, work_of
-from mcutrain.functions.planning import generate, plan
+from mcutrain.functions.generating import generate
+from mcutrain.functions.planning import plan
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan, plan_training
 from mcutrain.pipeline import TrainingStep

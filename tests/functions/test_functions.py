@@ -19,7 +19,7 @@ import pytest
 import mcutrain
 from mcutrain import demo
 from mcutrain.errors import AnalysisError, ArgumentError, McutrainError
-from mcutrain.functions import learning, models
+from mcutrain.functions import comparing, learning, models
 from mcutrain.report.learning import Compared
 from mcutrain.runs import training
 from mcutrain.runs.training import load_data
@@ -33,7 +33,7 @@ __all__ = ["images", "model", "run"]
 
 FUNCTIONS = (
     *("analyze", "auto_scheme", "compare", "diff", "export", "generate", "load", "plan"),
-    *("parse_scheme", "prepare", "quantize", "select", "simulate", "train", "verify"),
+    *("parse_scheme", "prepare", "profile", "quantize", "select", "simulate", "train", "verify"),
 )
 RATE = 0.03
 
@@ -219,7 +219,7 @@ def test_values_that_the_input_clips_are_warned_of_at_the_line_that_calls(
         return given[-1](mcutrain.load(model))
 
     monkeypatch.setattr(learning, "by_gradient", enough)
-    monkeypatch.setattr(learning, "train_all", enough)
+    monkeypatch.setattr(comparing, "train_all", enough)
     monkeypatch.setattr(training, "finish", enough)
     monkeypatch.setattr(models, "compare_with_runtime", only_inputs)
     calls: list[Callable[[], object]] = [
@@ -311,7 +311,7 @@ def test_an_analysis_warns_of_a_rate_that_changes_next_to_nothing(
 def test_a_comparison_says_whether_its_best_scheme_fits(limit: int | None, says: str) -> None:
     head = Compared("head", "head", (0.8,), 100, 50, 50, 10, sram_limit=limit)
     full = replace(head, name="full", accuracies=(0.9,), sram_bytes=300)
-    found = learning.Comparison("m", (head, full), ())
+    found = mcutrain.Comparison("m", (head, full), ())
     assert found.summary().startswith(f"m, 2 schemes; {says} in ")
 
 

@@ -5,42 +5,28 @@ mcutrain_host.log says what a line holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
+from mcutrain_host.log import JsonLines, Log, Logs, TensorBoard
+from mcutrain_host.saved import feature_facts
+from mcutrain_host.trainer import position_facts
 
-from mcutrain.cli.training import decision_facts
-
-if TYPE_CHECKING:
-    from mcutrain_host.log import Log, Logs
-
-    from mcutrain.pipeline import TrainingStep
-    from mcutrain.runs.training import Watch
-    from mcutrain.simulation import Progress, Run
+from mcutrain.autodiff.elastic import ElasticTensor
+from mcutrain.pipeline import TrainingStep
+from mcutrain.runs.training import Watch
+from mcutrain.simulation import Decision, Progress, Run
 
 HERE = "this computer"
 """What stands in the place of the board's name."""
-
-TensorBoardFolder = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Write TensorBoard's event files there: every step's loss, accuracy and rate, and the "
-        "tests; needs `pip install 'mcutrain[tensorboard]'`.",
-        show_default=False,
-    ),
-]
 
 
 @contextmanager
 def opened(path: Path | None, tensorboard: Path | None) -> Iterator[Logs]:
     """The logs that were asked for. Raises LogError."""
-    from mcutrain_host.log import JsonLines, Logs, TensorBoard
-
     found: list[Log] = [] if path is None else [JsonLines(path)]
     if tensorboard is not None:
         found.append(TensorBoard(tensorboard))
@@ -56,8 +42,6 @@ def logged(
     step: TrainingStep, run: Run, path: Path | None, tensorboard: Path | None
 ) -> Iterator[Watch]:
     """What logs a simulation while it lasts. Raises LogError."""
-    from mcutrain.runs.training import Watch
-
     if path is None and tensorboard is None:
         yield Watch()
         return
@@ -65,7 +49,7 @@ def logged(
         taking = _Taking(step, run, logs)
         try:
             yield Watch(taking.trained)
-        except (KeyboardInterrupt, typer.Exit):  # the latter: it has been said
+        except KeyboardInterrupt:
             taking.end("interrupted")
             raise
         taking.end("finished")
@@ -79,6 +63,17 @@ def both(first: Watch, second: Watch) -> Watch:
         second.training(progress)
 
     return replace(first, training=training)
+
+
+def decision_facts(decision: Decision, tensors: Sequence[ElasticTensor]) -> dict[str, Any]:
+    """A selection by the tensors' names. importance: of each, as a share of all."""
+    total = max(sum(decision.importance), 1)
+    named = zip(tensors, decision.importance, strict=True)
+    return {
+        "step": decision.step,
+        "tensors": [tensors[i].name for i in decision.tensors],
+        "importance": {tensor.name: value / total for tensor, value in named},
+    }
 
 
 class _Taking:
@@ -96,8 +91,6 @@ class _Taking:
         self._connect(first)
         self._tests()
         self._selections()
-        from mcutrain_host.trainer import position_facts
-
         losses, labels = progress.steps.losses_q16.tolist(), progress.steps.labels.tolist()
         predictions = progress.steps.predictions.tolist()
         for i, rate in enumerate(progress.steps.rates):
@@ -120,8 +113,6 @@ class _Taking:
 
     def end(self, event: str) -> None:
         """The last tests, and how the run ended."""
-        from mcutrain_host.saved import feature_facts
-
         state = self.run.state
         self._connect(state.trained)
         self._tests()

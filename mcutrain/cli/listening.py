@@ -1,0 +1,119 @@
+"""What a function tells the command line: notes as lines on stderr, progress as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import typer
+
+from mcutrain.cli import INTERRUPTED
+from mcutrain.cli.output import count_bar, say
+from mcutrain.cli.training import counting, placing, rate_line, searching, watching
+from mcutrain.cli.trials import watching_trials
+from mcutrain.functions.listener import Done, Listener, Progress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcutrain.data import Split
+    from mcutrain.functions.automatic import AutoScheme, MemoryLimit
+    from mcutrain.pipeline import TrainingStep
+    from mcutrain.runs.parallel import Standing
+    from mcutrain.runs.training import Watch
+    from mcutrain.simulation import FoundRate, Run
+
+
+class OnScreen(Listener):
+    """Says notes and draws bars. is_quiet: no bars, nor what was chosen."""
+
+    def __init__(self, is_quiet: bool = False) -> None:
+        self.is_quiet = is_quiet
+
+    def note(self, text: str) -> None:
+        """Say it on stderr."""
+        say(f"mcutrain: note: {text}")
+
+    def detail(self, text: str) -> None:
+        """Say it, too."""
+        self.note(text)
+
+    def chosen(self, found: AutoScheme, memory: MemoryLimit) -> None:
+        """Say what was chosen, and why."""
+        from mcutrain.functions.automatic import NO_BOARD
+
+        if self.is_quiet:
+            return
+        assumed = ""
+        if memory.is_usual:
+            assumed = f"{NO_BOARD}, so {memory.name} of SRAM are assumed; "
+        self.note(
+            f"{assumed}--scheme {found.scheme} is chosen: {found.reason}; `mcutrain generate` "
+            "takes the same text"
+        )
+
+    def doubt(self, text: str) -> None:
+        """Say it."""
+        say(f"mcutrain: {text}")
+
+    def planned(self, step: TrainingStep, split: Split) -> None:
+        """Say what is trained."""
+        if not self.is_quiet:
+            say(headline(step, split))
+
+    def found_rate(self, rate: float, found: FoundRate | None, split: Split) -> None:
+        """Say the rate, as it can be given again."""
+        if not self.is_quiet:
+            say(rate_line(rate, found, split))
+
+    def placing(self) -> AbstractContextManager[Done]:
+        """Show a search for a smaller arena that takes long."""
+        return placing()
+
+    @contextmanager
+    def reading(self) -> Iterator[Done]:
+        """Show how many files are read."""
+        with count_bar() as bar:
+            task = bar.add_task("reading samples")
+            yield lambda done, of: bar.update(task, completed=done, total=of)
+
+    def counting(self, title: str) -> AbstractContextManager[Progress]:
+        """Show each part of the work."""
+        return counting(title, self.is_quiet)
+
+    def searching(self, before: str = "") -> AbstractContextManager[Done]:
+        """Show how many trials are done."""
+        return searching(before)
+
+    @contextmanager
+    def running(self, run: Run, title: str, checkpoint: Path | None) -> Iterator[Watch]:
+        """Show a run; after Ctrl-C say how it goes on."""
+        try:
+            with watching(run, title) as shown:
+                yield replace(shown, noting=self.doubt)
+        except KeyboardInterrupt:
+            done = f"{run.state.trained:,} of {run.total:,} steps are done"
+            if checkpoint is None:
+                self.doubt(f"interrupted, {done} and lost; --checkpoint FILE would keep them")
+            else:
+                self.doubt(f"interrupted, {done}; the same command continues from {checkpoint}")
+            raise typer.Exit(INTERRUPTED) from None
+
+    def trials(
+        self, title: str, names: Sequence[str], count: int, each: str
+    ) -> AbstractContextManager[Callable[[Standing], None]]:
+        """Show a bar over all steps, and a line for each run that is done."""
+        return watching_trials(title, names, count, each)
+
+
+def headline(step: TrainingStep, split: Split) -> str:
+    """What is trained, on how many samples, in how many bytes."""
+    plan = step.plan
+    learns = f"{plan.training.classes} classes" if plan.training.has_labels else "its own input"
+    return (
+        f"{step.graph.name}, scheme {step.scheme.name}: {learns}, "
+        f"{len(split.train):,} training and {len(split.test):,} test samples; "
+        f"{plan.arena_bytes:,} bytes of arena, {plan.state_bytes:,} of trainable state"
+    )

@@ -1,0 +1,164 @@
+"""What is asked for, with the scheme that a memory and training samples decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mcutrain.data import Data, Normalization, Split, input_notes
+from mcutrain.errors import OptionError
+from mcutrain.functions.automatic import AUTO, AutoScheme, Chooser, MemoryLimit, wanted_scheme
+from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.preparing import HEAD, Asked, Scheme, left_out_note
+from mcutrain.functions.run_options import DataOptions
+from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import TrainingStep
+from mcutrain.pipeline.losses import Fitted, fit_to_data
+from mcutrain.quant import HeadStart
+from mcutrain.runs.training import load_data, model_input
+from mcutrain.sparse import UpdateScheme
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """How a scheme is chosen for a model and a memory. classes: of a new head. seed: of samples."""
+
+    graph: Graph
+    classes: int | None
+    memory: MemoryLimit
+    seed: int = 0
+    listener: Listener = SILENT
+
+    def chosen(
+        self, asked: Asked, split: Split, normalization: Normalization | None
+    ) -> tuple[Asked, AutoScheme]:
+        """What is asked for with the scheme, and why it is that. Raises PlanError."""
+        return self._with_found(asked, split, normalization, is_compared=False)
+
+    def compared(
+        self, asked: Asked, split: Split, normalization: Normalization | None
+    ) -> tuple[Asked, AutoScheme]:
+        """Choose, and also estimate what smaller and larger schemes would learn."""
+        return self._with_found(asked, split, normalization, is_compared=True)
+
+    def _with_found(
+        self, asked: Asked, split: Split, normalization: Normalization | None, *, is_compared: bool
+    ) -> tuple[Asked, AutoScheme]:
+        with self.listener.counting("choosing what to train") as tell:
+            chooser = replace(self.chooser(asked), report=tell)
+            choose = chooser.compared if is_compared else chooser.choose
+            found = choose(split, normalization)
+        self.listener.chosen(found, self.memory)
+        return replace(asked, scheme=found.scheme), found
+
+    def chooser(self, asked: Asked) -> Chooser:
+        """Return what chooses."""
+
+        def plan(scheme: UpdateScheme) -> TrainingStep:
+            return replace(asked, scheme=scheme).prepare(self.graph, self.classes, self.seed)
+
+        bits = replace(asked, scheme=HEAD).update_scheme()
+        options = replace(asked.options, classes=self.classes)
+        return Chooser(self.graph, self.classes, self.memory, plan, options, bits)
+
+
+def with_scheme(
+    asked: Asked,
+    choosing: Choosing,
+    given: Scheme | None,
+    data: Data | None,
+    fixed: Mapping[str, object],
+    normalization: Normalization | None = None,
+) -> Asked:
+    """What is asked for, with the scheme that is given, or that auto chooses by training samples.
+
+    Without a scheme it is auto if there is data, else, and beside what is `fixed`, the head. fixed:
+    as wanted_scheme takes it. choosing: its classes are those that are asked for. Raises
+    McutrainError.
+    """
+    if given is None and (data is None or any(fixed.values())):
+        return replace(asked, scheme=HEAD)
+    if given is not None and given != AUTO:
+        return replace(asked, scheme=given)
+    wanted_scheme(AUTO, (), fixed)  # or a sentence
+    if data is None:
+        raise OptionError("scheme", "auto chooses by training samples: give them, too (--data)")
+    graph = choosing.graph
+    split = read(graph, data, choosing.listener, seed=choosing.seed)
+    fitted = fitted_to(graph, split, choosing.classes or "keep", asked, choosing.listener)
+    fitting = asked.having(loss=fitted.loss, class_names=fitted.class_names)
+    choosing = replace(choosing, classes=fitted.classes)
+    found, _ = choosing.chosen(fitting, fitted.split, normalization)
+    return replace(asked, scheme=found.scheme)
+
+
+def read(graph: Graph, data: Data, listener: Listener, seed: int = 0) -> Split:
+    """All samples for a model. Raises DataError."""
+    return read_samples(graph, data, DataOptions(), Asked(), seed, listener)
+
+
+def read_samples(
+    graph: Graph,
+    data: Data,
+    reading: DataOptions,
+    asked: Asked,
+    seed: int,
+    listener: Listener,
+    validation: Data | None = None,
+) -> Split:
+    """Samples for a model; the listener hears what its input would clip. Raises DataError."""
+    with listener.reading() as tell:
+        split = load_data(
+            graph,
+            data,
+            reading.test_share,
+            seed,
+            progress=tell,
+            validation=validation,
+            samples=reading.samples,
+            test_samples=reading.test_samples,
+            stride=reading.stride,
+            is_partial=bool(graph.class_names or reading.class_names or asked.options.added),
+            note=listener.note,
+            certain=listener.detail,
+        )
+    for note in input_notes(split, model_input(graph), reading.normalization or "auto"):
+        listener.note(note)
+    return split
+
+
+def fitted_to(
+    graph: Graph,
+    split: Split,
+    classes: int | str,
+    asked: Asked,
+    listener: Listener,
+    class_names: Sequence[str] = (),
+    *,
+    replays: bool = False,
+) -> Fitted:
+    """A head for the data, and the data for the head. Says what was guessed.
+
+    Also what may be forgotten, unless samples of an earlier run are replayed. Raises DataError.
+    """
+    loss, added = asked.options.loss, asked.options.added
+    fitted = fit_to_data(graph, split, classes, loss, added, class_names)
+    for note in filter(None, (*fitted.notes, "" if replays else fitted.forgets)):
+        listener.note(note)
+    return fitted
+
+
+def planned_step(
+    asked: Asked,
+    graph: Graph,
+    classes: int | None,
+    listener: Listener,
+    head_seed: int = 0,
+    head_start: HeadStart | None = None,
+) -> TrainingStep:
+    """The planned step; the listener hears how far it is, and what is left out of the model."""
+    with listener.placing() as report:
+        step = asked.prepare(graph, classes, head_seed, head_start, report)
+    if note := left_out_note(step):
+        listener.note(note)
+    return step

@@ -1,0 +1,109 @@
+"""Options as dataclasses: a field is a keyword of functions and a flag of commands, said once.
+
+A class of options is a frozen dataclass below Options. Each field has its type, its limits and its
+default, and a Flag that says how the command line calls and explains it. `with_keywords` gives a
+function the fields as keywords; mcutrain.cli.flags makes them flags of a command.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from inspect import Parameter
+from typing import Any, TypeVar, get_type_hints
+
+from mcutrain.arguments import check_fields
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How the command line calls an option, and what its help says.
+
+    name: by default the field's; that of a field which is True by default turns it off. box: of the
+    help. kind: what the command line reads, where the field's own type is more than text can say.
+    parse: makes the value of a text, and raises ArgumentError for one that it cannot read. shown:
+    how the help prints the default; False leaves it out. complete: for a shell, the values that
+    begin with a text.
+    """
+
+    help: str
+    name: str = ""
+    metavar: str | None = None
+    box: str = ""
+    kind: Any = None
+    parse: Callable[[str], Any] | None = None
+    shown: str | bool = True
+    complete: Callable[[str], list[str]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options that belong together. Raises ArgumentError for a field that is not as annotated."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def with_keywords(function: Callable[..., T]) -> Callable[..., T]:
+    """The function, which also takes the fields of its options as keywords.
+
+    Its options are its parameters that are annotated with a class below Options. A keyword changes
+    one field of them.
+    """
+    plain = inspect.signature(function)
+    hints = get_type_hints(function)
+    groups = {n: p.default for n, p in plain.parameters.items() if _is_options(hints[n])}
+
+    @wraps(function)
+    def call(*args: Any, **given: Any) -> T:
+        for name, usual in groups.items():
+            own = {f.name: given.pop(f.name) for f in fields(usual) if f.name in given}
+            if own:
+                given[name] = replace(given.get(name, usual), **own)
+        return function(*args, **given)
+
+    spelled_out = [p for usual in groups.values() for p in _parameters_of(usual)]
+    call.__signature__ = plain.replace(  # type: ignore[attr-defined]
+        parameters=[*plain.parameters.values(), *spelled_out]
+    )
+    return call
+
+
+def _is_options(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Options)
+
+
+def _parameters_of(usual: Options) -> list[Parameter]:
+    """Return the fields as parameters. usual: what they are by default."""
+    return [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=getattr(usual, field.name),
+            annotation=field.type,
+        )
+        for field in fields(usual)
+    ]
+
+
+def flags_of(kind: type[Options]) -> dict[str, Flag]:
+    """Return the flags of a class of options, by field."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        field.name: next(each for each in hints[field.name].__metadata__ if isinstance(each, Flag))
+        for field in fields(kind)
+    }
+
+
+def flag_name(field: str, flag: Flag) -> str:
+    """Return what the command line calls an option."""
+    return flag.name or f"--{field.replace('_', '-')}"
+
+
+def given_of(options: Options) -> list[str]:
+    """Return the names of the fields that are not as by default."""
+    return [f.name for f in fields(options) if getattr(options, f.name) != f.default]

@@ -1,0 +1,590 @@
+"""What functions and commands can be asked for: a field is a keyword and a flag.
+
+To add one, add a field to the class that it belongs to; docs/python.md and `--help` then have it.
+Nothing large is imported here: the command line reads this file before it knows which command runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from mcutrain.arguments import Count, PathLike, Within
+from mcutrain.errors import ArgumentError
+from mcutrain.functions.keywords import Flag, Options
+from mcutrain.target import Target, board_names, target_of
+
+if TYPE_CHECKING:
+    from mcutrain.functions.automatic import MemoryLimit
+
+NETWORK = "The network, and what is learnt"
+MEMORY = "Memory and time"
+NOT_WORTH_IT = "Experiments that did not pay (docs/commands.md says when they might)"
+BOARD = "The board"
+COMPUTER = "On this computer"
+READING = "Reading the data"
+FILES = "Files"
+Classes = Count | Literal["auto", "keep"]
+"""Outputs of a new head; keep: the model's own; auto: by the data."""
+MODULES = (
+    "adapter:R, lora:R, lora-fa:R, lite:K or gain, joined by commas; behind each ,at=last:K or "
+    ",at=LAYER+LAYER for some places only, ,start=random for random directions; behind lite also "
+    ",groups=G or ,separable=yes, ,expand=1/4 (1/2, 1) and ,up=nearest (bilinear)"
+)
+"""Of help texts: kinds of modules, and their options."""
+
+
+def gradient_dtype(text: str) -> str:
+    """Read --gradient-bits. Raises ArgumentError."""
+    if text not in ("8", "16"):
+        raise ArgumentError(f"gradients have 8 or 16 bits, not {text}")
+    return f"int{text}"
+
+
+UNITS = {"": 1, "K": 1024, "KIB": 1024, "KB": 1000, "M": 1024**2, "MIB": 1024**2, "MB": 1000**2}
+
+
+def number_of_bytes(text: str) -> int:
+    """Read bytes: 256K is 262144; K and M are 1024 and 1024², kB and MB 1000 and 1000².
+
+    Raises ArgumentError.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    if match is None or match[2].upper() not in UNITS:
+        raise ArgumentError(f"{text!r} is no number of bytes such as 262144, 256K or 250kB")
+    return int(float(match[1]) * UNITS[match[2].upper()])
+
+
+def number(text: str) -> float:
+    """Read a number or a fraction of two, such as 0.1/256. Raises ArgumentError."""
+    above, slash, below = text.partition("/")
+    try:
+        return float(above) / (float(below) if slash else 1.0)
+    except (ValueError, ZeroDivisionError) as error:
+        raise ArgumentError(f"{text!r} is no number and no fraction such as 0.1/256") from error
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Read numbers joined by commas. Raises ArgumentError."""
+    return tuple(number(part) for part in text.split(","))
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Read class names, or a file of them. Raises DataError."""
+    from mcutrain.data import read_names
+
+    return tuple(read_names(text))
+
+
+def boards(incomplete: str) -> list[str]:
+    """Return the boards whose names begin so, for a shell that completes --board."""
+    return [name for name in board_names() if name.startswith(incomplete)]
+
+
+Accumulate = Annotated[int, Within(1, 65535), Flag("Samples per update.", box=NETWORK)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningRequest(Options):
+    """How a training step learns, whatever it trains."""
+
+    loss: Annotated[
+        Literal["cross-entropy", "mse", "auto"],
+        Flag(
+            "cross-entropy learns classes; mse learns to reproduce the input, without labels, as "
+            "an autoencoder that finds anomalies; auto takes mse where the model has as many "
+            "outputs as inputs and the data no label for each output.",
+            box=NETWORK,
+        ),
+    ] = "auto"
+    accumulate: Accumulate = 1
+    gradient_dtype: Annotated[
+        Literal["int8", "int16"],
+        Flag(
+            "8 or 16: width of gradient tensors.",
+            "--gradient-bits",
+            metavar="8|16",
+            box=MEMORY,
+            kind=str,
+            parse=gradient_dtype,
+            shown="8",
+        ),
+    ] = "int8"
+    residual_bits: Annotated[
+        int | None,
+        Flag(
+            "0, 2, 4 or 8: fraction bits beside each trained weight; the scheme's own by default.",
+            box=MEMORY,
+            shown=False,
+        ),
+    ] = None
+    head_residual_bits: Annotated[
+        int | None, Flag("The same for the classifier.", box=MEMORY, shown=False)
+    ] = None
+    bias_bits: Annotated[
+        int | None,
+        Flag(
+            "32 or 16: of each trained bias but the classifier's; with 16 the state holds its "
+            "difference to the model's. The scheme's own by default.",
+            box=MEMORY,
+            shown=False,
+        ),
+    ] = None
+    head_rate: Annotated[
+        float | None,
+        Flag(
+            "The learning rate of the classifier is F times that of all else. By default the "
+            "scheme's head_rate; if it has none, 8 for a new classifier and 1 for the model's own.",
+            metavar="F",
+            box=NETWORK,
+            shown=False,
+        ),
+    ] = None
+    update_rule: Annotated[
+        str | None,
+        Flag(
+            "How gradients become steps: sgd, momentum (a byte more for each weight) or rmsprop "
+            "(4 bytes for each output channel). The scheme's own by default, which is sgd.",
+            metavar="RULE",
+            box=NETWORK,
+            shown=False,
+        ),
+    ] = None
+    gate: Annotated[
+        float | None,
+        Flag(
+            "Learn only from samples with a loss above ALPHA times the mean of late ones, such as "
+            "0.8; the others take a forward pass alone. Without, from all.",
+            metavar="ALPHA",
+            box=NETWORK,
+            shown=False,
+        ),
+    ] = None
+    qas: Annotated[
+        bool,
+        Flag("Leave out quantization-aware scaling (but in the head).", "--no-qas", box=NETWORK),
+    ] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamRequest(LearningRequest):
+    """How a training step learns, and what of it computes row by row."""
+
+    stream: Annotated[
+        Literal["auto", "least", "off", "max"],
+        Flag(
+            "Compute the first layers row by row, so that none of their images lies in memory as "
+            "a whole, for more instructions. auto: as far as the board or --sram asks for it; "
+            "without these as least, unless that costs more of the instructions than it saves of "
+            "the bytes. least: as far as it makes the arena smaller. off: not at all. max: to the "
+            "least of the front.",
+            box=MEMORY,
+        ),
+    ] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddedClasses(Options):
+    """Classes that a classifier learns in addition to its own."""
+
+    added: Annotated[
+        Sequence[str],
+        Flag(
+            "A class that the classifier learns in addition to its own, which keep their weights; "
+            "may be given again.",
+            "--add-class",
+            metavar="NAME",
+            box=NETWORK,
+            shown=False,
+        ),
+    ] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxyCascade(Options):
+    """Cheaper fronts for easy samples."""
+
+    proxies: Annotated[
+        PathLike | None,
+        Flag(
+            "Cheaper fronts, of which a policy takes one for each sample, as `mcutrain proxies` "
+            "wrote them for this model and scheme.",
+            metavar="DIR",
+            box=NOT_WORTH_IT,
+            kind=Path,
+            shown=False,
+        ),
+    ] = None
+    drift: Annotated[
+        bool,
+        Flag(
+            "With --proxies: correct the policy by what samples taught, to cheaper fronts or to "
+            "dearer ones; each 16th sample then takes the whole front, to compare with.",
+            box=NOT_WORTH_IT,
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Modules(Options):
+    """Modules that are put beside frozen layers and trained."""
+
+    pet: Annotated[
+        str | None,
+        Flag(
+            "Parameter-efficient training: put these modules beside frozen layers, as `mcutrain "
+            f"augment` does, and train them, besides what --scheme names: {MODULES}. Also bias:K, "
+            "bias and linear, which need none, and rate:F: the learning rate of modules is F times "
+            "that of all else, 0.1 by default, of gains 1.",
+            metavar="KIND[:R]",
+            box=NETWORK,
+            shown=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwapRequest(Options):
+    """Input channels that a running program can exchange."""
+
+    swap: Annotated[
+        Literal["", "drawn", "fisher"],
+        Flag(
+            "Of layers that the scheme trains in part, other columns can be trained while it "
+            "runs, drawn at random or by what their turns were worth; the weights are kept in "
+            "flash: `train --swap`.",
+            box=NOT_WORTH_IT,
+            shown=False,
+        ),
+    ] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElasticRequest(SwapRequest):
+    """What a running program can choose to train."""
+
+    elastic: Annotated[
+        bool,
+        Flag(
+            "What the scheme trains can be left out while it runs, tensor by tensor, and the "
+            "program chooses what helps most in a share of the time: `train --elastic SHARE`.",
+            box=NOT_WORTH_IT,
+        ),
+    ] = False
+
+
+Profile = Annotated[
+    PathLike | None,
+    Flag(
+        "What nodes and tensors take for --elastic, as `mcutrain profile -o` wrote it, in the "
+        "place of the instruction model.",
+        metavar="FILE",
+        box=NOT_WORTH_IT,
+        kind=Path,
+        shown=False,
+    ),
+]
+Remember = Annotated[
+    int,
+    Within(0),
+    Flag(
+        "A ring of N latents, of all samples so far drawn alike: in the slots of a board's flash, "
+        "which are as large as it needs, for `train --replay`, or in a library's memory. With "
+        "--latent auto if nothing else is said.",
+        metavar="N",
+        box=MEMORY,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutRequest(Options):
+    """Which part of the network a step is of."""
+
+    part: Annotated[
+        Literal["whole", "tail"],
+        Flag(
+            "tail leaves out what lies before the latent: somebody else computes it and sends "
+            "latents for samples.",
+            box=MEMORY,
+        ),
+    ] = "whole"
+    latent: Annotated[
+        str,
+        Flag(
+            "Which tensor a tail begins with; auto leaves out as much as can be.",
+            metavar="auto|TENSOR",
+            box=MEMORY,
+        ),
+    ] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratedRequest(StreamRequest, AddedClasses, Modules, ProxyCascade, ElasticRequest):
+    """A training step of `generate`, and which part of it is written."""
+
+    part: Annotated[
+        Literal["whole", "tail", "front"],
+        Flag(
+            "tail is only what lies behind the latent, what the layers before the first trained "
+            "one make of a sample: it takes latents for samples. front writes a model file of "
+            "those layers alone, for whatever runtime makes the latents.",
+            box=MEMORY,
+        ),
+    ] = "whole"
+    latent: Annotated[
+        str | None,
+        Flag(
+            "Functions that begin a step with its latent, and one that computes it; a board's "
+            "firmware takes latents over its line, too. With --part tail or front, where the "
+            "network is cut.",
+            metavar="auto|TENSOR",
+            box=MEMORY,
+            shown=False,
+        ),
+    ] = None
+    remember: Remember = 0
+    profile: Profile = None
+    timed: Annotated[
+        bool,
+        Flag(
+            "With --board: firmware that looks at the clock around each node, for `mcutrain "
+            "profile DIR --port P`.",
+            box=BOARD,
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedRequest(StreamRequest, AddedClasses, Modules, ProxyCascade):
+    """A training step of `simulate`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfiledRequest(StreamRequest, AddedClasses, SwapRequest):
+    """A training step of `profile`, which can leave out any of its tensors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedRequest(StreamRequest, AddedClasses, ProxyCascade, ElasticRequest, CutRequest):
+    """A training step of `prepare`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepRequest(StreamRequest, AddedClasses, Modules, ProxyCascade, ElasticRequest, CutRequest):
+    """A training step of `plan` and `export`."""
+
+
+Board = Annotated[
+    PathLike | Target | None,
+    Flag(
+        "The board to generate firmware for: stm32f746g-disco, nucleo-f446re, nucleo-f401re, "
+        "nucleo-f303re, rpi-pico, rpi-pico-usb, netduinoplus2, mps2-an386, mps2-an500, "
+        "mps3-an547, raspberry-pi, native, or a folder with a board.toml.",
+        metavar="BOARD",
+        kind=str,
+        shown=False,
+        complete=boards,
+    ),
+]
+
+
+Slots = Annotated[
+    Literal["on", "off"],
+    Flag(
+        "`off` gives the flash of the board's slots, which keep the trained state, to the "
+        "program: more fits, but what is learnt does not survive a power cut.",
+        box=BOARD,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardOptions(Options):
+    """The board that a step is for."""
+
+    board: Board = None
+    slots: Slots = "on"
+
+    @property
+    def target(self) -> Target | None:
+        """The board, with its slots or without. Raises TargetError."""
+        return target_of(self.board, self.slots)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryOptions(BoardOptions):
+    """The board that a simulated run is for, or the memory that there is."""
+
+    board: Annotated[
+        PathLike | Target | None,
+        Flag(
+            "The board that it is for: what its memory holds is trained, unless --scheme says "
+            "what, and --elastic shares out its time. Without it, 256K of arena and state are "
+            "assumed.",
+            metavar="BOARD",
+            kind=str,
+            shown=False,
+            complete=boards,
+        ),
+    ] = None
+    sram: Annotated[
+        Count | None,
+        Flag(
+            "What arena and state may take, such as 64K; with --board, all that the firmware "
+            "takes. It decides as --board does.",
+            metavar="BYTES",
+            box=MEMORY,
+            kind=str,
+            parse=number_of_bytes,
+            shown=False,
+        ),
+    ] = None
+
+    @property
+    def memory(self) -> MemoryLimit:
+        """What a step may take. Raises TargetError."""
+        from mcutrain.functions.automatic import MemoryLimit
+
+        return MemoryLimit.of(self.target, self.sram)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(MemoryOptions):
+    """The board that a step is planned for, or the memory that it may take."""
+
+    board: Board = None
+    sram: Annotated[
+        Count | None,
+        Flag(
+            "Fail if arena and state need more, such as 256K.",
+            metavar="BYTES",
+            box=MEMORY,
+            kind=str,
+            parse=number_of_bytes,
+            shown=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureOptions(Options):
+    """What a model's step is measured by."""
+
+    board: Annotated[
+        PathLike | Target | None,
+        Flag(
+            "Whose instructions: a microcontroller such as nucleo-f446re, or a folder with a "
+            "board.toml; by default those of a Cortex-M4 or M7.",
+            metavar="BOARD",
+            kind=str,
+            shown=False,
+        ),
+    ] = None
+    count: Annotated[
+        bool,
+        Flag("Run the step on the board's emulator, too, and count them.", box=COMPUTER),
+    ] = False
+    here: Annotated[
+        bool,
+        Flag(
+            "Run the step on this computer, too, and take the nanoseconds of each node.",
+            box=COMPUTER,
+        ),
+    ] = False
+
+
+Seed = Annotated[int, Within(0, 2**31 - 2), Flag("Of everything that is random.")]
+HeadStart = Annotated[
+    Literal["zeros", "random", "prototypes"],
+    Flag(
+        "What a new classifier starts from: zeros, random weights, or prototypes, the mean of "
+        "each class's samples, which tell them apart before the first step.",
+        box=NETWORK,
+    ),
+]
+Mean = Annotated[
+    Sequence[float] | None,
+    Flag(
+        "What pixels / 255 were normalized with in training, if the model's input parameters do "
+        "not tell; with --std.",
+        metavar="M,…",
+        box=READING,
+        kind=str,
+        parse=numbers,
+        shown=False,
+    ),
+]
+Std = Annotated[
+    Sequence[float] | None,
+    Flag("See --mean.", metavar="S,…", box=READING, kind=str, parse=numbers, shown=False),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadOptions(Options):
+    """What a project's classifier begins with, and whether it can learn a class at once."""
+
+    head_start: HeadStart = "zeros"
+    imprint: Annotated[
+        bool,
+        Flag(
+            "Functions that give a class its weights from a few samples of it, without training; "
+            "a board's firmware does it for `mcutrain imprint`. With --data.",
+            box=NETWORK,
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramOptions(Options):
+    """What a program that calls the project sees."""
+
+    prefix: Annotated[
+        str,
+        Flag(
+            "What the model's functions, macros and files begin with, so that two models fit into "
+            "one program; without --board.",
+            metavar="NAME",
+            box=FILES,
+        ),
+    ] = "mct"
+    isa: Annotated[
+        str,
+        Flag(
+            "The instruction set that a library has kernels for: portable, dsp (Cortex-M4, M7, M33 "
+            "and above), host (a computer or a Raspberry Pi); all takes those for chips along, and "
+            "the compiler chooses by the processor that it compiles for; without --board.",
+            metavar="all|NAME",
+            box=FILES,
+        ),
+    ] = "all"
+    package: Annotated[
+        str,
+        Flag(
+            "A library as a package: arduino, cmake, cmsis-pack, esp-idf, pico-sdk, platformio or "
+            "zephyr, with manifest, examples, a README and names of its own for all that a linker "
+            "sees; without --board.",
+            "--as",
+            metavar="PACKAGE",
+            shown=False,
+        ),
+    ] = ""
+    class_names: Annotated[
+        Sequence[str] | None,
+        Flag(
+            "Names of the classes, in the order of the outputs, for the program and for the data "
+            "that it learns, as a list or a text file with one a line; by default those of the "
+            "model's file.",
+            metavar="A,B,…|FILE",
+            box=READING,
+            kind=str,
+            parse=names,
+            shown=False,
+        ),
+    ] = None
+    mean: Mean = None
+    std: Std = None

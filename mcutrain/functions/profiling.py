@@ -1,0 +1,128 @@
+"""What a training step takes, node by node and tensor by tensor."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+
+from mcutrain.arguments import Count, PathLike, checked
+from mcutrain.cost.counting import count_instructions
+from mcutrain.cost.instructions import USUAL_ISA
+from mcutrain.cost.profile import NANOSECONDS, StepProfile, profile_of, profile_step, timing_of
+from mcutrain.cost.timing import time_here
+from mcutrain.errors import OptionError, TargetError
+from mcutrain.functions.chosen import planned_step
+from mcutrain.functions.keywords import with_keywords
+from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.options import MeasureOptions, ProfiledRequest
+from mcutrain.functions.preparing import HEAD, Asked, Scheme, loaded
+from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import TrainingStep
+from mcutrain.shown import Record, Shown
+from mcutrain.simulation import check_can_build
+from mcutrain.target import Target, load_target
+
+
+@dataclass(frozen=True, repr=False)
+class Profiled(Shown):
+    """What each node and each trained tensor of a step takes. board: whose instructions."""
+
+    model: str
+    scheme: str
+    profile: StepProfile
+    board: str | None = None
+
+    def summary(self) -> str:
+        """Return a line that describes it."""
+        found = self.profile
+        whole = sum(found.time(part) for part in ("forward", "backward", "update"))
+        return f"{self.model}, scheme {self.scheme}: {whole:,} {found.unit} of a step"
+
+    def records(self) -> list[Record]:
+        """Every node."""
+        return [asdict(node) for node in self.profile.nodes]
+
+    def to_dict(self) -> Record:
+        """As `mcutrain profile --json` prints it, without the file's name."""
+        found = self.profile
+        return {
+            "board": self.board,
+            "model": self.model,
+            "scheme": self.scheme,
+            "isa": found.isa,
+            "unit": found.unit,
+            "forward": found.time("forward"),
+            "backward": found.time("backward"),
+            "update": found.time("update"),
+            "model_error": found.error,
+            "per_instruction": found.per_instruction,
+            "misplaced": found.misplaced,
+            "nodes": [asdict(node) for node in found.nodes],
+            "tensors": [asdict(tensor) for tensor in found.tensors],
+        }
+
+
+@with_keywords
+@checked
+def profile(
+    model: Graph | PathLike,
+    scheme: Scheme = HEAD,
+    *,
+    classes: Count | None = None,
+    request: ProfiledRequest = ProfiledRequest(),
+    measure: MeasureOptions = MeasureOptions(),
+    listener: Listener = SILENT,
+) -> Profiled:
+    """Say what each node and each trained tensor of a step takes.
+
+    Instructions by the instruction model of the board, or of a Cortex-M4 or M7. Any tensor of the
+    step can be left out, as with elastic.
+
+    model, scheme, classes, request: as `plan` takes them.
+    measure: board is the microcontroller; count runs the step on its emulator, too, and counts;
+        here runs it on this computer and takes the nanoseconds of each node instead.
+    listener: hears notes and progress; by default notes are Python warnings.
+
+    Raises ModelError, SchemeError, TargetError for a board without an instruction model,
+    BuildError, ArgumentError.
+
+    >>> profile("model.int8.tflite", "last:3", board="nucleo-f446re").to_pandas()
+    """
+    target = _target(measure)
+    if measure.here:
+        check_can_build()  # fail before the model is planned
+    graph = loaded(model, listener)
+    asked = Asked.of(request, scheme, elastic=True)
+    step = planned_step(asked, graph, classes, listener)
+    found = _measured(step, measure, target, listener)
+    name = None if target is None else target.name
+    return Profiled(step.graph.name, step.scheme.name, found, name)
+
+
+def _target(measure: MeasureOptions) -> Target | None:
+    """Return the board. Raises ArgumentError for options that do not go together, TargetError."""
+    if measure.count and measure.board is None:
+        raise OptionError("count", "runs on a board: give --board, too")
+    if measure.here and measure.board is not None:
+        raise OptionError("here", "runs on this computer: leave out --board")
+    given = measure.board
+    target = given if given is None or isinstance(given, Target) else load_target(os.fspath(given))
+    if target is not None and target.isa == "host":
+        raise TargetError(
+            f"{target.name} has no instruction model; name a microcontroller, such as nucleo-f446re"
+        )
+    return target
+
+
+def _measured(
+    step: TrainingStep, measure: MeasureOptions, target: Target | None, listener: Listener
+) -> StepProfile:
+    if measure.here:
+        with listener.counting("compiling for this computer") as report:
+            times = dict(time_here(step, report=report))
+        return profile_of(timing_of(step.plan, "host"), times, NANOSECONDS)
+    counted = None
+    if measure.count and target is not None:
+        with listener.counting("compiling for the board") as report:
+            counted = dict(count_instructions(step, target, report=report))
+    return profile_step(step.plan, USUAL_ISA if target is None else target.isa, counted)
