@@ -147,7 +147,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if kind is Any:
         return True
     if get_origin(kind) is Literal:
-        return isinstance(value, str) and value in get_args(kind)
+        return any(value == word and type(value) is type(word) for word in get_args(kind))
     plain = get_origin(kind) or kind
     if plain in (int, float):
         if isinstance(value, bool):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,7 +13,7 @@ from rich.progress import Progress as Bar
 
 from mcutrain.cli import INTERRUPTED, options
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.models import load_model
+from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import (
     IN_PERCENT,
     check_writable,
@@ -25,14 +24,12 @@ from mcutrain.cli.output import (
     show_json,
     show_table,
 )
-from mcutrain.cli.training import Lines, rate_line, searching
-from mcutrain.functions.run_options import Rate
+from mcutrain.cli.training import Lines
+from mcutrain.functions.run_options import AnalysisOptions, ExecutionOptions, HeldOutOptions
 
 if TYPE_CHECKING:
     from mcutrain.analysis.problem import Problem
     from mcutrain.analysis.progress import TrialsDone
-    from mcutrain.analysis.workers import Execution
-    from mcutrain.ir.graph import Graph
     from mcutrain.sparse.contribution import Contributions
 
 UNITS = {
@@ -47,144 +44,22 @@ UNITS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeldOutFlags(inputs.SourceFlags):
-    """Flags of how a data set is read of whose training samples some are for the test."""
-
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Training samples to train on, of every class alike; half of them, 1000 at most, "
-            "by default.",
-        ),
-    ] = None
-    test_samples: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Other training samples to test on, of every class alike; what is left, 1000 at "
-            "most, by default. The data's own test samples are not looked at.",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True)
-class AnalysisFlags:
-    """Flags of how contributions are measured."""
-
+def analyze(
+    model: options.Model,
+    data: inputs.Data,
+    *,
+    classes: options.AutoClasses = options.AUTO,
     by: Annotated[
         Literal["training", "gradient"],
         typer.Option(
             help="training: train every candidate, minutes to hours. gradient: estimate from "
             "gradients, seconds."
         ),
-    ] = "training"
-    epochs: Annotated[
-        int, typer.Option(min=1, help="Passes over the training samples, of every candidate.")
-    ] = 4
-    head_epochs: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Passes before, in which the classifier is trained alone; by default 0 by "
-            "training, as `simulate` starts, and 10 by gradient.",
-            show_default=False,
-        ),
-    ] = None
-    learning_rate: Rate = None
-    seed: options.Seed = 0
-    seeds: Annotated[
-        int,
-        typer.Option(
-            min=1, max=100, help="Average so many runs with other orders, rounding and classifiers."
-        ),
-    ] = 1
-    gradient_samples: Annotated[
-        int, typer.Option(min=2, help="By gradient: samples whose gradients are taken.")
-    ] = 256
-    module_rate: Annotated[
-        float | None,
-        typer.Option(
-            metavar="F",
-            help="What the learning rate of modules is multiplied with; 1 for gains and 0.1 for "
-            "all others by default. It goes to what is selected.",
-            show_default=False,
-        ),
-    ] = None
-
-    def check(self) -> None:
-        """Raise ArgumentError for a rate that is none, before the data is read."""
-        from mcutrain.simulation.rates import LearningRate
-
-        if self.learning_rate is not None:
-            LearningRate.of(self.learning_rate)
-
-    @property
-    def head_passes(self) -> int:
-        """Passes in which the head is trained alone."""
-        from mcutrain.analysis.problem import HEAD_EPOCHS
-
-        return HEAD_EPOCHS[self.by] if self.head_epochs is None else self.head_epochs
-
-    def rate(self, problem: Problem, quiet: bool) -> float:
-        """The given one, or one that is found for all candidates."""
-        from mcutrain.analysis.rate import found_rate
-
-        if self.learning_rate is not None:
-            return self.learning_rate
-        with searching() as report:
-            found = found_rate(problem, self.epochs, self.seed, report)
-        if not quiet:
-            say(rate_line(found.rate, found))
-        return found.rate
-
-
-@dataclass(frozen=True)
-class ExecutionFlags:
-    """Flags of where trials run."""
-
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Candidates at once; one per core by default.", show_default=False
-        ),
-    ] = None
-    backend: Annotated[
-        Literal["loky", "dask", "ray"],
-        typer.Option(
-            help="loky: processes of this machine. dask, ray: a cluster, whose workers need the "
-            "same version of mcutrain and a C compiler; samples are sent to them."
-        ),
-    ] = "loky"
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Address of the cluster; without it a local one.",
-            show_default=False,
-        ),
-    ] = None
-
-    def execution(self) -> Execution:
-        """Return how candidates are run, checked. Raises AnalysisError."""
-        from mcutrain.analysis.workers import Execution, check_backend
-
-        found = Execution(self.jobs, self.backend, self.scheduler)
-        check_backend(found)
-        return found
-
-
-def analyze(
-    model: options.Model,
-    data: inputs.Data,
-    *,
-    classes: options.AutoClasses = options.AUTO,
-    method: AnalysisFlags,
-    reading: HeldOutFlags,
-    running: ExecutionFlags,
+    ] = "training",
+    method: AnalysisOptions,
+    seed: options.Seed = 0,
+    reading: HeldOutOptions,
+    running: ExecutionOptions,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -207,26 +82,21 @@ def analyze(
 
     Example: `mcutrain analyze model.tflite --data images/ -o analysis.json`
     """
-    from mcutrain.simulation import check_can_build
+    from mcutrain.functions.learning import analyze as analyzed
 
-    execution = running.execution()
-    check_can_build()  # a sentence before the data is read
-    method.check()
     if output is not None:
         check_writable(output)
-    problem = _load(model, reading.of(data, method.seed), classes)
-    problem.check_module_rate(method.module_rate)
-    if not json:
-        say(_headline(problem))
-    rate = method.rate(problem, quiet=json)
-    if method.by == "gradient":
-        from mcutrain.analysis.gradient import rate_note
-
-        found = _by_gradient(problem, method, rate)
-        if note := rate_note(found, rate):
-            say(f"mcutrain: {note}")
-    else:
-        found = _by_training(problem, method, rate, execution)
+    found = analyzed(
+        model,
+        data,
+        by,
+        classes=options.as_classes(classes),
+        method=method,
+        reading=reading,
+        running=running,
+        seed=seed,
+        listener=_Analysing(json),
+    )
     if output is not None:
         replace_file(output, found.to_json().encode())
     if json:
@@ -235,21 +105,25 @@ def analyze(
         _print(found)
 
 
-def _load(model: Path, source: inputs.DataSource, classes: str) -> Problem:
-    from dataclasses import replace
+class _Analysing(OnScreen):
+    """Shows an analysis."""
 
-    from mcutrain.analysis.problem import Problem, held_out
-    from mcutrain.runs.training import model_input
-    from mcutrain.sparse import find_head
+    def analysing(self, problem: Problem) -> None:
+        """Say what is analysed."""
+        if not self.is_quiet:
+            say(_headline(problem))
 
-    graph: Graph = load_model(model)
-    find_head(graph)  # a sentence before the data is read
-    everything = replace(source, samples=None, test_samples=None)
-    whole = everything.read_labelled(model_input(graph))
-    wanted, whole = options.fit_classes(graph, whole, classes, source.class_names)
-    counts = source.samples, source.test_samples
-    split = held_out(whole.train, *counts, source.seed, whole.validation)
-    return Problem.of(graph, split, wanted, source.normalization)
+    @contextmanager
+    def candidates(self, *, are_kept: bool) -> Iterator[Callable[[TrialsDone], None]]:
+        """Show a bar; after Ctrl-C say what is kept."""
+        try:
+            with _watching() as watch:
+                yield watch
+        except KeyboardInterrupt:
+            if not are_kept:
+                raise
+            say("mcutrain: interrupted; the results so far are kept, the same command continues")
+            raise typer.Exit(INTERRUPTED) from None
 
 
 def _headline(problem: Problem) -> str:
@@ -258,46 +132,6 @@ def _headline(problem: Problem) -> str:
         f"{problem.model.name}: {len(problem.layers)} layers and {head} head of {problem.outputs} "
         f"classes, {len(problem.train_y):,} training and {len(problem.test_y):,} test samples"
     )
-
-
-def _by_training(
-    problem: Problem, method: AnalysisFlags, rate: float, execution: Execution
-) -> Contributions:
-    from mcutrain.analysis.training import TrainingSettings, by_training
-
-    settings = TrainingSettings(
-        method.epochs,
-        rate,
-        method.seed,
-        method.seeds,
-        method.head_passes,
-        method.module_rate,
-    )
-    try:
-        with _watching() as watch:
-            return by_training(problem, settings, execution, watch)
-    except KeyboardInterrupt:
-        say("mcutrain: interrupted; the results so far are kept, the same command continues")
-        raise typer.Exit(INTERRUPTED) from None
-
-
-def _by_gradient(problem: Problem, method: AnalysisFlags, rate: float) -> Contributions:
-    from mcutrain.analysis.gradient import GradientSettings, by_gradient
-    from mcutrain.analysis.progress import TrialsDone
-
-    settings = GradientSettings(
-        method.gradient_samples,
-        rate,
-        method.seed,
-        method.head_passes,
-        method.epochs,
-        is_found=method.learning_rate is None,
-        module_rate=method.module_rate,
-    )
-    with _watching() as watch:
-        return by_gradient(
-            problem, settings, lambda what, n, of: watch.tell(TrialsDone(what, n, of))
-        )
 
 
 class _Watch:

@@ -16,8 +16,8 @@ from mcutrain.cli.trials import watching_trials
 if TYPE_CHECKING:
     from mcutrain.analysis.finalists import Finalist
     from mcutrain.cli.samples import DataSource
-    from mcutrain.cli.select_request import Choice
     from mcutrain.data import Split
+    from mcutrain.functions.choosing import Choice
     from mcutrain.ir.graph import Graph
     from mcutrain.runs.parallel import Lesson
     from mcutrain.simulation import RunSettings

@@ -55,9 +55,9 @@ def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
 
     def call(typed: dict[str, Any]) -> None:
         values = {flag.name: flag.value(typed[flag.name]) for flag in flags}
-        for name, kind in groups.items():
-            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
         try:
+            for name, kind in groups.items():
+                values[name] = kind(**{f.name: values.pop(f.name) for f in fields(kind)})
             command(**values)
         except OptionError as error:
             raise typer.BadParameter(error.why, param_hint=named[error.option]) from error

@@ -71,7 +71,6 @@ def generate(
     Example: `mcutrain generate model.tflite --scheme last:6 --part front -o front.tflite`
     """
     from mcutrain.functions.automatic import MemoryLimit
-    from mcutrain.functions.generating import Front
     from mcutrain.functions.generating import generate as generated
     from mcutrain.functions.planning import fixed_of
 
@@ -98,8 +97,8 @@ def generate(
         )
     if json:
         show_json(found.to_dict())
-    elif isinstance(found, Front):
-        _show_front(found)
+    elif found.front is not None:
+        _show_front(found.front)
     else:
         _show(found, program)
 

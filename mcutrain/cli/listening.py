@@ -63,7 +63,7 @@ class OnScreen(Listener):
         if not self.is_quiet:
             say(headline(step, split))
 
-    def found_rate(self, rate: float, found: FoundRate | None, split: Split) -> None:
+    def found_rate(self, rate: float, found: FoundRate | None, split: Split | None = None) -> None:
         """Say the rate, as it can be given again."""
         if not self.is_quiet:
             say(rate_line(rate, found, split))

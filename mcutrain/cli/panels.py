@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from typer.models import OptionInfo
 
-from mcutrain.functions import options
-from mcutrain.functions.keywords import Flag, Options, flag_name, flags_of
+from mcutrain.functions import options, run_options
+from mcutrain.functions.keywords import Flag, Keywords, flag_name, flags_of
 from mcutrain.functions.options import BOARD, COMPUTER, MEMORY, NETWORK, NOT_WORTH_IT
 
 MANY = 17
@@ -45,8 +45,8 @@ _OWN = {
 
 def _declared() -> Iterator[tuple[str, str]]:
     """Flags of mcutrain.functions.options, each with its box."""
-    for kind in vars(options).values():
-        if isinstance(kind, type) and issubclass(kind, Options) and kind is not Options:
+    for kind in {**vars(options), **vars(run_options)}.values():
+        if isinstance(kind, type) and issubclass(kind, Keywords) and kind is not Keywords:
             for name, flag in flags_of(kind).items():
                 yield flag_name(name, flag), flag.box
 

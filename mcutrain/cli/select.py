@@ -12,14 +12,14 @@ from mcutrain.cli import options, select_output
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.finalists import SchemeTraining, final, finalist_facts, proposals, show_finalists
 from mcutrain.cli.output import check_writable_folder, count_bar, err
-from mcutrain.cli.select_request import Choice, LimitFlags, Request
 from mcutrain.cli.training import Lines
 from mcutrain.errors import McutrainError
-from mcutrain.functions.run_options import TrainingOptions
+from mcutrain.functions.run_options import LimitOptions, SelectOptions, TrainingOptions
 
 if TYPE_CHECKING:
     from mcutrain.analysis.finalists import Finalist
-    from mcutrain.functions.choosing import LevelsBeside
+    from mcutrain.data import Split
+    from mcutrain.functions.choosing import Choice, LevelsBeside
     from mcutrain.runs.parallel import Lesson
     from mcutrain.sparse.select import Selector
     from mcutrain.sparse.selection import Selection
@@ -45,8 +45,30 @@ def budgets_of(text: str) -> list[int]:
 
 
 def select(
-    request: Request,
-    limits: LimitFlags,
+    model: options.Model,
+    analysis: Annotated[
+        Path, typer.Option(help="What `mcutrain analyze` wrote.", show_default=False)
+    ],
+    request: SelectOptions,
+    classes: Annotated[
+        str,
+        typer.Option(
+            parser=options.parse_auto_classes,
+            metavar="N|keep|auto",
+            help="Outputs of the classifier; `auto`: as many as the analysis had.",
+        ),
+    ] = options.AUTO,
+    proxies: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Cheaper fronts, as `mcutrain proxies` wrote them for the scheme that is "
+            "selected: as many levels as fit beside it are kept, and written to -o.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    limits: LimitOptions,
     sweep: Annotated[
         str | None,
         typer.Option(
@@ -81,7 +103,6 @@ def select(
             show_default=False,
         ),
     ] = None,
-    *,
     learning: TrainingOptions,
     reading: inputs.ReadingFlags,
     seed: options.Seed = 0,
@@ -108,43 +129,63 @@ def select(
 
     Example: `mcutrain select model.tflite --analysis analysis.json --board nucleo-f446re -o best`
     """
-    if request.proxies is not None and sweep is not None:
-        raise typer.BadParameter("it does not go with --sweep", param_hint="--proxies")
-    if train and (data is None or sweep is None):
-        raise typer.BadParameter("it needs --sweep and --data", param_hint="--train")
-    if finalists is not None and (data is None or sweep is not None):
-        raise typer.BadParameter("it needs --data, and no --sweep", param_hint="--finalists")
-    if request.elastic and (finalists is not None or sweep is not None):
-        flag = "--sweep" if finalists is None else "--finalists"
-        raise typer.BadParameter(f"it does not go with {flag}", param_hint="--elastic")
+    from mcutrain.functions.choosing import Choice, all_limits
+
+    _check_sweep(sweep, proxies, request, limits)
+    _check_training(sweep, finalists, data, train)
+    if finalists is not None and request.elastic:
+        raise typer.BadParameter("it does not go with --finalists", param_hint="--elastic")
     if output is not None:
         check_writable_folder(output)
-    if request.proxies is not None:
-        _check_ladder(request.proxies, None if output is None else output / LADDER_FOLDER)
+    if proxies is not None:
+        _check_ladder(proxies, None if output is None else output / LADDER_FOLDER)
     training = None
     if data is not None:
         settings = learning.settings(seed)
         source = reading.source(data, None, None, seed)
         training = SchemeTraining(source, settings, samples, request.accumulate, jobs)
-    choice = request.read(limits, sweep is not None, builds=not no_build and sweep is None)
+    is_free = sweep is not None and request.board is None and limits == LimitOptions()
+    choice = Choice.of(
+        model,
+        analysis,
+        request,
+        None if is_free else all_limits(request, limits),
+        options.as_classes(classes),
+        builds=not no_build and sweep is None,
+    )
     if sweep is not None:
         _sweep(choice, budgets_of(sweep), training if train else None, output, json)
     elif finalists is not None and training is not None:
-        _select_by_training(choice, finalists, training, output, json)
+        found, more = _select_by_training(choice, finalists, training, json)
+        _tell(choice, found, {**choice.facts, **more}, proxies, output, json)
     else:
         with err.status("selecting"):
-            found = _select(choice)
-        _tell(choice, found, choice.facts, output, json)
+            found = choice.best(_selector(choice))
+        _tell(choice, found, choice.facts, proxies, output, json)
 
 
-def _select(choice: Choice) -> Selection:
-    """The best scheme; of an elastic one also the share of its time that it may take."""
-    from mcutrain.functions.choosing import select_elastic
+def _check_sweep(
+    sweep: str | None, proxies: Path | None, request: SelectOptions, limits: LimitOptions
+) -> None:
+    """Raise typer.BadParameter for flags that do not go with a sweep."""
+    if sweep is None:
+        return
+    if proxies is not None:
+        raise typer.BadParameter("it does not go with --sweep", param_hint="--proxies")
+    if request.elastic:
+        raise typer.BadParameter("it does not go with --sweep", param_hint="--elastic")
+    if limits.sram is not None:
+        raise typer.BadParameter("a sweep has its own budgets", param_hint="--sram")
 
-    selector, request = _selector(choice), choice.request
-    if not request.elastic:
-        return selector.select(choice.limits)
-    return select_elastic(selector, choice.limits, choice.graph, choice.target, choice.options)
+
+def _check_training(
+    sweep: str | None, finalists: int | None, data: Path | None, train: bool
+) -> None:
+    """Raise typer.BadParameter where there is nothing to train, or nothing to train on."""
+    if train and (data is None or sweep is None):
+        raise typer.BadParameter("it needs --sweep and --data", param_hint="--train")
+    if finalists is not None and (data is None or sweep is not None):
+        raise typer.BadParameter("it needs --data, and no --sweep", param_hint="--finalists")
 
 
 def _sweep(
@@ -158,7 +199,7 @@ def _sweep(
     lesson = None
     if training is not None:
         split = training.some(choice.graph, choice.classes)
-        lesson = training.lesson(choice.request.model, choice.classes, split)
+        lesson = _lesson(choice, training, split)
     points = select_output.select_each(_selector(choice), choice.limits, budgets)
     if output is not None:
         select_output.write_points(points, output)
@@ -170,16 +211,20 @@ def _sweep(
 
 
 def _select_by_training(
-    choice: Choice, count: int, training: SchemeTraining, output: Path | None, json: bool
-) -> None:
-    """The best of so many proposals, each trained."""
+    choice: Choice, count: int, training: SchemeTraining, is_quiet: bool
+) -> tuple[Selection, dict[str, Any]]:
+    """The best of so many proposals, each trained, and what is known of all of them."""
     split = training.parted(choice.graph, choice.classes)
-    lesson = training.lesson(choice.request.model, choice.classes, split)
+    lesson = _lesson(choice, training, split)
     finalists = _finalists(choice, count, lesson, training.processes)
-    if not json:
+    if not is_quiet:
         show_finalists(finalists, split)
-    facts = {**choice.facts, "finalists": finalist_facts(finalists)}
-    _tell(choice, finalists[0].proposal.selection, facts, output, json)
+    return finalists[0].proposal.selection, {"finalists": finalist_facts(finalists)}
+
+
+def _lesson(choice: Choice, training: SchemeTraining, split: Split) -> Lesson:
+    assert choice.file is not None, "every process reads the model's file"
+    return training.lesson(choice.file, choice.classes, split)
 
 
 def _finalists(choice: Choice, count: int, lesson: Lesson, processes: int) -> list[Finalist]:
@@ -191,13 +236,18 @@ def _finalists(choice: Choice, count: int, lesson: Lesson, processes: int) -> li
 
 
 def _tell(
-    choice: Choice, found: Selection, facts: dict[str, Any], output: Path | None, json: bool
+    choice: Choice,
+    found: Selection,
+    facts: dict[str, Any],
+    proxies: Path | None,
+    output: Path | None,
+    json: bool,
 ) -> None:
     """Write it, if there is a folder to write to, and print it."""
     if output is not None:
         select_output.write(found, facts, output)
         select_output.write_report(choice, found, output)
-    levels = _levels(choice, found, output)  # a sentence, if it was made for another scheme
+    levels = _levels(choice, found, proxies, output)  # fails for another scheme's
     if levels is not None:
         facts = {**facts, "ladder": levels.to_dict()}
         if output is not None:
@@ -222,32 +272,32 @@ def _check_ladder(given: Path, output: Path | None) -> None:
     check_folder(output)
 
 
-def _levels(choice: Choice, found: Selection, output: Path | None) -> LevelsBeside | None:
+def _levels(
+    choice: Choice, found: Selection, proxies: Path | None, output: Path | None
+) -> LevelsBeside | None:
     """How many of a ladder fit beside it, if there is one, and these in a folder of their own."""
     from mcutrain.functions.choosing import levels_beside
 
     request = choice.request
-    if request.proxies is None:
+    if proxies is None:
         return None
     with err.status("planning levels"):
         levels = levels_beside(
             found,
             choice.graph,
-            request.proxies,
+            proxies,
             board=choice.target,
             slots=request.slots,
             accumulate=request.accumulate,
             elastic=request.elastic,
         )
     if output is not None:
-        levels.write(request.proxies, output / LADDER_FOLDER)
+        levels.write(proxies, output / LADDER_FOLDER)
     return levels
 
 
 def _selector(choice: Choice) -> Selector:
     """All costs, with progress."""
-    from mcutrain.sparse.select import Selector
-
     lines = Lines("costing schemes")
     with count_bar() as bar:
         task = bar.add_task("costing schemes", total=None)
@@ -256,7 +306,4 @@ def _selector(choice: Choice) -> Selector:
             bar.update(task, completed=done, total=total)
             lines.tell(f"{done:,} of {total:,}")
 
-        read, measure = choice.contributions.smoothed(), choice.request.measure
-        selector = Selector(choice.graph, read, choice.costs, measure, progress)
-        selector.by_gradient = choice.request.by_gradient
-        return selector
+        return choice.selector(progress)

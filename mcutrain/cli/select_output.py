@@ -25,8 +25,7 @@ from mcutrain.cli.training import Lines, placing
 from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
-    from mcutrain.cli.select_request import Choice
-    from mcutrain.functions.choosing import LevelsBeside
+    from mcutrain.functions.choosing import Choice, LevelsBeside
     from mcutrain.runs.parallel import Lesson
     from mcutrain.sparse.cost import Limits
     from mcutrain.sparse.select import Selector

@@ -11,13 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from mcutrain_host.errors import CacheError
 from mcutrain.analysis.dimension import COSINE_MOMENTS, learnable, product_gains
 from mcutrain.analysis.gradient import GradientSettings, by_gradient, least_biases
 from mcutrain.analysis.problem import Problem, held_out
-from mcutrain.arguments import Count, PathLike, Seed, Within, checked
+from mcutrain.arguments import PathLike, Seed, checked
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.kept import code_digest, sources
 from mcutrain.cost.memory import flash_bytes
@@ -44,10 +44,13 @@ from mcutrain.errors import (
     UnsupportedError,
 )
 from mcutrain.functions.choosing import limits_of
-from mcutrain.functions.run_options import normalization_of
+from mcutrain.functions.keywords import with_keywords
+from mcutrain.functions.options import Classes, LearningRequest, MemoryOptions
+from mcutrain.functions.preparing import Asked
+from mcutrain.functions.run_options import DataOptions
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import StepOptions, TrainingStep, load, prepare
+from mcutrain.pipeline import StepOptions, TrainingStep, load
 from mcutrain.pipeline.losses import fit_to_data
 from mcutrain.quant import replace_head
 from mcutrain.runs.contest import Contest
@@ -61,7 +64,7 @@ from mcutrain.sparse.cost import CostModel, Limits, SchemeCost
 from mcutrain.sparse.select import Selector
 from mcutrain.sparse.selection import Selection
 from mcutrain.sparse.timeline import Timeline
-from mcutrain.target import Slots, Target, target_of
+from mcutrain.target import Target
 from mcutrain.trained.state import read_state
 
 Array = npt.NDArray[Any]
@@ -243,24 +246,18 @@ def _kept_scheme(run: Path | None) -> UpdateScheme | None:
     return None
 
 
+@with_keywords
 @checked
 def auto_scheme(
     model: Graph | PathLike,
     data: Data,
     *,
-    board: PathLike | Target | None = None,
-    slots: Slots = "on",
-    sram: Count | None = None,
     validation: Data | None = None,
-    classes: Count | Literal["auto", "keep"] = "auto",
-    class_names: Sequence[str] = (),
-    samples: Count | None = None,
-    test_share: Annotated[float, Within(0, 1, is_above=True)] = 0.2,
+    classes: Classes = "auto",
+    request: LearningRequest = LearningRequest(),
+    hardware: MemoryOptions = MemoryOptions(),
+    reading: DataOptions = DataOptions(),
     seed: Seed = 0,
-    stride: Count | None = None,
-    mean: Sequence[float] | None = None,
-    std: Sequence[float] | None = None,
-    accumulate: Count = 1,
     progress: Report | None = None,
 ) -> AutoScheme:
     """Choose what to train on a board, or in so many bytes.
@@ -269,34 +266,42 @@ def auto_scheme(
     takes what gains most of all that fits, by gradients of some training samples. Where these
     cannot be had, it takes as many layers from the end as fit. It also names a smaller scheme that
     should learn as much, if there is one. The answer is kept: asked again, it is there at once.
+    Fields of request, hardware and reading are keywords, too.
 
-    model, data, validation … std: as `simulate` takes them.
-    board: a board's name or folder, with all that its firmware takes.
-    slots: as `plan` takes it.
-    sram: bytes instead. Without a board, of arena and state; with neither it is 256 KB.
+    model, data, validation, classes, request, reading: as `simulate` takes them.
+    hardware: board is a board's name or folder, with all that its firmware takes; sram the bytes
+        instead. Without a board, of arena and state; with neither it is 256 KB.
     progress: called with what is done, how much of it, and of how much.
 
     Raises PlanError if not even the head fits, DataError, ModelError, TargetError, ArgumentError.
 
     >>> auto_scheme("model.int8.tflite", (x, y), board="nucleo-f446re").scheme
     """
-    memory = MemoryLimit.of(target_of(board, slots), sram)
+    memory, pixels = hardware.memory, reading.normalization
     graph = model if isinstance(model, Graph) else load(model)
     find_head(graph)
     split = load_data(
-        graph, data, test_share, seed, validation=validation, samples=samples, stride=stride
+        graph,
+        data,
+        reading.test_share,
+        seed,
+        validation=validation,
+        samples=reading.samples,
+        test_samples=reading.test_samples,
+        stride=reading.stride,
     )
-    fitted = fit_to_data(graph, split, classes, "auto", (), class_names)
+    names = reading.class_names or ()
+    fitted = fit_to_data(graph, split, classes, request.loss, (), names)
+    asked = Asked.of(request, HEAD, classes=fitted.classes, loss=fitted.loss)
 
     def plan(scheme: UpdateScheme) -> TrainingStep:
-        return prepare(graph, scheme, options)
+        return replace(asked, scheme=scheme).prepare(graph, fitted.classes)
 
-    options = StepOptions(classes=fitted.classes, accumulate=accumulate, loss=fitted.loss)
-    chooser = Chooser(graph, fitted.classes, memory, plan, options)
+    bits = asked.update_scheme()
+    chooser = Chooser(graph, fitted.classes, memory, plan, asked.options, bits)
     if progress is not None:
         chooser = replace(chooser, report=progress)
-    normalization = normalization_of(mean, std)
-    return chooser.compared(fitted.split, normalization)
+    return chooser.compared(fitted.split, pixels)
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from mcutrain.arguments import Count, PathLike, Positive, Within, checked
+from mcutrain.arguments import PathLike, Within, checked
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.ladder import front_flash_bytes
 from mcutrain.cost.profile import times_of
 from mcutrain.cost.schemes import cost_model, has_compiler
-from mcutrain.errors import AnalysisError, ArgumentError, PlanError
+from mcutrain.errors import AnalysisError, ArgumentError, OptionError, PlanError
+from mcutrain.functions.keywords import with_keywords
+from mcutrain.functions.options import Classes
+from mcutrain.functions.run_options import LimitOptions, SelectOptions
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder
 from mcutrain.pipeline import StepOptions, TrainingStep, front_of, load, prepare
@@ -25,7 +28,7 @@ from mcutrain.shown import Record
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import find_head
 from mcutrain.sparse.contribution import Contributions, check_model, read_contributions
-from mcutrain.sparse.cost import Limits, Needs
+from mcutrain.sparse.cost import CostModel, Limits, Needs
 from mcutrain.sparse.scheme import BIAS_BITS
 from mcutrain.sparse.select import Selector, fits
 from mcutrain.sparse.selection import Selection
@@ -36,55 +39,109 @@ USUAL_PERIOD = 1000
 """Steps from one choice of an elastic run to the next, where nobody has said how many."""
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What schemes of a model are chosen from, and what they may cost.
+
+    file: the model's, if it was read. graph: with the head that is trained. classes: its outputs if
+    it is new. options: of the step of such a graph.
+    """
+
+    request: SelectOptions
+    file: Path | None
+    graph: Graph
+    classes: int | None
+    options: StepOptions
+    contributions: Contributions
+    target: Target | None
+    limits: Limits
+    costs: CostModel
+
+    @staticmethod
+    def of(
+        model: Graph | PathLike,
+        analysis: Contributions | PathLike,
+        request: SelectOptions,
+        limits: Limits | None = None,
+        classes: int | str = "auto",
+        *,
+        builds: bool = True,
+    ) -> Choice:
+        """All that the answer depends on. builds: the winner is compiled, if there is a compiler.
+
+        limits: what a step may take; None where budgets are given one after the other. Raises
+        McutrainError.
+        """
+        target = request.target
+        graph = model if isinstance(model, Graph) else load(model)
+        head = find_head(graph)
+        found = analysis_for(graph, analysis, request.measure, request.by_gradient)
+        name = "" if isinstance(analysis, Contributions) else f" {analysis}"
+        wanted = classes_of(graph, found, classes, name)
+        if wanted is not None:
+            graph = replace_head(graph, head.node, wanted)
+        options = StepOptions(accumulate=request.accumulate, elastic=request.elastic)
+        can_build = builds and target is not None and has_compiler(target)
+        bits = BIAS_BITS if request.bias_bits == "any" else (request.bias_bits,)
+        rule = request.update_rule or SGD
+        costs = cost_model(graph, target, options, can_build, bits, request.layer_bits, rule)
+        limits = Limits(None) if limits is None else limits
+        file = None if isinstance(model, Graph) else Path(model)
+        return Choice(request, file, graph, wanted, options, found, target, limits, costs)
+
+    @property
+    def facts(self) -> Record:
+        """Values for JSON."""
+        target = self.target
+        return {
+            "model": self.graph.name,
+            "classes": self.contributions.classes,
+            "board": None if target is None else target.name,
+            "slots": self.request.slots,
+        }
+
+    def selector(self, progress: Callable[[int, int], None] | None = None) -> Selector:
+        """Return what selects. progress: called with the costs done, of how many."""
+        read, measure = self.contributions.smoothed(), self.request.measure
+        tell = progress or (lambda done, of: None)
+        found = Selector(self.graph, read, self.costs, measure, tell)
+        found.by_gradient = self.request.by_gradient
+        return found
+
+    def best(self, selector: Selector) -> Selection:
+        """The best scheme; of an elastic one also the share of its time that it may take."""
+        if not self.request.elastic:
+            return selector.select(self.limits)
+        return select_elastic(selector, self.limits, self.graph, self.target, self.options)
+
+
+@with_keywords
 @checked
 def select(
     model: Graph | PathLike,
     analysis: Contributions | PathLike,
     *,
-    board: PathLike | Target | None = None,
-    slots: Slots = "on",
-    sram: Count | None = None,
-    flash: Count | None = None,
-    instructions: Count | None = None,
-    step_seconds: Positive | None = None,
-    measure: Literal[
-        "accuracy",
-        "probability",
-        "loss",
-        "learnable",
-        "joint",
-        "dimension",
-        "fisher",
-        "first_order",
-    ]
-    | None = None,
-    classes: Count | Literal["auto", "keep"] = "auto",
-    accumulate: Count = 1,
-    channels: Literal["norm", "gradient"] = "norm",
-    bias_bits: Literal[32, 16, "any"] = 16,
-    layer_bits: bool = False,
-    elastic: bool = False,
-    update_rule: str = SGD,
+    classes: Classes = "auto",
+    request: SelectOptions = SelectOptions(),
+    limits: LimitOptions = LimitOptions(),
     build: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Selection:
     """Select what to train: the scheme with the largest expected gain that fits.
 
     The answer is exact: no other choice of bias depth, layers, shares and bits gains more by this
-    analysis within the limits. By `joint` none gains 1/2000 of the samples more.
+    analysis within the limits. By `joint` none gains 1/2000 of the samples more. Fields of request
+    and limits are keywords, too; mcutrain.functions.run_options explains each.
 
     analysis: what `analyze` returned, or its file.
-    board: a board's name or folder, with all SRAM and flash that its firmware takes.
-    slots: as `plan` takes it.
-    sram, flash, instructions (of a training step), step_seconds: other limits. Without a board only
-        sram, of arena and state.
-    measure: by default the analysis' first one.
-    bias_bits: bits of each trained bias, see UpdateScheme; "any" takes what gains more.
-    layer_bits: each layer has residual bits of its own.
-    elastic: for firmware that leaves tensors out while it runs, so only memory limits what is
-        selected. For instructions and step_seconds the result has the share that keeps the mean
-        step within them.
-    update_rule: of all schemes, see UpdateScheme.
+    request: board is a board's name or folder, with all SRAM and flash that its firmware takes;
+        measure by default the analysis' first one; bias_bits the bits of each trained bias, see
+        UpdateScheme, and "any" what gains more; with layer_bits each layer has residual bits of its
+        own; update_rule is of all schemes; elastic is for firmware that leaves tensors out while it runs, so only memory limits
+        what is selected. For instructions and step_seconds the result has the share that keeps the
+        mean step within them.
+    limits: sram, flash, instructions (of a training step), step_seconds. Without a board only sram,
+        of arena and state.
     build: compile the winner, if there is a compiler.
     progress: called with the costs done, of how many.
 
@@ -94,24 +151,16 @@ def select(
 
     >>> select("model.int8.tflite", found, board="nucleo-f446re", sram=48 * 1024).scheme
     """
-    target = target_of(board, slots)
-    limits = limits_of(target, sram, flash, instructions, step_seconds)
-    graph = model if isinstance(model, Graph) else load(model)
-    found = analysis_for(graph, analysis, measure, channels == "gradient")
-    wanted = classes_of(graph, found, classes)
-    if wanted is not None:
-        graph = replace_head(graph, find_head(graph).node, wanted)
-    can_build = build and target is not None and has_compiler(target)
-    options = StepOptions(accumulate=accumulate, elastic=elastic)
-    any_bits = BIAS_BITS if bias_bits == "any" else (bias_bits,)
-    costs = cost_model(graph, target, options, can_build, any_bits, layer_bits, update_rule)
-    selector = Selector(
-        graph, found.smoothed(), costs, measure, progress or (lambda done, of: None)
+    allowed = all_limits(request, limits)
+    choice = Choice.of(model, analysis, request, allowed, classes, builds=build)
+    return choice.best(choice.selector(progress))
+
+
+def all_limits(request: SelectOptions, limits: LimitOptions) -> Limits:
+    """Return what all limits and the board together allow. Raises OptionError, ArgumentError."""
+    return limits_of(
+        request.target, limits.sram, limits.flash, limits.instructions, limits.step_seconds
     )
-    selector.by_gradient = channels == "gradient"
-    if not elastic:
-        return selector.select(limits)
-    return select_elastic(selector, limits, graph, target, options)
 
 
 def select_elastic(
@@ -281,14 +330,16 @@ def limits_of(
         others = {"flash": flash, "instructions": instructions, "step_seconds": step_seconds}
         for name, value in others.items():
             if value is not None:
-                raise ArgumentError(f"{name} needs a board: give board, too")
+                raise OptionError(name, "needs a board: give --board, too")
         if sram is None:
-            raise ArgumentError("there must be a limit: give board, or sram in bytes")
+            raise OptionError("sram", "there must be a limit: give --board, --sram or --sweep")
         return Limits(sram)
     counts = [n for n in (instructions, _instructions(target, step_seconds)) if n is not None]
     if counts and target.is_hosted:
-        raise ArgumentError(
-            f"nothing is known of the instructions of {target.name}; take a microcontroller"
+        raise OptionError(
+            "instructions" if step_seconds is None else "step_seconds",
+            f"cannot be a limit: nothing is known of the instructions of {target.name}; take a "
+            "microcontroller",
         )
     return Limits(
         sram if sram is not None or target.ram is None else target.ram.size_bytes,

@@ -174,7 +174,7 @@ def compare(
     proxies = Proxies.of(folder, request.gate, cascade.drift)
     settings, limits = training.settings(seed=0), Budget(budget.target, budget.sram)
     if progress is not None:
-        listener = _Told(progress)
+        listener = _ToldOfRuns(progress)
     graph = loaded(model, listener)
     find_head(graph)  # fail before the data is read
     found = None if analysis is None else _contributions(analysis, graph)
@@ -203,7 +203,7 @@ def compare(
     return Comparison(graph.name, learnt.rows, learnt.curves, own, runs, file)
 
 
-class _Told(Listener):
+class _ToldOfRuns(Listener):
     """Turns notes into Python warnings, and tells how far all runs are."""
 
     def __init__(self, progress: Callable[[Standing], None]) -> None:

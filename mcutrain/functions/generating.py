@@ -18,7 +18,7 @@ from mcutrain.errors import ArgumentError, McutrainError, OptionError
 from mcutrain.formats import format_of, write
 from mcutrain.functions.automatic import AUTO, MemoryLimit
 from mcutrain.functions.chosen import Choosing, planned_step, read, with_scheme
-from mcutrain.functions.keywords import Options, given_of, with_keywords
+from mcutrain.functions.keywords import Keywords, given_of, with_keywords
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.modules import wanted_modules, with_modules
 from mcutrain.functions.options import (
@@ -56,33 +56,6 @@ NOTHING_BESIDE = (
 )
 
 
-@dataclass(frozen=True, repr=False)
-class Generated(Shown):
-    """A C project that was written.
-
-    files: name → its bytes.
-    """
-
-    folder: Path
-    files: dict[str, int]
-    plan: Planned
-
-    def summary(self) -> str:
-        """Return a line that describes it."""
-        size = sum(self.files.values())
-        return f"{self.folder}, {len(self.files)} files of {size:,} bytes; {self.plan.summary()}"
-
-    def records(self) -> list[Record]:
-        """Every file."""
-        return [{"file": name, "bytes": size} for name, size in self.files.items()]
-
-    def to_dict(self) -> Record:
-        """As `mcutrain generate --json` prints it."""
-        plan, ring = facts(self.plan.step), self.plan.ring
-        more = {} if ring is None else {"ring": asdict(ring)}
-        return {"folder": str(self.folder), "files": self.files, "plan": plan, **more}
-
-
 @dataclass(frozen=True)
 class Front:
     """A file that makes latents of samples. x, y: types of both, int8.
@@ -112,6 +85,36 @@ class Front:
         }
 
 
+@dataclass(frozen=True, repr=False)
+class Generated(Shown):
+    """A C project that was written, or a model file of the front.
+
+    files: name → its bytes. front: what the model file is, if it is one.
+    """
+
+    folder: Path
+    files: dict[str, int]
+    plan: Planned
+    front: Front | None = None
+
+    def summary(self) -> str:
+        """Return a line that describes it."""
+        size = sum(self.files.values())
+        return f"{self.folder}, {len(self.files)} files of {size:,} bytes; {self.plan.summary()}"
+
+    def records(self) -> list[Record]:
+        """Every file."""
+        return [{"file": name, "bytes": size} for name, size in self.files.items()]
+
+    def to_dict(self) -> Record:
+        """As `mcutrain generate --json` prints it."""
+        if self.front is not None:
+            return self.front.to_dict()
+        plan, ring = facts(self.plan.step), self.plan.ring
+        more = {} if ring is None else {"ring": asdict(ring)}
+        return {"folder": str(self.folder), "files": self.files, "plan": plan, **more}
+
+
 @with_keywords
 @checked
 def generate(
@@ -129,7 +132,7 @@ def generate(
     save_model: PathLike | None = None,
     seed: Seed = 0,
     listener: Listener = SILENT,
-) -> Generated | Front:
+) -> Generated:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
     Fields of request, hardware, head and program are keywords, too; mcutrain.functions.options
@@ -198,7 +201,7 @@ def _check_front(
 ) -> None:
     """Raise ArgumentError for options of a project, which a front is not."""
     own = ("pet", "proxies", "drift", "elastic", "swap", "profile", "timed", "remember")
-    found: list[tuple[Options, str]] = [(hardware, name) for name in given_of(hardware)]
+    found: list[tuple[Keywords, str]] = [(hardware, name) for name in given_of(hardware)]
     found += [(request, name) for name in given_of(request) if name in own]
     found += [(each, name) for each in (head, program) for name in given_of(each)]
     for options, name in found:
@@ -213,7 +216,7 @@ def _front(
     classes: int | None,
     request: GeneratedRequest,
     listener: Listener,
-) -> Front:
+) -> Generated:
     """Write the model file of the front."""
     format_of(output)
     if isinstance(model, TrainingStep):
@@ -221,7 +224,8 @@ def _front(
     else:
         asked = Asked.of(request, scheme or HEAD, part="whole", latent=AUTO)
         step = planned_step(asked, loaded(model, listener), classes, listener)
-    return write_front(step, request.latent or AUTO, output)
+    found = write_front(step, request.latent or AUTO, output)
+    return Generated(output.parent, {output.name: found.size_bytes}, Planned(step), found)
 
 
 def _check_times(request: GeneratedRequest, target: Target | None) -> None:

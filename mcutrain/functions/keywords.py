@@ -1,6 +1,6 @@
 """Options as dataclasses: a field is a keyword of functions and a flag of commands, said once.
 
-A class of options is a frozen dataclass below Options. Each field has its type, its limits and its
+A class of options is a frozen dataclass below Keywords. Each field has its type, its limits and its
 default, and a Flag that says how the command line calls and explains it. `with_keywords` gives a
 function the fields as keywords; mcutrain.cli.flags makes them flags of a command.
 """
@@ -15,6 +15,7 @@ from inspect import Parameter
 from typing import Any, TypeVar, get_type_hints
 
 from mcutrain.arguments import check_fields
+from mcutrain.errors import ArgumentError, OptionError
 
 T = TypeVar("T")
 
@@ -41,17 +42,21 @@ class Flag:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """Options that belong together. Raises ArgumentError for a field that is not as annotated."""
+class Keywords:
+    """Options that belong together. Raises OptionError for a field that is not as annotated."""
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        try:
+            check_fields(self)
+        except ArgumentError as error:
+            name, _, why = str(error).partition(" ")
+            raise (OptionError(name, why) if name.isidentifier() else error) from None
 
 
 def with_keywords(function: Callable[..., T]) -> Callable[..., T]:
     """The function, which also takes the fields of its options as keywords.
 
-    Its options are its parameters that are annotated with a class below Options. A keyword changes
+    Its options are its parameters that are annotated with a class below Keywords. A keyword changes
     one field of them.
     """
     plain = inspect.signature(function)
@@ -74,10 +79,10 @@ def with_keywords(function: Callable[..., T]) -> Callable[..., T]:
 
 
 def _is_options(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Options)
+    return isinstance(kind, type) and issubclass(kind, Keywords)
 
 
-def _parameters_of(usual: Options) -> list[Parameter]:
+def _parameters_of(usual: Keywords) -> list[Parameter]:
     """Return the fields as parameters. usual: what they are by default."""
     return [
         Parameter(
@@ -90,7 +95,7 @@ def _parameters_of(usual: Options) -> list[Parameter]:
     ]
 
 
-def flags_of(kind: type[Options]) -> dict[str, Flag]:
+def flags_of(kind: type[Keywords]) -> dict[str, Flag]:
     """Return the flags of a class of options, by field."""
     hints = get_type_hints(kind, include_extras=True)
     return {
@@ -104,6 +109,6 @@ def flag_name(field: str, flag: Flag) -> str:
     return flag.name or f"--{field.replace('_', '-')}"
 
 
-def given_of(options: Options) -> list[str]:
+def given_of(options: Keywords) -> list[str]:
     """Return the names of the fields that are not as by default."""
     return [f.name for f in fields(options) if getattr(options, f.name) != f.default]

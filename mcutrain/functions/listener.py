@@ -11,6 +11,8 @@ from mcutrain.arguments import warn
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mcutrain.analysis.problem import Problem
+    from mcutrain.analysis.progress import TrialsDone
     from mcutrain.data import Split
     from mcutrain.functions.automatic import AutoScheme, MemoryLimit
     from mcutrain.pipeline import TrainingStep
@@ -44,8 +46,15 @@ class Listener:
     def planned(self, step: TrainingStep, split: Split) -> None:
         """Hear what is trained, on which samples."""
 
-    def found_rate(self, rate: float, found: FoundRate | None, split: Split) -> None:
-        """Hear the learning rate that was found. found: None for one that a checkpoint kept."""
+    def analysing(self, problem: Problem) -> None:
+        """Hear what is analysed."""
+
+    def found_rate(self, rate: float, found: FoundRate | None, split: Split | None = None) -> None:
+        """Hear the learning rate that was found.
+
+        found: None for one that a checkpoint kept. split: the samples of trials, if they may have
+        some for validation.
+        """
         if found is not None and found.doubt:
             self.note(f"the learning rate {rate:g} was found, but {found.doubt}")
 
@@ -78,6 +87,10 @@ class Listener:
     ) -> AbstractContextManager[Callable[[Standing], None]]:
         """Hear of many runs. names: of what is trained. count: of runs. each: how these differ."""
         return nullcontext(lambda standing: None)
+
+    def candidates(self, *, are_kept: bool) -> AbstractContextManager[Callable[[TrialsDone], None]]:
+        """Hear how many parts of a network are measured. are_kept: when this is interrupted."""
+        return nullcontext(lambda done: None)
 
 
 SILENT = Listener()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from mcutrain.arguments import Count, PathLike, Within
 from mcutrain.errors import ArgumentError
-from mcutrain.functions.keywords import Flag, Options
+from mcutrain.functions.keywords import Flag, Keywords
 from mcutrain.target import Target, board_names, target_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ Accumulate = Annotated[int, Within(1, 65535), Flag("Samples per update.", box=NE
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearningRequest(Options):
+class LearningRequest(Keywords):
     """How a training step learns, whatever it trains."""
 
     loss: Annotated[
@@ -187,7 +187,7 @@ class StreamRequest(LearningRequest):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AddedClasses(Options):
+class AddedClasses(Keywords):
     """Classes that a classifier learns in addition to its own."""
 
     added: Annotated[
@@ -204,7 +204,7 @@ class AddedClasses(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProxyCascade(Options):
+class ProxyCascade(Keywords):
     """Cheaper fronts for easy samples."""
 
     proxies: Annotated[
@@ -229,7 +229,7 @@ class ProxyCascade(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Modules(Options):
+class Modules(Keywords):
     """Modules that are put beside frozen layers and trained."""
 
     pet: Annotated[
@@ -247,7 +247,7 @@ class Modules(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwapRequest(Options):
+class SwapRequest(Keywords):
     """Input channels that a running program can exchange."""
 
     swap: Annotated[
@@ -301,7 +301,7 @@ Remember = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class CutRequest(Options):
+class CutRequest(Keywords):
     """Which part of the network a step is of."""
 
     part: Annotated[
@@ -403,7 +403,7 @@ Slots = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoardOptions(Options):
+class BoardOptions(Keywords):
     """The board that a step is for."""
 
     board: Board = None
@@ -471,7 +471,7 @@ class PlanOptions(MemoryOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasureOptions(Options):
+class MeasureOptions(Keywords):
     """What a model's step is measured by."""
 
     board: Annotated[
@@ -525,7 +525,7 @@ Std = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadOptions(Options):
+class HeadOptions(Keywords):
     """What a project's classifier begins with, and whether it can learn a class at once."""
 
     head_start: HeadStart = "zeros"
@@ -540,7 +540,7 @@ class HeadOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProgramOptions(Options):
+class ProgramOptions(Keywords):
     """What a program that calls the project sees."""
 
     prefix: Annotated[

@@ -6,13 +6,13 @@ As mcutrain.functions.options, a field is a keyword and a flag.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from mcutrain.arguments import Count, PathLike, Positive, Within
-from mcutrain.errors import DataError, OptionError
-from mcutrain.functions.keywords import Flag, Options
+from mcutrain.errors import ArgumentError, DataError, OptionError
+from mcutrain.functions.keywords import Flag, Keywords
 from mcutrain.functions.options import (
     COMPUTER,
     FILES,
@@ -20,6 +20,7 @@ from mcutrain.functions.options import (
     NETWORK,
     NOT_WORTH_IT,
     READING,
+    Accumulate,
     Board,
     Mean,
     Profile,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from mcutrain.simulation import RunSettings
 
 TRAINING = "Training"
+CHOOSING = "Choosing a scheme"
 USUAL_RATE = "auto"
 
 
@@ -93,7 +95,7 @@ ClassNames = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingOptions(Options):
+class ReadingOptions(Keywords):
     """How a data set is read."""
 
     test_share: Annotated[
@@ -154,7 +156,7 @@ Rate = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions(Options):
+class TrainingOptions(Keywords):
     """How a network learns."""
 
     epochs: Annotated[Count, Flag("Passes over the training samples.", box=TRAINING)] = 4
@@ -327,7 +329,7 @@ Importance = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShareOptions(Options):
+class ShareOptions(Keywords):
     """Training what helps most in a share of the time, and other input channels in turn."""
 
     elastic: Elastic = None
@@ -371,7 +373,7 @@ class ShareOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpisodeOptions(Options):
+class EpisodeOptions(Keywords):
     """Few-shot episodes."""
 
     ways: Annotated[
@@ -437,7 +439,7 @@ TensorBoardFolder = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptOptions(Options):
+class KeptOptions(Keywords):
     """Files of a run."""
 
     checkpoint: Annotated[
@@ -493,7 +495,7 @@ class KeptOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BackendOptions(Options):
+class BackendOptions(Keywords):
     """What computes a simulated run."""
 
     reference: Annotated[
@@ -518,7 +520,7 @@ class BackendOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetOptions(Options):
+class BudgetOptions(Keywords):
     """What there is for a scheme, and the analysis that one is selected by."""
 
     board: Board = None
@@ -543,11 +545,11 @@ class BudgetOptions(Options):
     def check(self) -> None:
         """Raise OptionError for options that say the same."""
         if self.board is not None and self.sram is not None:
-            raise OptionError("sram", "and a board say the same: give one of them")
+            raise OptionError("sram", "says the same as --board: give one of them, not both")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowOptions(Options):
+class RowOptions(Keywords):
     """Rows of a comparison besides the usual ones."""
 
     pets: Annotated[
@@ -564,3 +566,239 @@ class RowOptions(Options):
         Annotated[int, Within(1, 100)] | None,
         Flag("Runs of each scheme; 3 by default.", box=TRAINING, shown=False),
     ] = None
+
+
+# --------------------------------------------------------------------------------------- analysing
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutOptions(ReadingOptions):
+    """How a data set is read of whose training samples some are for the test."""
+
+    samples: Annotated[
+        Count | None,
+        Flag(
+            "Training samples to train on, of every class alike; half of them, 1000 at most, by "
+            "default.",
+            metavar="N",
+            box=READING,
+            shown=False,
+        ),
+    ] = None
+    test_samples: Annotated[
+        Count | None,
+        Flag(
+            "Other training samples to test on, of every class alike; what is left, 1000 at most, "
+            "by default. The data's own test samples are not looked at.",
+            metavar="N",
+            box=READING,
+            shown=False,
+        ),
+    ] = None
+
+    @property
+    def whole(self) -> DataOptions:
+        """All samples, read in the same way."""
+        return DataOptions(**{f.name: getattr(self, f.name) for f in fields(ReadingOptions)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalysisOptions(Keywords):
+    """How contributions are measured."""
+
+    epochs: Annotated[
+        Count, Flag("Passes over the training samples, of every candidate.", box=TRAINING)
+    ] = 4
+    head_epochs: Annotated[
+        Annotated[int, Within(0)] | None,
+        Flag(
+            "Passes before, in which the classifier is trained alone; by default 0 by training, as "
+            "`simulate` starts, and 10 by gradient.",
+            box=TRAINING,
+            shown=False,
+        ),
+    ] = None
+    learning_rate: Rate = None
+    seeds: Annotated[
+        int,
+        Within(1, 100),
+        Flag("Average so many runs with other orders, rounding and classifiers.", box=TRAINING),
+    ] = 1
+    gradient_samples: Annotated[
+        int, Within(2), Flag("By gradient: samples whose gradients are taken.", box=READING)
+    ] = 256
+    module_rate: Annotated[
+        Positive | None,
+        Flag(
+            "What the learning rate of modules is multiplied with; 1 for gains and 0.1 for all "
+            "others by default. It goes to what is selected.",
+            metavar="F",
+            shown=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionOptions(Keywords):
+    """Where trials run."""
+
+    jobs: Annotated[
+        Count | None,
+        Flag("Candidates at once; one per core by default.", box=COMPUTER, shown=False),
+    ] = None
+    backend: Annotated[
+        Literal["loky", "dask", "ray"],
+        Flag(
+            "loky: processes of this machine. dask, ray: a cluster, whose workers need the same "
+            "version of mcutrain and a C compiler; samples are sent to them.",
+            box=COMPUTER,
+        ),
+    ] = "loky"
+    scheduler: Annotated[
+        str | None,
+        Flag(
+            "Address of the cluster; without it a local one.",
+            metavar="ADDRESS",
+            box=COMPUTER,
+            shown=False,
+        ),
+    ] = None
+
+
+# --------------------------------------------------------------------------------------- selecting
+
+UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def seconds(text: str) -> float:
+    """Read a time: 200ms is 0.2. Raises ArgumentError."""
+    for unit, size in UNITS_S.items():
+        number = text.removesuffix(unit)
+        if number != text and number.replace(".", "", 1).isdigit():
+            return float(number) * size
+    raise ArgumentError(f"{text!r} is no time such as 200ms or 1.5s")
+
+
+def bias_bits(text: str) -> int | str:
+    """Read --bias-bits of `select`. Raises ArgumentError."""
+    if text not in ("32", "16", "any"):
+        raise ArgumentError(f"{text!r} is not one of 32, 16 and any")
+    return text if text == "any" else int(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions(Keywords):
+    """What a training step may take."""
+
+    sram: Annotated[
+        Count | None,
+        Flag(
+            "Instead of the board's, such as 100K. Without --board: of arena and state only.",
+            metavar="BYTES",
+            box=MEMORY,
+            kind=str,
+            parse=number_of_bytes,
+            shown=False,
+        ),
+    ] = None
+    flash: Annotated[
+        Count | None,
+        Flag(
+            "Instead of what the board has for code and constants.",
+            metavar="BYTES",
+            box=MEMORY,
+            kind=str,
+            parse=number_of_bytes,
+            shown=False,
+        ),
+    ] = None
+    instructions: Annotated[
+        Count | None,
+        Flag("The most that a training step executes.", metavar="N", box=MEMORY, shown=False),
+    ] = None
+    step_seconds: Annotated[
+        Positive | None,
+        Flag(
+            "The longest training step, such as 200ms.",
+            "--step-time",
+            metavar="TIME",
+            box=MEMORY,
+            kind=str,
+            parse=seconds,
+            shown=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectOptions(Keywords):
+    """What is selected, and for which board."""
+
+    board: Board = None
+    slots: Slots = "on"
+    measure: Annotated[
+        str | None,
+        Flag(
+            "What to gain: accuracy, probability or loss of an analysis by training; learnable, "
+            "joint, dimension, fisher or first_order of one by gradient; its first one by default.",
+            box=CHOOSING,
+            shown=False,
+        ),
+    ] = None
+    accumulate: Accumulate = 1
+    channels: Annotated[
+        Literal["norm", "gradient"],
+        Flag(
+            "Which input channels a share is of: the largest by weight norm, or by gradient, as an "
+            "analysis by gradient measured them.",
+            box=NETWORK,
+        ),
+    ] = "norm"
+    bias_bits: Annotated[
+        Literal[32, 16, "any"],
+        Flag(
+            "Bits of each trained bias: 16 for its difference to the model's; 32; or any, "
+            "whichever gains more in what there is.",
+            metavar="32|16|any",
+            box=MEMORY,
+            kind=str,
+            parse=bias_bits,
+            shown="16",
+        ),
+    ] = 16
+    update_rule: Annotated[
+        str | None,
+        Flag(
+            "How gradients become steps: sgd, momentum (a byte more for each weight) or rmsprop "
+            "(4 bytes for each output channel); sgd by default.",
+            metavar="RULE",
+            box=NETWORK,
+            shown=False,
+        ),
+    ] = None
+    layer_bits: Annotated[
+        bool,
+        Flag(
+            "Choose the residual bits of each layer by itself, instead of one number for all.",
+            box=MEMORY,
+        ),
+    ] = False
+    elastic: Annotated[
+        bool,
+        Flag(
+            "For firmware of `generate --elastic`, which leaves tensors out while it runs: only "
+            "memory limits what is selected, and of a limit of time comes the share for `train "
+            "--elastic`.",
+            box=NOT_WORTH_IT,
+        ),
+    ] = False
+
+    @property
+    def target(self) -> Target | None:
+        """The board, with its slots or without. Raises TargetError."""
+        return target_of(self.board, self.slots)
+
+    @property
+    def by_gradient(self) -> bool:
+        """Are the channels of a share those with the largest gradient?"""
+        return self.channels == "gradient"

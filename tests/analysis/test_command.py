@@ -14,6 +14,7 @@ from mcutrain.cli import analyze as command
 from mcutrain.cli import main
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.errors import AnalysisError
+from mcutrain.functions import learning
 from mcutrain.pipeline import load
 from mcutrain.sparse.contribution import read_contributions
 
@@ -114,10 +115,10 @@ def test_data_that_does_not_fit_is_explained(run: Run, tmp_path: Path) -> None:
         (("--data", IMAGES, "-o", "no/analysis.json"), "cannot write no/analysis.json"),
         (("--data", IMAGES, "--jobs", 0), "--jobs"),
         (("--data", IMAGES, "--samples", 2, "--by", "gradient"), "training samples are too few"),
-        (("--data", IMAGES, "--lr", "-1", *FEW), "learning rate -1.0"),
+        (("--data", IMAGES, "--lr", "-1", *FEW), "--lr: is -1.0: it must be above 0"),
         (("--data", IMAGES, "--classes", "1", *FEW), "the model has 1 classes"),
         (("--data", IMAGES, "--module-rate", "0.1", *FEW), "has none: leave it out, or add"),
-        (("--data", IMAGES, "--module-rate", "nan", *FEW), "the rate of modules, nan, is not in"),
+        (("--data", IMAGES, "--module-rate", "nan", *FEW), "--module-rate: is nan"),
     ],
 )
 def test_a_wrong_flag_is_explained(run: Run, arguments: tuple[object, ...], says: str) -> None:
@@ -129,12 +130,11 @@ def test_a_file_that_is_no_model_is_explained(run: Run) -> None:
 
 
 def test_an_interruption_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mcutrain.analysis import training
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "by_training", interrupted)
+    monkeypatch.setattr(learning, "by_training", interrupted)
     code, out, err = run("--data", IMAGES, *FEW)
     assert code == command.INTERRUPTED
     assert out == ""

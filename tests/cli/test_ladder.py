@@ -15,7 +15,7 @@ from mcutrain_host.state import LEVEL_DRIFT
 from mcutrain import prepare
 from mcutrain.cost.instructions import USUAL_ISA, estimate
 from mcutrain.errors import ArgumentError
-from mcutrain.functions import learning, planning
+from mcutrain.functions import comparing, planning
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, picture, rows_kept, to_csv
 from mcutrain.pipeline import load
@@ -218,7 +218,7 @@ def test_ways_with_a_ladder_are_compared_at_what_they_cost(
     drift: list[str],
 ) -> None:
     """Each row is what `simulate` and `plan` say; instructions are those of a step in the mean."""
-    monkeypatch.setattr("mcutrain.report.compare.usual", lambda *_: [])
+    monkeypatch.setattr("mcutrain.functions.comparing.usual", lambda *_: [])
     given = ("--data", images, *ONCE, "--proxies", proxies, "--gate", 1, *drift)
     found = run("compare", model, *given, "--seeds", 1, "--jobs", 1, "--json").json["rows"]
     with_ladder = ("--proxies", proxies, *drift)
@@ -270,7 +270,7 @@ def test_a_comparison_shows_levels_and_what_was_learnt(
     run: Run, model: Path, images: Path, proxies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that were asked for get the ladder; without a ladder there is no such column."""
-    for module in ("report.compare", "functions.learning"):
+    for module in ("report.compare", "functions.comparing"):
         monkeypatch.setattr(f"mcutrain.{module}.usual", lambda *_: [])
     flags = ("--data", images, *ONCE, "--seeds", 1, "--jobs", 1)
     said = run("compare", model, *flags, *SCHEME, "--proxies", proxies).out
@@ -283,7 +283,7 @@ def test_a_comparison_shows_levels_and_what_was_learnt(
     assert "learnt" not in plain
     gated = run("compare", model, *flags, *SCHEME, "--gate", 1).out
     assert "learnt" in gated
-    row = learning.compare(
+    row = comparing.compare(
         model, images, [ladders.SCHEME], proxies=proxies, samples=30, test_samples=20, epochs=2,
         learning_rate=0.03, seeds=1, jobs=1,
     ).records()[2]  # fmt: skip
@@ -295,7 +295,7 @@ def test_a_selected_scheme_gets_no_ladder_that_was_made_for_another(
     run: Run, model: Path, images: Path, proxies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody gave it. A scheme that somebody gave beside it gets the ladder alone."""
-    for module in ("report.compare", "functions.learning"):
+    for module in ("report.compare", "functions.comparing"):
         monkeypatch.setattr(f"mcutrain.{module}.usual", lambda *_: [])
     graph = load(model)
     names = tuple(layer.name for layer in layers_of(graph, find_head(graph)))
@@ -310,14 +310,13 @@ def test_a_selected_scheme_gets_no_ladder_that_was_made_for_another(
         found.append([lesson.schemes[i].name for i in lesson.makings])
         raise ArgumentError("this is enough")
 
-    monkeypatch.setattr("mcutrain.runs.parallel.train_all", no_training)
-    monkeypatch.setattr("mcutrain.functions.learning.train_all", no_training)
+    monkeypatch.setattr("mcutrain.functions.comparing.train_all", no_training)
     plain = ("compare", model, "--data", images, *ONCE, "--seeds", 1, "--proxies", proxies)
     flags = (*plain, "--analysis", "analysis.json", "--sram", "60K")
     for schemes, expected in (([], ladders.SCHEME), (["22:0.25,bias:4"], "22:0.25,bias:4")):
         run(*flags, *(["--scheme", *schemes] if schemes else []))
         with pytest.raises(ArgumentError, match="this is enough"):
-            learning.compare(
+            comparing.compare(
                 model, images, schemes, proxies=proxies, analysis="analysis.json", sram=60_000,
                 samples=30, test_samples=20, seeds=1,
             )  # fmt: skip

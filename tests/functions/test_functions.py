@@ -415,7 +415,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: mcutrain.select(MODEL, "nowhere.json", sram=1000), "nowhere.json"),
     (lambda: mcutrain.select(MODEL, "nowhere.json"), "there must be a limit"),
     (lambda: mcutrain.select(MODEL, "nowhere.json", flash=5), "flash needs a board"),
-    (lambda: mcutrain.compare(MODEL, (X, Y), board="rpi-pico", sram=5), "say the same"),
+    (lambda: mcutrain.compare(MODEL, (X, Y), board="rpi-pico", sram=5), "says the same"),
     (lambda: mcutrain.compare(mcutrain.load(MODEL), (X, Y)), "but it must be a text or a path"),  # type: ignore[arg-type]
     (lambda: mcutrain.quantize(MODEL, X), "an int8 model needs no quantization"),
     (lambda: mcutrain.quantize("nowhere.onnx", X), "nowhere.onnx"),

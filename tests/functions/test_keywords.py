@@ -1,4 +1,4 @@
-"""Options are said once: a field is a keyword of a function, and a flag of a command."""
+"""Keywords are said once: a field is a keyword of a function, and a flag of a command."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from mcutrain.cli.flags import spelled_out
 from mcutrain.errors import ArgumentError, OptionError
 from mcutrain.functions.keywords import (
     Flag,
-    Options,
+    Keywords,
     flag_name,
     flags_of,
     given_of,
     with_keywords,
 )
 from mcutrain.functions.options import number
+from mcutrain.functions.run_options import SelectOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paint(Options):
+class Paint(Keywords):
     coats: Annotated[int, Within(1, 9), Flag("How often.", "--layers")] = 2
     kind: Annotated[Literal["", "oil", "lime"], Flag("Of paint.", shown=False)] = ""
     colours: Annotated[Sequence[str], Flag("To mix.", "--colour", shown=False)] = ()
@@ -117,8 +118,10 @@ FUNCTIONS = {
     "simulate": mcutrain.simulate,
     "compare": mcutrain.compare,
     "export": mcutrain.export,
+    "analyze": mcutrain.analyze,
+    "select": mcutrain.select,
 }
-NOT_OPTIONS = 9
+NOT_OPTIONS = 8
 """Parameters beside model, data and options, at most: output, scheme, classes and so on."""
 
 
@@ -130,7 +133,7 @@ def test_every_option_of_a_function_is_a_flag_of_its_command(name: str) -> None:
             assert flag_name(field, flag) in flags, (kind, field)
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, "prepare"])
+@pytest.mark.parametrize("name", [*FUNCTIONS, "prepare", "auto_scheme"])
 def test_a_function_has_few_parameters_beside_its_options(name: str) -> None:
     function = getattr(mcutrain, name)
     names = inspect.signature(function.__wrapped__).parameters
@@ -138,6 +141,15 @@ def test_a_function_has_few_parameters_beside_its_options(name: str) -> None:
     assert len(own) - len(options_of(function)) <= NOT_OPTIONS
 
 
-def options_of(function: Callable[..., object]) -> list[type[Options]]:
+def options_of(function: Callable[..., object]) -> list[type[Keywords]]:
     parameters = inspect.signature(function).parameters.values()
-    return [type(p.default) for p in parameters if isinstance(p.default, Options)]
+    return [type(p.default) for p in parameters if isinstance(p.default, Keywords)]
+
+
+def test_a_literal_may_be_a_number() -> None:
+    assert SelectOptions(bias_bits=32).bias_bits == 32
+    assert SelectOptions(bias_bits="any").bias_bits == "any"
+    with pytest.raises(ArgumentError, match=r"^bias_bits is 8"):
+        SelectOptions(bias_bits=8)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"^bias_bits is '32'"):
+        SelectOptions(bias_bits="32")  # type: ignore[arg-type]

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import mcutrain
 from mcutrain import data as datasets
 from mcutrain import demo, prepare
 from mcutrain.cost.elastic import estimated_times
@@ -387,7 +386,7 @@ def test_a_profile_shares_out_an_elastic_rows_time(
     run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `simulate` takes it; of another step it is a sentence."""
-    monkeypatch.setattr("mcutrain.report.compare.usual", lambda *_: [])
+    monkeypatch.setattr("mcutrain.functions.comparing.usual", lambda *_: [])
     assert run("profile", model, "--scheme", "last:2", "-o", "profile.json").code == 0
     facts = json.loads(Path("profile.json").read_text())
     for node in facts["nodes"]:
@@ -442,17 +441,16 @@ def test_a_share_that_cannot_be_is_said_before_training(
     def usual_ones(*_: object) -> list[PlannedRow]:
         return [PlannedRow("head only", UpdateScheme()), PlannedRow("full", parse_scheme("last:2"))]
 
-    monkeypatch.setattr("mcutrain.report.compare.usual", usual_ones)
-    monkeypatch.setattr("mcutrain.runs.parallel.train_all", None)
+    monkeypatch.setattr("mcutrain.functions.comparing.usual", usual_ones)
+    monkeypatch.setattr("mcutrain.functions.comparing.train_all", None)
     assert says in run("compare", model, "--data", images, *FEW, *flags).sentence
 
 
-def test_commands_and_functions_have_the_same_elastic_rows(
+def test_elastic_rows_stand_in_the_answer_and_in_the_report(
     run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     head = [PlannedRow("head only", UpdateScheme())]
-    monkeypatch.setattr("mcutrain.report.compare.usual", lambda *_: list(head))
-    monkeypatch.setattr("mcutrain.functions.learning.usual", lambda *_: list(head))
+    monkeypatch.setattr("mcutrain.functions.comparing.usual", lambda *_: list(head))
     given = ("--elastic", 0.9, "--every", 10, "--scheme", "last:2", "--seeds", 1, *FEW)
     data = ("--data", images, "--jobs", 1)
     printed = run("compare", model, *data, *given, "--json", "-o", "c").json
@@ -460,19 +458,3 @@ def test_commands_and_functions_have_the_same_elastic_rows(
     assert (printed["settings"]["elastic"], printed["settings"]["every"]) == (0.9, 10)
     report = from_json(Report, (tmp_path / "c/report.json").read_text(), "report.json")
     assert report.comparison[-1].name == "elastic 0.9 of last:2"
-    called = mcutrain.compare(
-        model,
-        images,
-        ["last:2"],
-        elastic=0.9,
-        every=10,
-        seeds=1,
-        epochs=1,
-        learning_rate=0.03,
-        samples=24,
-        test_samples=40,
-        jobs=1,
-    )
-    assert json.loads(json.dumps(called.to_dict()["rows"])) == printed["rows"]
-    with pytest.raises(ArgumentError, match="every is of rows that are elastic"):
-        mcutrain.compare(model, images, every=10)

@@ -11,11 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from mcutrain import demo, prepare
-from mcutrain.cli import select, select_request
+from mcutrain.cli import select
 from mcutrain.cli.commands import app
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.ladder import front_flash_bytes
 from mcutrain.errors import AnalysisError, McutrainError, PlanError, TargetError
+from mcutrain.functions.run_options import seconds
 from mcutrain.proxies import kept_ladder, write_ladder
 from mcutrain.sparse import find_head, layers_of, parse_scheme
 from mcutrain.sparse.contribution import Contributions
@@ -375,8 +376,8 @@ def test_an_analysis_of_another_model_is_a_sentence(found, tmp_path):
     ("flags", "words"),
     [
         ((), "there must be a limit"),
-        (("--sram", "40K", "--flash", "1M"), "it needs --board"),
-        (("--sram", "40K", "--step-time", "1s"), "it needs --board"),
+        (("--sram", "40K", "--flash", "1M"), "--flash: needs a board"),
+        (("--sram", "40K", "--step-time", "1s"), "--step-time: needs a board"),
         (("--board", "native", "--instructions", "5"), "nothing is known of the instructions"),
         (("--board", "rpi-pico", "--step-time", "fast"), "is no time such as"),
         (("--sweep", "64K"), "is no range such as"),
@@ -401,8 +402,8 @@ def test_nothing_is_left_half_written(analysis, tmp_path):
 
 
 def test_times_are_read():
-    assert select_request.parse_seconds("200ms") == pytest.approx(0.2)
-    assert select_request.parse_seconds("1.5s") == 1.5
-    assert select_request.parse_seconds("10us") == pytest.approx(1e-5)
+    assert seconds("200ms") == pytest.approx(0.2)
+    assert seconds("1.5s") == 1.5
+    assert seconds("10us") == pytest.approx(1e-5)
     assert select.budgets_of("10:20:4") == [10, 14, 18, 20]
     assert Path(MODEL).is_file()
