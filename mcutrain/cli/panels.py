@@ -51,8 +51,9 @@ def _declared() -> Iterator[tuple[str, str]]:
                 yield flag_name(name, flag), flag.box
 
 
+_BOXES = tuple(dict.fromkeys(_declared()))
 PANELS = {
-    title: tuple(dict.fromkeys((*(f for f, box in _declared() if box == title), *flags)))
+    title: tuple(dict.fromkeys((*(f for f, box in _BOXES if box == title), *flags)))
     for title, flags in _OWN.items()
 }
 """Flags by box of the help, in order. Flags that most calls give are in none, and come first."""

@@ -4,8 +4,6 @@ To add one, add a field to the class that it belongs to; docs/python.md and `--h
 Nothing large is imported here: the command line reads this file before it knows which command runs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +35,7 @@ MODULES = (
 """Of help texts: kinds of modules, and their options."""
 
 
-def gradient_dtype(text: str) -> str:
+def read_gradient_dtype(text: str) -> str:
     """Read --gradient-bits. Raises ArgumentError."""
     if text not in ("8", "16"):
         raise ArgumentError(f"gradients have 8 or 16 bits, not {text}")
@@ -109,7 +107,7 @@ class LearningRequest(Keywords):
             metavar="8|16",
             box=MEMORY,
             kind=str,
-            parse=gradient_dtype,
+            parse=read_gradient_dtype,
             shown="8",
         ),
     ] = "int8"
@@ -445,7 +443,7 @@ class MemoryOptions(BoardOptions):
     ] = None
 
     @property
-    def memory(self) -> MemoryLimit:
+    def memory(self) -> "MemoryLimit":
         """What a step may take. Raises TargetError."""
         from mcutrain.functions.automatic import MemoryLimit
 

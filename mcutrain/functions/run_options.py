@@ -3,8 +3,6 @@
 As mcutrain.functions.options, a field is a keyword and a flag.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -55,7 +53,7 @@ def kinds(text: str) -> tuple[str, ...]:
 
 def normalization_of(
     mean: Sequence[float] | None, std: Sequence[float] | None
-) -> Normalization | None:
+) -> "Normalization | None":
     """Make a normalization of both; None of neither. Raises OptionError, DataError."""
     from mcutrain.data import Normalization
 
@@ -109,7 +107,7 @@ class ReadingOptions(Keywords):
     class_names: ClassNames = None
 
     @property
-    def normalization(self) -> Normalization | None:
+    def normalization(self) -> "Normalization | None":
         """What pixels / 255 were normalized with. Raises OptionError, DataError."""
         return normalization_of(self.mean, self.std)
 
@@ -190,7 +188,7 @@ class TrainingOptions(Keywords):
         ),
     ] = 0
 
-    def settings(self, seed: int) -> RunSettings:
+    def settings(self, seed: int) -> "RunSettings":
         """Return the settings of a run. Raises DataError."""
         from mcutrain.simulation import RunSettings
         from mcutrain.simulation.rates import LearningRate
@@ -223,7 +221,7 @@ class ScheduledOptions(TrainingOptions):
         Flag("Share of all steps in which a cosine's rate rises.", box=TRAINING),
     ] = 0.1
 
-    def settings(self, seed: int) -> RunSettings:
+    def settings(self, seed: int) -> "RunSettings":
         """Return the settings of a run. Raises DataError."""
         from dataclasses import replace
 
@@ -278,7 +276,7 @@ class SimulationOptions(ScheduledOptions):
         ),
     ] = "mixed"
 
-    def settings(self, seed: int) -> RunSettings:
+    def settings(self, seed: int) -> "RunSettings":
         """Return the settings of a run. Raises OptionError, DataError."""
         from dataclasses import replace
 
@@ -363,7 +361,7 @@ class ShareOptions(Keywords):
             if is_given and self.elastic is None:
                 raise DataError(f"--{name} is of a run with --elastic SHARE: give that, too")
 
-    def of(self, settings: RunSettings) -> RunSettings:
+    def of(self, settings: "RunSettings") -> "RunSettings":
         """The settings with them. Raises DataError."""
         from dataclasses import replace
 
@@ -407,7 +405,7 @@ class EpisodeOptions(Keywords):
         ),
     ] = None
 
-    def of(self, classes: int | str, class_names: Sequence[str] | None = None) -> Episodes | None:
+    def of(self, classes: int | str, class_names: Sequence[str] | None = None) -> "Episodes | None":
         """Return the episodes; None without any. classes: of a new head.
 
         Raises DataError, and OptionError for names of outputs that every episode has anew.
@@ -679,7 +677,7 @@ def seconds(text: str) -> float:
     raise ArgumentError(f"{text!r} is no time such as 200ms or 1.5s")
 
 
-def bias_bits(text: str) -> int | str:
+def read_bias_bits(text: str) -> int | str:
     """Read --bias-bits of `select`. Raises ArgumentError."""
     if text not in ("32", "16", "any"):
         raise ArgumentError(f"{text!r} is not one of 32, 16 and any")
@@ -762,7 +760,7 @@ class SelectOptions(Keywords):
             metavar="32|16|any",
             box=MEMORY,
             kind=str,
-            parse=bias_bits,
+            parse=read_bias_bits,
             shown="16",
         ),
     ] = 16

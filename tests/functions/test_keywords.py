@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from types import ModuleType
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -16,6 +17,7 @@ from mcutrain.arguments import Within
 from mcutrain.cli.commands import app
 from mcutrain.cli.flags import spelled_out
 from mcutrain.errors import ArgumentError, OptionError
+from mcutrain.functions import options, run_options
 from mcutrain.functions.keywords import (
     Flag,
     Keywords,
@@ -26,6 +28,12 @@ from mcutrain.functions.keywords import (
 )
 from mcutrain.functions.options import number
 from mcutrain.functions.run_options import SelectOptions
+
+
+def all_options(module: ModuleType) -> list[type[Keywords]]:
+    """The classes of options that a module declares."""
+    kinds = (kind for kind in vars(module).values() if isinstance(kind, type))
+    return [k for k in kinds if issubclass(k, Keywords) and k.__module__ == module.__name__]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,3 +161,12 @@ def test_a_literal_may_be_a_number() -> None:
         SelectOptions(bias_bits=8)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=r"^bias_bits is '32'"):
         SelectOptions(bias_bits="32")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [*all_options(options), *all_options(run_options)])
+def test_what_reads_a_flag_is_a_function_and_makes_the_default(kind: type[Keywords]) -> None:
+    for name, flag in flags_of(kind).items():
+        if flag.parse is not None:
+            assert inspect.isfunction(flag.parse), name
+            if isinstance(flag.shown, str):
+                assert flag.parse(flag.shown) == getattr(kind(), name), name
