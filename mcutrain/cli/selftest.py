@@ -21,6 +21,7 @@ from mcutrain.cli.output import (
     show_json,
     show_table,
 )
+from mcutrain.functions.options import boards as known_boards
 
 if TYPE_CHECKING:
     from mcutrain_host.client import Device
@@ -40,7 +41,7 @@ def selftest(
         typer.Argument(
             metavar="BOARD",
             help="The board's name, or a folder with a board.toml.",
-            autocompletion=options.boards,
+            autocompletion=known_boards,
             show_default=False,
         ),
     ] = None,

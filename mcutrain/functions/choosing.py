@@ -137,9 +137,9 @@ def select(
     request: board is a board's name or folder, with all SRAM and flash that its firmware takes;
         measure by default the analysis' first one; bias_bits the bits of each trained bias, see
         UpdateScheme, and "any" what gains more; with layer_bits each layer has residual bits of its
-        own; update_rule is of all schemes; elastic is for firmware that leaves tensors out while it runs, so only memory limits
-        what is selected. For instructions and step_seconds the result has the share that keeps the
-        mean step within them.
+        own; update_rule is of all schemes; elastic is for firmware that leaves tensors out while
+        it runs, so only memory limits what is selected. For instructions and step_seconds the
+        result has the share that keeps the mean step within them.
     limits: sram, flash, instructions (of a training step), step_seconds. Without a board only sram,
         of arena and state.
     build: compile the winner, if there is a compiler.

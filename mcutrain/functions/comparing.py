@@ -148,7 +148,8 @@ def compare(
 
     model: the path of an int8 file, which every process reads. data, validation, classes: as
     `simulate` takes them. schemes: more rows, "auto" is what `auto_scheme` finds. request: how each
-    row learns; update_rule adds a row by that rule for each of `schemes`. With loss mse the network learns its input, and the AUC of labelled test samples
+    row learns; update_rule adds a row by that rule for each of `schemes`.
+    With loss mse the network learns its input, and the AUC of labelled test samples
     stands in the place of accuracies. rows: pets, a row for each as `simulate` takes pet, and
     seeds. cascade: proxies, a folder of fronts as `mcutrain proxies` wrote it, adds three rows for
     each of `schemes` (or the one that they were made for): with a gate, 0.8 or `gate`, with the

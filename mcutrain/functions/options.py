@@ -379,9 +379,8 @@ class StepRequest(StreamRequest, AddedClasses, Modules, ProxyCascade, ElasticReq
 Board = Annotated[
     PathLike | Target | None,
     Flag(
-        "The board to generate firmware for: stm32f746g-disco, nucleo-f446re, nucleo-f401re, "
-        "nucleo-f303re, rpi-pico, rpi-pico-usb, netduinoplus2, mps2-an386, mps2-an500, "
-        "mps3-an547, raspberry-pi, native, or a folder with a board.toml.",
+        f"The board to generate firmware for: {', '.join(board_names())}, or a folder with a "
+        "board.toml.",
         metavar="BOARD",
         kind=str,
         shown=False,
