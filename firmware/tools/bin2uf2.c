@@ -69,7 +69,8 @@ int main(int count, char **arguments) {
     }
     const uint32_t address = parse(arguments[1], PAYLOAD_BYTES,
                                    "is no address: give a multiple of 256, such as 0x10000000");
-    const uint32_t family = parse(arguments[2], 1, "is no family: give a number, such as 0xE48BFF56");
+    const uint32_t family =
+        parse(arguments[2], 1, "is no family: give a number, such as 0xE48BFF56");
     const char *const from = arguments[3], *const to = arguments[4];
     FILE *image = fopen(from, "rb");
     if (image == NULL) {

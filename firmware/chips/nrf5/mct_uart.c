@@ -31,7 +31,8 @@
 
 void mct_uart_start(uint32_t clock_hz) {
     (void)clock_hz; /* the unit counts 16 MHz whatever the core's clock */
-    MCT_REGISTER(MCT_NRF5_GPIO(MCT_UART_TX) + OUTSET) = 1u << (MCT_UART_TX % 32u); /* idle is high */
+    MCT_REGISTER(MCT_NRF5_GPIO(MCT_UART_TX) + OUTSET) = 1u
+                                                        << (MCT_UART_TX % 32u); /* idle is high */
     MCT_REGISTER(PIN_CNF(MCT_UART_TX)) = OUTPUT;
     MCT_REGISTER(PIN_CNF(MCT_UART_RX)) = INPUT_PULLED_UP;
     MCT_REGISTER(PSELRTS) = NO_PIN;

@@ -18,7 +18,8 @@
 #define PLL_FBDIV_INT 0x8u
 #define PLL_PRIM 0xCu
 
-_Static_assert(MCT_CLOCK_HZ == MCT_CLOCK_MHZ * 1000000u, "mct_clock.c sets one clock for each chip");
+_Static_assert(MCT_CLOCK_HZ == MCT_CLOCK_MHZ * 1000000u,
+               "mct_clock.c sets one clock for each chip");
 
 /* Waits for any bit of the mask; nothing works without, so for ever. */
 static void wait_for(uint32_t address, uint32_t mask) {
