@@ -85,7 +85,7 @@ def test_boards_choose_what_the_simulation_chooses(
     """160 steps, in which it chooses twice."""
     folder = built(projects_root, board, step=step(), interface=interface(board))
     device = on_unicorn(folder)
-    periods = Periods(round(0.85 * 65536), 80)
+    periods = Periods(round(0.9 * 65536), 80)
     state = tmp_path / "state.mcts"
     project = BoardProject.read(folder)
     record = taught(

@@ -137,7 +137,8 @@ def test_vector_table_lies_where_the_chip_looks_and_points_to_code(board, firmwa
         found = sections(built.elf)
         boot2_bytes = found[".boot2"].size if ".boot2" in found else 0
         assert found[".vectors"].address == origin + boot2_bytes
-        stack_pointer, *handlers = struct.unpack("<16I", found[".vectors"].content)
+        table = found[".vectors"].content[:64]  # behind it the RP2350 has its image definition
+        stack_pointer, *handlers = struct.unpack("<16I", table)
         assert stack_pointer == board.ram.origin + board.stack_bytes
         code = found[".text"]
         for handler in handlers:
