@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from mcutrain_host.build import build
+from mcutrain_host.build import build, find_toolchain
 from mcutrain_host.client import Device
 from mcutrain_host.errors import HostError
 from mcutrain_host.json_values import ValuesError, from_values, known, parse, to_json
@@ -83,8 +84,7 @@ def prepare_selftest(
     remembers = interface.remember > 0
     keeps = target.erasures is not None or target.is_hosted
     work = Work(SEED, course, steps, project.manifest.table, remembers, keeps)
-    compiler = project.board.compile.gcc or "cc"
-    return Prepared(project, target, work, compiler)
+    return Prepared(project, target, work, _compiler(project))
 
 
 def run_selftest(
@@ -147,6 +147,16 @@ def has_our_bits(result: SelfTest, report: Report = lambda what, done, of: None)
     step, interface = _fitting(load_target(result.board))
     course = _course(step, result.steps, interface.remember, report)
     return hashlib.sha256(course[-1].state).hexdigest() == result.digest
+
+
+def _compiler(project: BoardProject) -> str:
+    """What it says of itself, in its first line."""
+    command = [*find_toolchain(project.board.compile, None).command, "--version"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, errors="replace").stdout
+    except OSError:
+        said = ""
+    return next(iter(said.splitlines()), "") or command[0]
 
 
 def _fitting(target: Target) -> tuple[TrainingStep, Interface]:

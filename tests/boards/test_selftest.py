@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +53,7 @@ def test_a_board_that_works_passes_and_its_report_can_be_read(
     assert [(check.name, check.passed) for check in result.checks] == [(n, True) for n in NAMES]
     assert result.passed
     assert (result.board, result.steps) == ("bbc-microbit-v2", STEPS)
+    assert re.search(r"\d+\.\d+", result.compiler)
     assert 0.8 < result.cycles / result.instructions < 1.2
     path = tmp_path / "report.json"
     path.write_text(write_selftest(result))
