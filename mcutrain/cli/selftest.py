@@ -14,13 +14,13 @@ import typer
 from mcutrain.cli import boards, options
 from mcutrain.cli.output import (
     check_writable,
-    count_bar,
     replace_file,
     say,
     show,
     show_json,
     show_table,
 )
+from mcutrain.cli.training import counting
 from mcutrain.functions.options import boards as known_boards
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from mcutrain.functions.selftest import Prepared
 
+TITLE = "selftest"
 FAILED = 1
 EMULATED_CUTS = 10
 WORDS = {True: "passed", False: "FAILED", None: "not done"}
@@ -49,11 +50,12 @@ def selftest(
     emulator: Annotated[
         bool, typer.Option("--emulator", help="A virtual board instead of one with a cable.")
     ] = False,
-    steps: Annotated[int, typer.Option(min=1, max=10_000, help="Steps to compare.")] = 100,
+    steps: Annotated[int, typer.Option(min=1, max=2000, help="Steps to compare.")] = 100,
     power_cuts: Annotated[
         int | None,
         typer.Option(
             min=0,
+            max=500,
             metavar="N",
             help="Power cuts. It asks you to pull the cable for each; 0 if not given, 10 for an "
             "emulator.",
@@ -105,7 +107,7 @@ def selftest(
     cuts = (EMULATED_CUTS if emulator else 0) if power_cuts is None else power_cuts
     with tempfile.TemporaryDirectory() as scratch:
         folder = keep or Path(scratch)
-        with _progress(json) as report:
+        with counting(TITLE, json) as report:
             prepared = prepare_selftest(board, folder, steps, cuts, report)
         with _board(prepared, port, emulator, flash, yes, json) as (device, cut):
             result = _run(prepared, device, cuts, cut, emulator, json)
@@ -125,19 +127,8 @@ def _run(
 
     if cuts and not emulator:  # the bar would write over what is asked
         return run_selftest(prepared, device, cuts, cut)
-    with _progress(quiet) as report:
+    with counting(TITLE, quiet) as report:
         return run_selftest(prepared, device, cuts, cut, not emulator, report)
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    with count_bar(quiet) as bar:
-        task = bar.add_task("")
-
-        def report(what: str, done: int, of: int) -> None:
-            bar.update(task, description=what, completed=done, total=of)
-
-        yield report
 
 
 @contextmanager
@@ -175,7 +166,7 @@ def _flash(prepared: Prepared, port: str | None, yes: bool, quiet: bool) -> None
         f"This replaces the program of the {title}, and what it has saved. Go on?", err=True
     ):
         raise typer.Exit(2)
-    with _progress(quiet) as report:
+    with counting(TITLE, quiet) as report:
         job = Job(prepared.project, port, None, report)
         done = choose(job).run(job)
     say(done)
@@ -194,7 +185,7 @@ def _ask_for_a_cut(number: int) -> None:
 def _show_earlier(result: SelfTest, path: Path, json: bool) -> None:
     from mcutrain.functions.selftest import has_our_bits
 
-    with _progress(json) as report:
+    with counting(TITLE, json) as report:
         equal = has_our_bits(result, report)
     _show(result, json, equal)
     if not json:

@@ -28,7 +28,7 @@ from mcutrain_host.selftest import (
 )
 
 from mcutrain import __version__, demo
-from mcutrain.codegen import Interface
+from mcutrain.codegen import Interface, Project
 from mcutrain.cost.profile import timing_of
 from mcutrain.cost.timing import time_on_board
 from mcutrain.errors import ArgumentError, McutrainError, PlanError
@@ -39,7 +39,7 @@ from mcutrain.target import Target, load_target
 
 Report = Callable[[str, int, int], None]
 """Called with what is being done, how much of it, and of how much."""
-STEPS = 100
+STEPS, MOST_STEPS = 100, 2000
 SEED = 1
 REMEMBER = 8
 """Latents in the ring: it is full, and written over, long before the last step."""
@@ -73,11 +73,11 @@ def prepare_selftest(
 
     steps: whose states are compared. cuts: power cuts that there will be afterwards.
     """
-    if steps < 1:
-        raise ArgumentError(f"steps = {steps}: a self test trains 1 step at least")
+    if not 1 <= steps <= MOST_STEPS:
+        raise ArgumentError(f"steps = {steps}: a self test trains 1 to {MOST_STEPS:,} steps")
     target = board if isinstance(board, Target) else load_target(str(board))
-    step, interface = _fitting(target)
-    step.firmware(target, interface).write(folder)
+    step, interface, program = _fitting(target)
+    program.write(folder)
     build(folder, progress=lambda done, of: report("compiling for the board", done, of))
     project = BoardProject.read(folder)
     course = _course(step, steps + STEPS_BEFORE_A_CUT * cuts, interface.remember, report)
@@ -137,14 +137,20 @@ def read_selftest(path: Path) -> SelfTest:
                 f"{path} is no report of `mcutrain selftest` of this version: its format is "
                 f"{found!r}, not {FORMAT}"
             )
-        return from_values(SelfTest, known(SelfTest, values), where)
+        result = from_values(SelfTest, known(SelfTest, values), where)
     except ValuesError as error:
         raise McutrainError(str(error)) from error
+    if not 1 <= result.steps <= MOST_STEPS:
+        raise McutrainError(
+            f"{path} says that {result.steps:,} steps were trained; a self test trains 1 to "
+            f"{MOST_STEPS:,}"
+        )
+    return result
 
 
 def has_our_bits(result: SelfTest, report: Report = lambda what, done, of: None) -> bool:
     """Did the board end with what this version simulates for it? Raises McutrainError."""
-    step, interface = _fitting(load_target(result.board))
+    step, interface, _ = _fitting(load_target(result.board))
     course = _course(step, result.steps, interface.remember, report)
     return hashlib.sha256(course[-1].state).hexdigest() == result.digest
 
@@ -159,7 +165,8 @@ def _compiler(project: BoardProject) -> str:
     return next(iter(said.splitlines()), "") or command[0]
 
 
-def _fitting(target: Target) -> tuple[TrainingStep, Interface]:
+def _fitting(target: Target) -> tuple[TrainingStep, Interface, Project]:
+    """The step, and the board's program of it. Raises PlanError if none fits."""
     reason = ""
     for scheme in SCHEMES:
         step = demo.training_step(demo.network(), scheme)
@@ -167,11 +174,9 @@ def _fitting(target: Target) -> tuple[TrainingStep, Interface]:
         for remember in (REMEMBER, 0):
             interface = Interface(timing=timing, remember=remember)
             try:
-                step.firmware(target, interface)
+                return step, interface, step.firmware(target, interface)
             except McutrainError as error:
                 reason = str(error)
-                continue
-            return step, interface
     raise PlanError(f"no step of the self test fits {target.name}: {reason}")
 
 

@@ -1,5 +1,6 @@
 """`mcutrain selftest` on a virtual board, and what it says of reports."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,15 @@ def test_a_file_that_is_no_report_is_a_sentence(run: Run, tmp_path: Path, text: 
     path = tmp_path / "report.json"
     path.write_text(text)
     assert "report.json" in run("selftest", "--compare", path).sentence
+
+
+@pytest.mark.parametrize("steps", [-1, 0, 10**12])
+def test_a_report_of_impossible_steps_is_a_sentence(run: Run, tmp_path: Path, steps: int) -> None:
+    facts = dict.fromkeys(("generator", "board", "title", "core", "compiler", "scheme"), "x")
+    facts |= {"digest": "00", "hardware": False, "clock_hz": 0, "format": 1, "checks": []}
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(facts | {"steps": steps}))
+    assert "steps were trained" in run("selftest", "--compare", path).sentence
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_the_work(run: Run) -> None:
