@@ -28,6 +28,7 @@ from mcutrain.features.drift import Drift
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.sparse import UpdateScheme
+from mcutrain.target import load_target
 from tests.boards.projects import (
     CHIPS,
     LIKE_ANOTHER,
@@ -137,6 +138,25 @@ def test_a_small_network_ends_with_the_simulations_bits_where_it_was_saved(proje
     assert device.identify().position == 100
     assert device.read_state() == quick_state(100)
     assert device.statistics().stack_used_bytes < device.identity.stack_bytes
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("board", ["bbc-microbit-v2", "nucleo-f303re", "rpi-pico-2"])
+def test_a_state_of_many_pages_is_saved_until_all_places_were_erased(projects_root, board):
+    device = on_unicorn(built(projects_root, board))
+    x, y = lessons()
+    target, saved_bytes = load_target(board), device.identity.saved_bytes
+    assert saved_bytes > 2 * target.erase_bytes
+    places = 2 * (target.slot_bytes // saved_bytes)
+    device.reset(SEED)
+    for position in range(places + 3):
+        device.send_sample(x[0].tobytes())
+        device.train(int(y[0]), position, Rate(RATE.mult_q31, RATE.shift))
+        assert device.save().number == position + 1
+        state = device.read_state()
+        device.restart()
+        assert device.identify().position == position + 1
+        assert device.read_state() == state
 
 
 @pytest.mark.timeout(SECONDS)
