@@ -17,6 +17,8 @@ PAGE = 0x400
 """Peripherals begin at multiples of this."""
 ROM_ALIGN = 0x1000
 """The emulator's pages."""
+TRAP = 0xBE00
+"""BKPT: what functions of a ROM consist of; the machine acts in its place."""
 
 
 class Carrier(Board, Protocol):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from mcutrain_host.virtual.chip import TRAP
+
 BOOT2_BYTES = 256
 BOOT2_RUNS_AT = 0x20041F00
 ROM_BYTES = 0x4000
@@ -15,8 +17,6 @@ RP2350_FUNCTIONS = (*FUNCTIONS[:-1], "XM", "RB", "GS")
 FOR_SECURE_ARM = 4
 IMAGE_DEFINITION = (0xFFFFDED3, 0x10210142, 0x000001FF, 0, 0xAB123579)
 """The smallest block that makes a program for secure Arm cores (RP2350, 5.9.5)."""
-TRAP = 0xBE00
-"""BKPT: what each function consists of; the machine acts in its place."""
 
 Registers = tuple[int, int, int, int]
 Call = Callable[[Registers], int]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mcutrain_host.manifest import BoardDescription
-from mcutrain_host.virtual import rp2_rom, stm32_rom
+from mcutrain_host.virtual import stm32_rom
 from mcutrain_host.virtual.bus import Silent
-from mcutrain_host.virtual.chip import KB, ROM_ALIGN, Carrier, Chip, MemoryBank, Start
+from mcutrain_host.virtual.chip import KB, ROM_ALIGN, TRAP, Carrier, Chip, MemoryBank, Start
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.flash_memory import ERASED, FlashMemory, FlashTiming, stacked_sectors
 from mcutrain_host.virtual.stm32 import (
@@ -192,7 +192,7 @@ class Stm32Chip(Chip):
         facts = self.facts
         begin = facts.rom // ROM_ALIGN * ROM_ALIGN
         end = -(-(facts.rom + facts.rom_bytes) // ROM_ALIGN) * ROM_ALIGN
-        trap = rp2_rom.TRAP.to_bytes(2, "little")
+        trap = TRAP.to_bytes(2, "little")
         rom = bytearray(trap * (facts.rom_bytes // 2))
         rom[:8] = (self.RAM + facts.loader_ram).to_bytes(4, "little") + (
             facts.rom + 0x101
