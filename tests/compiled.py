@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import mcutrain_firmware
 from mcutrain_host.cache import cache_folder, keep
 from mcutrain_host.toolchain import compiler_identity
+
+from mcutrain.simulation.build import WARNINGS
 
 TOGETHER = 2
 OF_CONDITIONS = "typedef int mct_isa_number;\n"
@@ -43,3 +47,22 @@ def _run(command: Sequence[str], folder: Path) -> str:
     assert done.returncode == 0, done.stderr[:4000]
     assert done.stderr == ""
     return done.stdout
+
+
+def of_runtime(compilers: Sequence[Sequence[str]], folder: Path, program: str) -> list[ctypes.CDLL]:
+    """A C program that includes headers of firmware/runtime, as a library of each compiler.
+
+    Undefined behaviour of its integers ends the test.
+    """
+    source = folder / "program.c"
+    source.write_text(program, encoding="utf-8")
+    runtime = Path(mcutrain_firmware.__file__).parent / "runtime"
+    flags = ["-std=c11", "-O2", "-ftrapv", *WARNINGS, f"-I{runtime}", "-shared", "-fPIC"]
+    loaded = []
+    for i, command in enumerate(compilers):
+        target = folder / f"{i}.so"
+        arguments = [*command, *flags, "-o", str(target), str(source)]
+        done = subprocess.run(arguments, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        loaded.append(ctypes.CDLL(str(target)))
+    return loaded

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
-from pathlib import Path
 
-import mcutrain_firmware
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,9 +11,8 @@ from hypothesis import strategies as st
 from mcutrain.autodiff import Gate
 from mcutrain.autodiff.gate import MOST_LOSS_Q16, followed
 from mcutrain.errors import ArgumentError
-from mcutrain.simulation.build import WARNINGS
+from tests.compiled import of_runtime
 
-RUNTIME = Path(mcutrain_firmware.__file__).parent / "runtime"
 MU = 2 / 11
 ROUNDING_Q19 = 1
 """Half a unit of the product, and what 31 bits of 2/11 leave out."""
@@ -45,17 +41,7 @@ def libraries(
     c_compilers: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> list[ctypes.CDLL]:
     """The rule as every compiler has it; undefined behaviour ends the test."""
-    folder = tmp_path_factory.mktemp("gate")
-    (folder / "gate.c").write_text(PROGRAM, encoding="utf-8")
-    loaded = []
-    for i, command in enumerate(c_compilers):
-        target = folder / f"{i}.so"
-        flags = ["-std=c11", "-O2", "-ftrapv", *WARNINGS, f"-I{RUNTIME}", "-shared", "-fPIC"]
-        arguments = [*command, *flags, "-o", str(target), str(folder / "gate.c")]
-        done = subprocess.run(arguments, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        loaded.append(ctypes.CDLL(str(target)))
-    return loaded
+    return of_runtime(c_compilers, tmp_path_factory.mktemp("gate"), PROGRAM)
 
 
 @settings(suppress_health_check=list(HealthCheck))
