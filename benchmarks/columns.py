@@ -36,9 +36,9 @@ from mcutrain import data, demo, prepare
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.quant import replace_head
+from mcutrain.selection.contribution import read_contributions
 from mcutrain.simulation import Run, RunSettings, Samples
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
-from mcutrain.sparse.contribution import read_contributions
 from mcutrain.target import load_target
 
 MODEL = "models/mcunet-5fps.int8.tflite"

@@ -27,7 +27,7 @@ from mcutrain.analysis.problem import Problem
 from mcutrain.analysis.progress import TrialsDone
 from mcutrain.analysis.training import TrainingSettings, by_training
 from mcutrain.analysis.workers import Execution
-from mcutrain.sparse.contribution import Contributions, Gains, read_contributions
+from mcutrain.selection.contribution import Contributions, Gains, read_contributions
 
 MODEL = "models/mcunet-5fps.int8.tflite"
 DATA = "data/cifar10_10k2k.npz"

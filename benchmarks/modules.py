@@ -36,12 +36,12 @@ from mcutrain.ir.graph import Graph
 from mcutrain.modules import parse_pet
 from mcutrain.pipeline import TrainingStep, load, prepare
 from mcutrain.quant import replace_head
+from mcutrain.selection.contribution import read_contributions
+from mcutrain.selection.cost import Limits
+from mcutrain.selection.select import Selector
 from mcutrain.simulation import Run, RunSettings, Samples
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
-from mcutrain.sparse.contribution import read_contributions
-from mcutrain.sparse.cost import Limits
 from mcutrain.sparse.scheme import schemes_of
-from mcutrain.sparse.select import Selector
 
 DATA = "data/cifar10_10k2k.npz"
 CLASSES = 10

@@ -41,13 +41,13 @@ from mcutrain.cost.schemes import cost_model
 from mcutrain.pipeline import StepOptions
 from mcutrain.quant import replace_head
 from mcutrain.runs.parallel import Lesson
+from mcutrain.selection.contribution import Contributions, read_contributions
+from mcutrain.selection.cost import Limits
+from mcutrain.selection.proposals import Proposal, propose
+from mcutrain.selection.result import Selection
+from mcutrain.selection.select import Selector
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import find_head, parse_scheme
-from mcutrain.sparse.contribution import Contributions, read_contributions
-from mcutrain.sparse.cost import Limits
-from mcutrain.sparse.proposals import Proposal, propose
-from mcutrain.sparse.select import Selector
-from mcutrain.sparse.selection import Selection
 
 BUDGETS = ("49", "74", "100", "124", "148")
 CLASSES = 10

@@ -28,18 +28,18 @@ from mcutrain.cost.schemes import cost_model
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import load
 from mcutrain.quant import replace_head
-from mcutrain.sparse import find_head, layers_of
-from mcutrain.sparse.choices import Choices
-from mcutrain.sparse.contribution import (
+from mcutrain.selection.choices import Choices
+from mcutrain.selection.contribution import (
     SHARES,
     Contributions,
     Gains,
     digest,
     read_contributions,
 )
-from mcutrain.sparse.cost import Limits
-from mcutrain.sparse.option import Depth
-from mcutrain.sparse.select import Selector
+from mcutrain.selection.cost import Limits
+from mcutrain.selection.option import Depth
+from mcutrain.selection.select import Selector
+from mcutrain.sparse import find_head, layers_of
 
 Genes = npt.NDArray[np.int64]
 POPULATION, GENERATIONS, SEEDS = 512, 200, 3

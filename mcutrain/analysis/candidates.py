@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mcutrain.analysis.module_parts import ModuleParts
+from mcutrain.selection.contribution import SHARES, Gains
 from mcutrain.sparse import UpdateScheme
-from mcutrain.sparse.contribution import SHARES, Gains
 from mcutrain.sparse.scheme import RESIDUAL_BITS, USUAL_BITS
 
 

@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.analysis.module_parts import ModuleParts
-from mcutrain.sparse.contribution import Gains
-from mcutrain.sparse.kernels import Kernels
+from mcutrain.selection.contribution import Gains
+from mcutrain.selection.kernels import Kernels
 
 Array = npt.NDArray[Any]
 

@@ -9,7 +9,7 @@ from mcutrain.analysis.problem import held_out
 from mcutrain.data import Dataset, Split
 from mcutrain.errors import DataError
 from mcutrain.runs.parallel import Lesson, Standing, Trial, train_all
-from mcutrain.sparse.proposals import Proposal
+from mcutrain.selection.proposals import Proposal
 
 MOST_TESTS = 2000
 """Held-out samples; twice as many would tell little more."""

@@ -1,7 +1,7 @@
 """Contribution by gradient: importance from some samples, without training the candidates.
 
 learnable, joint, dimension: from the samples' inner products, see dimension.py and
-mcutrain.sparse.kernels. fisher: sum of E[g²] over
+mcutrain.selection.kernels. fisher: sum of E[g²] over
 the weights, g the derivative of one sample's loss; what TinyTrain (Kwon et al., ICML 2024) takes
 from activations, here of the parameters themselves. first_order: the loss that one step of gradient
 descent takes away, learning rate · sum of E[g]², as ElasticTrainer (Huang et al., MobiSys 2023)
@@ -47,10 +47,10 @@ from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.training import ACC_DROPPED_BITS, ApplyUpdate
+from mcutrain.selection.contribution import JOINT, SHARES, Contributions, Gains
 from mcutrain.simulation import CompiledSimulator, rounding_seed
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, resolve
-from mcutrain.sparse.contribution import JOINT, SHARES, Contributions, Gains
 from mcutrain.sparse.leaving_out import without_modules
 from mcutrain.sparse.modules import whole_modules
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.ir.graph import Graph
+from mcutrain.selection.units import Structure, kept_channels
 from mcutrain.sparse.modules import PROJECTION, WholeModule, low_rank_columns, rate_of
-from mcutrain.sparse.units import Structure, kept_channels
 
 Array = npt.NDArray[Any]
 

@@ -18,9 +18,9 @@ from mcutrain.ir.graph import Graph
 from mcutrain.pipeline.losses import positions_of
 from mcutrain.quant import replace_head
 from mcutrain.runs.training import input_type, prepare_samples
+from mcutrain.selection.contribution import digest
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import Layer, UpdateScheme, find_head, layers_of
-from mcutrain.sparse.contribution import digest
 from mcutrain.sparse.modules import whole_modules
 from mcutrain.sparse.scheme import usual_head_rate
 

@@ -29,8 +29,8 @@ from mcutrain.analysis.trial import TrialSettings, run_trial, trained_head
 from mcutrain.analysis.workers import Call, Execution, Workers, workers
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
+from mcutrain.selection.contribution import Contributions, Gains
 from mcutrain.sparse import UpdateScheme, arrange, find_head
-from mcutrain.sparse.contribution import Contributions, Gains
 from mcutrain.sparse.leaving_out import ModulePlace, trained_modules_only, without_modules
 from mcutrain.sparse.scheme import USUAL_BITS
 

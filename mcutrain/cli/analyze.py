@@ -30,7 +30,7 @@ from mcutrain.functions.run_options import AnalysisOptions, ExecutionOptions, He
 if TYPE_CHECKING:
     from mcutrain.analysis.problem import Problem
     from mcutrain.analysis.progress import TrialsDone
-    from mcutrain.sparse.contribution import Contributions
+    from mcutrain.selection.contribution import Contributions
 
 UNITS = {
     "accuracy": "points of accuracy",

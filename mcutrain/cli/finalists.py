@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from mcutrain.functions.choosing import Choice
     from mcutrain.ir.graph import Graph
     from mcutrain.runs.parallel import Lesson
+    from mcutrain.selection.contribution import Contributions
+    from mcutrain.selection.proposals import Proposal
     from mcutrain.simulation import RunSettings
-    from mcutrain.sparse.contribution import Contributions
-    from mcutrain.sparse.proposals import Proposal
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def proposals(choice: Choice, contributions: Contributions, count: int) -> list[
 
     contributions: the choice's, as they are to be read.
     """
-    from mcutrain.sparse.proposals import propose
+    from mcutrain.selection.proposals import propose
 
     lines = Lines("proposing schemes")
     with count_bar() as bar:

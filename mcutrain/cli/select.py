@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mcutrain.data import Split
     from mcutrain.functions.choosing import Choice, LevelsBeside
     from mcutrain.runs.parallel import Lesson
-    from mcutrain.sparse.select import Selector
-    from mcutrain.sparse.selection import Selection
+    from mcutrain.selection.result import Selection
+    from mcutrain.selection.select import Selector
 
 LADDER_FOLDER = "ladder"
 SWEEP_STEPS = 12

@@ -27,9 +27,9 @@ from mcutrain.cli.trials import watching_trials
 if TYPE_CHECKING:
     from mcutrain.functions.choosing import Choice, LevelsBeside
     from mcutrain.runs.parallel import Lesson
-    from mcutrain.sparse.cost import Limits
-    from mcutrain.sparse.select import Selector
-    from mcutrain.sparse.selection import Selection
+    from mcutrain.selection.cost import Limits
+    from mcutrain.selection.result import Selection
+    from mcutrain.selection.select import Selector
     from mcutrain.target import Target
 
 WITH_HEAD = (*IN_PERCENT, "loss")
@@ -132,8 +132,8 @@ def show_levels(found: LevelsBeside, limits: Limits) -> None:
 
 
 def _show_layers(found: Selection) -> None:
+    from mcutrain.selection.result import share_text
     from mcutrain.sparse.scheme import USUAL_BIAS_BITS
-    from mcutrain.sparse.selection import share_text
 
     rows = [
         [
@@ -173,7 +173,7 @@ def _show_modules(found: Selection) -> None:
 
 def _gains(found: Selection) -> str:
     """What is expected, and the proof."""
-    from mcutrain.sparse.contribution import is_joint
+    from mcutrain.selection.contribution import is_joint
 
     proof = "proved to be the largest possible by this analysis"
     if not found.optimal:

@@ -16,7 +16,7 @@ from mcutrain.ir.op import KernelCall, Op
 from mcutrain.memplan.calls import kernel_call
 from mcutrain.memplan.plan import align_up
 from mcutrain.memplan.training_plan import constant_sizes
-from mcutrain.sparse.cost import FlashPart
+from mcutrain.selection.cost import FlashPart
 from mcutrain.target import FIRMWARE
 
 if sys.version_info >= (3, 11):

@@ -23,8 +23,8 @@ from mcutrain_host.reading import MOST_TEXT_BYTES
 from mcutrain.autodiff import TrainOptions
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
+from mcutrain.selection.cost import FlashPart, SchemeCost, Span
 from mcutrain.sparse import UpdateScheme
-from mcutrain.sparse.cost import FlashPart, SchemeCost, Span
 from mcutrain.target import FIRMWARE
 
 PACKAGE = Path(__file__).parents[1]

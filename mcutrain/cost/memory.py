@@ -14,7 +14,7 @@ from mcutrain.ir.graph import Node
 from mcutrain.memplan.plan import align_up
 from mcutrain.memplan.training_plan import lasting, needed_alignment
 from mcutrain.ops.gradient_sum import GradientSum
-from mcutrain.sparse.cost import UNNAMED, SchemeCost, Span
+from mcutrain.selection.cost import UNNAMED, SchemeCost, Span
 
 EXPONENT = ".exponent"
 """Ends the name of a gradient's, after that of the node that makes it."""

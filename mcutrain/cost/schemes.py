@@ -1,6 +1,6 @@
 """What update schemes take of a board: fast sums for selection, plans and builds for its winners.
 
-mcutrain.sparse.select asks these functions; it knows neither the planner nor a compiler.
+mcutrain.selection.select asks these functions; it knows neither the planner nor a compiler.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from mcutrain.cost.memory import cost_of, flash_bytes
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan.training_plan import least_front_bytes
 from mcutrain.pipeline import StepOptions, TrainingStep, differentiated, prepare
+from mcutrain.selection.cost import CostFunction, CostModel, Needs, SchemeCost
 from mcutrain.sparse import UpdateScheme
-from mcutrain.sparse.cost import CostFunction, CostModel, Needs, SchemeCost
 from mcutrain.sparse.leaving_out import trained_modules_only, without_modules
 from mcutrain.target import Target
 from mcutrain.update_rules import SGD

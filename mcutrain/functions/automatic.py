@@ -56,14 +56,14 @@ from mcutrain.quant import replace_head
 from mcutrain.runs.contest import Contest
 from mcutrain.runs.contest import contest as run_contest
 from mcutrain.runs.training import load_data
+from mcutrain.selection.contribution import Contributions, contributions_of
+from mcutrain.selection.cost import CostModel, Limits, SchemeCost
+from mcutrain.selection.result import Selection
+from mcutrain.selection.select import Selector
+from mcutrain.selection.timeline import Timeline
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation.run import content_of
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
-from mcutrain.sparse.contribution import Contributions, contributions_of
-from mcutrain.sparse.cost import CostModel, Limits, SchemeCost
-from mcutrain.sparse.select import Selector
-from mcutrain.sparse.selection import Selection
-from mcutrain.sparse.timeline import Timeline
 from mcutrain.target import Target
 from mcutrain.trained.state import read_state
 

@@ -24,14 +24,14 @@ from mcutrain.proxies import drop_ladder, kept_ladder, read_facts, write_ladder
 from mcutrain.proxies.fewer import FittingLevels, levels_that_fit
 from mcutrain.quant import replace_head
 from mcutrain.runs.training import selector_of
+from mcutrain.selection.contribution import Contributions, check_model, read_contributions
+from mcutrain.selection.cost import CostModel, Limits, Needs
+from mcutrain.selection.result import Selection
+from mcutrain.selection.select import Selector, fits
 from mcutrain.shown import Record
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import find_head
-from mcutrain.sparse.contribution import Contributions, check_model, read_contributions
-from mcutrain.sparse.cost import CostModel, Limits, Needs
 from mcutrain.sparse.scheme import BIAS_BITS
-from mcutrain.sparse.select import Selector, fits
-from mcutrain.sparse.selection import Selection
 from mcutrain.target import Slots, Target, target_of
 from mcutrain.update_rules import SGD
 

@@ -52,11 +52,11 @@ from mcutrain.report.learning import Compared, LearningCurve
 from mcutrain.report.write import write
 from mcutrain.runs.parallel import Elastic, Lesson, Standing, Swapping, Trial, train_all
 from mcutrain.runs.training import SimulationResult, saturation_warning
+from mcutrain.selection.contribution import Contributions, read_contributions
+from mcutrain.selection.result import Selection
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import RunSettings, check_can_build, doubt
 from mcutrain.sparse import UpdateScheme, find_head
-from mcutrain.sparse.contribution import Contributions, read_contributions
-from mcutrain.sparse.selection import Selection
 
 Results = Mapping[Trial, SimulationResult]
 

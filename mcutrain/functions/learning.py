@@ -23,10 +23,10 @@ from mcutrain.functions.preparing import Asked, loaded
 from mcutrain.functions.run_options import AnalysisOptions, ExecutionOptions, HeldOutOptions
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline.losses import fit_classes
+from mcutrain.selection.contribution import Contributions
 from mcutrain.simulation import check_can_build
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import find_head
-from mcutrain.sparse.contribution import Contributions
 
 
 @with_keywords

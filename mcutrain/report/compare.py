@@ -29,12 +29,12 @@ from mcutrain.report.collect import planned_flash
 from mcutrain.report.learning import Compared
 from mcutrain.runs.parallel import Elastic, StepMaking, Swapping, Trial
 from mcutrain.runs.training import SimulationResult, selector_of
+from mcutrain.selection.contribution import Contributions, check_model
+from mcutrain.selection.cost import Limits
+from mcutrain.selection.result import Selection
+from mcutrain.selection.select import Selector
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
-from mcutrain.sparse.contribution import Contributions, check_model
-from mcutrain.sparse.cost import Limits
-from mcutrain.sparse.select import Selector
-from mcutrain.sparse.selection import Selection
 from mcutrain.target import Target
 
 SEEDS = 3

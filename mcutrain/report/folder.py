@@ -16,8 +16,8 @@ from mcutrain.report.json_values import from_json, from_values, known, parse
 from mcutrain.report.learning import Analysis, Chosen, ElasticChoices, LearningCurve, Profile
 from mcutrain.report.project import manifest_of, read_project, read_text
 from mcutrain.report.write import JSON
-from mcutrain.sparse.contribution import Contributions
-from mcutrain.sparse.selection import Selection
+from mcutrain.selection.contribution import Contributions
+from mcutrain.selection.result import Selection
 
 LOG, ANALYSIS, SELECTION, SCHEME = "train.jsonl", "analysis.json", "selection.json", "scheme.toml"
 PROFILE = "profile.json"

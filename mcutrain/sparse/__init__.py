@@ -2,7 +2,7 @@
 
 from mcutrain.sparse.channels import ChannelOrder
 from mcutrain.sparse.layers import Layer, all_layers_of, find_head, layers_of
-from mcutrain.sparse.resolution import arrange, resolve, with_importance
+from mcutrain.sparse.resolution import arrange, resolve
 from mcutrain.sparse.scheme import UpdateScheme, as_scheme, parse_scheme
 
 __all__ = [
@@ -16,5 +16,4 @@ __all__ = [
     "layers_of",
     "parse_scheme",
     "resolve",
-    "with_importance",
 ]

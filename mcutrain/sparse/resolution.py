@@ -14,7 +14,6 @@ from mcutrain.ir.graph import Graph
 from mcutrain.ir.op import ParameterUpdate
 from mcutrain.qas import update_rate
 from mcutrain.sparse.channels import ChannelOrder, Wish, order_channels
-from mcutrain.sparse.contribution import Contributions
 from mcutrain.sparse.layers import (
     Layer,
     all_layers_of,
@@ -38,8 +37,6 @@ from mcutrain.update_rules import rule_of
 Array = npt.NDArray[Any]
 DIFFERENCE_SHIFT = 2
 """Unit of a bias' difference."""
-IMPORTANCE_DIGITS = 4
-"""Kept of a measured importance: more would say nothing, and a scheme is a file to read."""
 
 
 def resolve(scheme: UpdateScheme, graph: Graph) -> dict[str, ParameterUpdate]:
@@ -85,17 +82,6 @@ def _with_added(wish: Wish | None, graph: Graph, weight: str, rank: int) -> Wish
     values = np.zeros(channels) if wish is None else np.array(wish.importance, np.float64)
     values[channels - rank :] = values.max(initial=0.0) + 1.0
     return Wish(values, min((0 if wish is None else wish.count) + rank, channels))
-
-
-def with_importance(scheme: UpdateScheme, analysis: Contributions) -> UpdateScheme:
-    """The scheme with the channels' importance by gradient, of the layers it trains in part."""
-    by_name = {name: i for i, name in enumerate(analysis.layers)}
-    found: dict[str, tuple[float, ...]] = {}
-    for key, share in scheme.weights.items():
-        measured = analysis.channels.get(int(key) if key.isdecimal() else by_name.get(key, -1))
-        if 0 < share < 1 and measured is not None:
-            found[key] = tuple(float(f"{v:.{IMPORTANCE_DIGITS}g}") for v in measured)
-    return replace(scheme, importance=found)
 
 
 def _updates(

@@ -16,7 +16,7 @@ from mcutrain.demo import IMAGES, MODEL
 from mcutrain.errors import AnalysisError
 from mcutrain.functions import learning
 from mcutrain.pipeline import load
-from mcutrain.sparse.contribution import read_contributions
+from mcutrain.selection.contribution import read_contributions
 
 Outcome = tuple[int, str, str]
 Run = Callable[..., Outcome]

@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcutrain.errors import AnalysisError
-from mcutrain.sparse.contribution import (
+from mcutrain.selection.contribution import (
     SHARES,
     Contributions,
     Gains,
     digest,
     read_contributions,
 )
-from mcutrain.sparse.kernels import Kernels
+from mcutrain.selection.kernels import Kernels
 from tests.analysis.conftest import two_layers
 from tests.simulation.networks import residual_network
 

@@ -30,8 +30,8 @@ from mcutrain.analysis.gradient import (
 from mcutrain.analysis.problem import Problem
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph
+from mcutrain.selection.contribution import SHARES, Contributions, Gains
 from mcutrain.sparse import UpdateScheme, find_head, resolve
-from mcutrain.sparse.contribution import SHARES, Contributions, Gains
 from tests.analysis.conftest import CLASSES
 from tests.autodiff.measure import cosine, float_derivatives, size_ratio
 

@@ -19,8 +19,8 @@ from mcutrain.analysis.progress import Times
 from mcutrain.analysis.training import _Analysis, by_training
 from mcutrain.analysis.workers import Execution
 from mcutrain.ir.graph import Graph
+from mcutrain.selection.contribution import read_contributions
 from mcutrain.sparse import UpdateScheme
-from mcutrain.sparse.contribution import read_contributions
 from mcutrain.sparse.leaving_out import without_modules
 from mcutrain.sparse.modules import whole_modules
 from tests.analysis.conftest import SETTINGS, problem, two_layers

@@ -33,9 +33,9 @@ from mcutrain.analysis.store import Store
 from mcutrain.analysis.training import base_depth, by_training
 from mcutrain.analysis.workers import Execution
 from mcutrain.errors import AnalysisError, DataError
+from mcutrain.selection.contribution import SHARES, Contributions
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.sparse import UpdateScheme, find_head
-from mcutrain.sparse.contribution import SHARES, Contributions
 from mcutrain.sparse.scheme import USUAL_BITS
 from tests.analysis.conftest import SETTINGS, two_layers
 

@@ -21,8 +21,8 @@ from mcutrain.memplan import Ladder, picture, rows_kept, to_csv
 from mcutrain.pipeline import load
 from mcutrain.proxies import LADDER_FILE, kept_ladder, write_ladder
 from mcutrain.runs.parallel import Lesson
+from mcutrain.selection.contribution import Contributions, Gains, digest
 from mcutrain.sparse import find_head, layers_of
-from mcutrain.sparse.contribution import Contributions, Gains, digest
 from tests.cli.conftest import Board, Run, done
 from tests.cli.test_train import events
 from tests.proxies import ladders

@@ -10,7 +10,7 @@ from mcutrain import prepare
 from mcutrain.cost.flash import flash_parts, network_bytes, node_parts
 from mcutrain.memplan.plan import align_up
 from mcutrain.ops.conv_2d import Conv2D
-from tests.sparse.networks import graph_of
+from tests.selection.networks import graph_of
 
 
 def test_state_that_begins_with_zeros_takes_no_flash() -> None:

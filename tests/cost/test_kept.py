@@ -13,7 +13,7 @@ from mcutrain.cost.kept import KeptCosts, code_digest, sources
 from mcutrain.cost.schemes import scheme_cost
 from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph
-from tests.sparse.networks import graph_of, scheme_of
+from tests.selection.networks import graph_of, scheme_of
 
 SCHEMES = (scheme_of(0, (), 4), scheme_of(2, ((1, 0.5),), 8), scheme_of(3, (), 0))
 SCHEME = SCHEMES[1]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mcutrain.cost.memory import cost_of
 from mcutrain.pipeline import prepare
-from mcutrain.sparse.cost import SchemeCost
-from tests.sparse.networks import graph_of
+from mcutrain.selection.cost import SchemeCost
+from tests.selection.networks import graph_of
 
 
 def most(cost: SchemeCost) -> int:

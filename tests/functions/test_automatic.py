@@ -28,8 +28,8 @@ from mcutrain.functions.automatic import (
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.contest import Contest
+from mcutrain.selection.contribution import Contributions
 from mcutrain.sparse import UpdateScheme, parse_scheme
-from mcutrain.sparse.contribution import Contributions
 from mcutrain.target import target_of
 from tests.analysis.conftest import two_layers
 from tests.simulation.networks import Network, residual_network, samples

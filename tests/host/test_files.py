@@ -25,7 +25,7 @@ from mcutrain.codegen.project import Project
 from mcutrain.errors import AnalysisError, McutrainError, ReportError
 from mcutrain.formats.replacing import replace_checked
 from mcutrain.report.write import replace_file
-from mcutrain.sparse.contribution import Contributions
+from mcutrain.selection.contribution import Contributions
 
 OLD, NEW = b"what was there before", b"new " * 1000
 ROOM_BYTES = 100

@@ -8,7 +8,7 @@ from mcutrain_host import manifest, protocol, saved
 
 import mcutrain
 from mcutrain.proxies import folder
-from mcutrain.sparse import contribution
+from mcutrain.selection import contribution
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TWO_PAGES = 1000

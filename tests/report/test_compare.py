@@ -41,9 +41,9 @@ from mcutrain.runs import parallel as runs
 from mcutrain.runs import training as api
 from mcutrain.runs.parallel import Elastic, Lesson, Swapping, Trial, train_all
 from mcutrain.runs.training import load_data
+from mcutrain.selection.contribution import Contributions, Gains, digest
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
-from mcutrain.sparse.contribution import Contributions, Gains, digest
 from mcutrain.target import load_target
 from tests.cli.conftest import Run
 from tests.host.test_cache import DAMAGES

@@ -35,10 +35,8 @@ from mcutrain.sparse import (
     layers_of,
     parse_scheme,
     resolve,
-    with_importance,
 )
 from mcutrain.sparse.channels import Wish, common_order, order_channels, permuted
-from mcutrain.sparse.contribution import Contributions
 from mcutrain.sparse.groups import channel_groups
 from mcutrain.sparse.resolution import wanted_channels
 from tests.ops.drawing import Source, drawn
@@ -405,18 +403,6 @@ def test_importance_that_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(SchemeError, match=sentence):
         resolve(replace(parse_scheme("2:0.5"), importance=importance), residual_network())
-
-
-def test_an_analysis_gives_the_layers_trained_in_part_their_importance() -> None:
-    layers = tuple(
-        layer.name for layer in layers_of(residual_network(), find_head(residual_network()))
-    )
-    measured = {i: tuple(i + c / 7 for c in range(6)) for i in range(4)}
-    analysis = Contributions("m", "d", 4, "fisher", layers, {}, {}, channels=measured)
-    scheme = UpdateScheme("s", 2, {"1": 1.0, "2": 0.5, "node3": 0.5, "5": 0.5})
-    weighed = with_importance(scheme, analysis)
-    assert set(weighed.importance) == {"2", "node3"}
-    assert weighed.importance["2"] == (2.0, 2.143, 2.286, 2.429, 2.571, 2.714)
 
 
 def test_a_weight_of_two_layers_can_only_stay_frozen() -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from mcutrain.cost.schemes import cost_model
 from mcutrain.pipeline import prepare
-from mcutrain.sparse.cost import Limits
+from mcutrain.selection.cost import Limits
+from mcutrain.selection.select import Selector
 from mcutrain.sparse.scheme import UpdateScheme
-from mcutrain.sparse.select import Selector
 from mcutrain.target import load_target
 from mcutrain.update_rules import RULES, SGD
-from tests.sparse.networks import all_schemes, contributions, gain_of, graph_of, scheme_of
+from tests.selection.networks import all_schemes, contributions, gain_of, graph_of, scheme_of
 
 SHARES = (0.5, 1.0)
 SUM_ORDER = 1e-9

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from mcutrain.errors import PlanError, SchemeError
 from mcutrain.ir.graph import Graph
-from mcutrain.sparse.contribution import SHARES, Contributions, Gains, is_joint
-from mcutrain.sparse.cost import CostModel, Limits
-from mcutrain.sparse.cost_book import Progress
+from mcutrain.selection.contribution import SHARES, Contributions, Gains, is_joint
+from mcutrain.selection.cost import CostModel, Limits
+from mcutrain.selection.cost_book import Progress
+from mcutrain.selection.result import Selection
+from mcutrain.selection.select import Selector, fits
 from mcutrain.sparse.scheme import USUAL_BITS, UpdateScheme, schemes_of
-from mcutrain.sparse.select import Selector, fits
-from mcutrain.sparse.selection import Selection
 
 MEAN = "mean"
 """The measures' mean, each in parts of its largest gain."""

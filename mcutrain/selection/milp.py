@@ -14,9 +14,9 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from mcutrain.errors import PlanError
-from mcutrain.sparse.cost import Limits
-from mcutrain.sparse.option import Depth, Option
-from mcutrain.sparse.silence import silenced_stdout
+from mcutrain.selection.cost import Limits
+from mcutrain.selection.option import Depth, Option
+from mcutrain.selection.silence import silenced_stdout
 
 Array = npt.NDArray[Any]
 Chosen = tuple[int, ...]

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
+from mcutrain.selection.cost import Limits, Needs
 from mcutrain.shown import Record, Shown
-from mcutrain.sparse.cost import Limits, Needs
 from mcutrain.sparse.scheme import UpdateScheme
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.sparse.units import Shares
+from mcutrain.selection.units import Shares
 
 Array = npt.NDArray[Any]
 

@@ -19,10 +19,10 @@ from mcutrain_host.text import reason
 
 from mcutrain.errors import AnalysisError
 from mcutrain.ir.graph import Graph
+from mcutrain.selection.kernels import Kernels, products_of
 from mcutrain.shown import Record, Shown
-from mcutrain.sparse.kernels import Kernels, products_of
 from mcutrain.sparse.layers import find_head
-from mcutrain.sparse.scheme import RATE_FACTORS, RESIDUAL_BITS, USUAL_BITS
+from mcutrain.sparse.scheme import RATE_FACTORS, RESIDUAL_BITS, USUAL_BITS, UpdateScheme
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -47,6 +47,8 @@ MEASURES = (
 """accuracy, probability (mean probability of the right class), loss (nats, as a reduction): gained
 by training. learnable, joint, dimension, fisher, first_order: importance from gradients
 (mcutrain.analysis.gradient), comparable within one analysis only."""
+IMPORTANCE_DIGITS = 4
+"""Kept of a measured importance: more would say nothing, and a scheme is a file to read."""
 MOST_SAMPLES = 4096
 """Most samples of kernels in a file that is read."""
 RATES = ("rate", "disturbing_rate")
@@ -477,3 +479,14 @@ def _residual_bits(key: str) -> int:
     if key not in map(str, RESIDUAL_BITS):
         raise _WrongError(f"{key!r:.40} are no residual bits: {RESIDUAL_BITS}")
     return int(key)
+
+
+def with_importance(scheme: UpdateScheme, analysis: Contributions) -> UpdateScheme:
+    """The scheme with the channels' importance by gradient, of the layers it trains in part."""
+    by_name = {name: i for i, name in enumerate(analysis.layers)}
+    found: dict[str, tuple[float, ...]] = {}
+    for key, share in scheme.weights.items():
+        measured = analysis.channels.get(int(key) if key.isdecimal() else by_name.get(key, -1))
+        if 0 < share < 1 and measured is not None:
+            found[key] = tuple(float(f"{v:.{IMPORTANCE_DIGITS}g}") for v in measured)
+    return replace(scheme, importance=found)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from mcutrain.errors import PlanError
-from mcutrain.sparse import milp as milp_module
-from mcutrain.sparse.contribution import SHARES, Contributions
-from mcutrain.sparse.cost import CostModel, Limits, Needs
+from mcutrain.selection import milp as milp_module
+from mcutrain.selection.contribution import SHARES, Contributions
+from mcutrain.selection.cost import CostModel, Limits, Needs
+from mcutrain.selection.select import Selector
 from mcutrain.sparse.scheme import UpdateScheme
-from mcutrain.sparse.select import Selector
-from tests.sparse.networks import (
+from tests.selection.networks import (
     KINDS,
     all_schemes,
     cached_device,

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from mcutrain.sparse.silence import silenced_stdout
+from mcutrain.selection.silence import silenced_stdout
 
 C = ctypes.CDLL(None)
 

@@ -7,10 +7,10 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mcutrain.sparse.choices import Choices
-from mcutrain.sparse.cost import Limits
-from mcutrain.sparse.milp import TOLERANCE, Chosen, IntegerProgram
-from mcutrain.sparse.units import Shares
+from mcutrain.selection.choices import Choices
+from mcutrain.selection.cost import Limits
+from mcutrain.selection.milp import TOLERANCE, Chosen, IntegerProgram
+from mcutrain.selection.units import Shares
 
 ROUGH, RELAXED, SOLVED = range(3)
 """What is known of a problem: a rough bound, a nearer one, its best choice."""

@@ -12,13 +12,14 @@ from mcutrain.cli.select_output import show_selection
 from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Dataset
 from mcutrain.errors import DataError, PlanError, SchemeError
-from mcutrain.sparse import UpdateScheme, proposals
-from mcutrain.sparse.contribution import Gains, is_joint
-from mcutrain.sparse.cost import Limits
-from mcutrain.sparse.proposals import MEAN, propose, readings
+from mcutrain.selection import proposals
+from mcutrain.selection.contribution import Gains, is_joint
+from mcutrain.selection.cost import Limits
+from mcutrain.selection.proposals import MEAN, propose, readings
+from mcutrain.selection.select import Selector
+from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.scheme import USUAL_BITS, schemes_of
-from mcutrain.sparse.select import Selector
-from tests.sparse.networks import contributions, inverted
+from tests.selection.networks import contributions, inverted
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,11 @@ from mcutrain.cost.schemes import cost_model, has_compiler
 from mcutrain.errors import PlanError
 from mcutrain.functions.choosing import limits_of
 from mcutrain.pipeline import prepare
-from mcutrain.sparse.cost import Limits
-from mcutrain.sparse.select import Selector
-from mcutrain.sparse.selection import Selection
+from mcutrain.selection.cost import Limits
+from mcutrain.selection.result import Selection
+from mcutrain.selection.select import Selector
 from mcutrain.target import load_target
-from tests.sparse.networks import contributions, graph_of, scheme_of
+from tests.selection.networks import contributions, graph_of, scheme_of
 
 BOARDS = ("nucleo-f446re", "rpi-pico", "stm32f746g-disco")
 SHARES = (0.25, 1.0)

@@ -10,15 +10,15 @@ import pytest
 from mcutrain import demo
 from mcutrain.cost.schemes import scheme_cost
 from mcutrain.pipeline import load
-from mcutrain.sparse.choices import Choices
-from mcutrain.sparse.contribution import SHARES, Gains
-from mcutrain.sparse.cost import CostFunction
-from mcutrain.sparse.option import Depth, Option
-from mcutrain.sparse.timeline import Timeline
-from mcutrain.sparse.units import Structure, joined
+from mcutrain.selection.choices import Choices
+from mcutrain.selection.contribution import SHARES, Gains
+from mcutrain.selection.cost import CostFunction
+from mcutrain.selection.option import Depth, Option
+from mcutrain.selection.timeline import Timeline
+from mcutrain.selection.units import Structure, joined
 from tests.ops.drawing import SeededSource
+from tests.selection.networks import KINDS, graph_of, scheme_of
 from tests.simulation.networks import draw_network
-from tests.sparse.networks import KINDS, graph_of, scheme_of
 
 BITS = (0, 2, 4, 8)
 
@@ -111,7 +111,7 @@ def test_layers_that_read_the_same_tensor_are_chosen_together():
 
 
 def test_too_many_interacting_layers_get_a_bound_that_is_never_too_high(monkeypatch):
-    monkeypatch.setattr("mcutrain.sparse.choices.MOST_COMBINATIONS", 3)
+    monkeypatch.setattr("mcutrain.selection.choices.MOST_COMBINATIONS", 3)
     graph = graph_of("three_branches", 1)
     cost = scheme_cost(graph)
     choices = choices_of(graph, cost, (0.25, 1.0))

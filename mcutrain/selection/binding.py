@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.sparse.choices import Choices
-from mcutrain.sparse.cost import Limits
-from mcutrain.sparse.option import OWN_BITS, Depth, Option
-from mcutrain.sparse.search import Contender
+from mcutrain.selection.choices import Choices
+from mcutrain.selection.cost import Limits
+from mcutrain.selection.option import OWN_BITS, Depth, Option
+from mcutrain.selection.search import Contender
 
 Array = npt.NDArray[Any]
 SRAM, FLASH, WORK, PLACEMENT = "SRAM", "flash", "instructions", "placement"

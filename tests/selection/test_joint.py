@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from mcutrain.errors import PlanError
-from mcutrain.sparse.contribution import JOINT, SHARES, Contributions, Gains
-from mcutrain.sparse.cost import Limits
-from mcutrain.sparse.joint import TOLERANCE, Joint
-from mcutrain.sparse.kernels import HALVINGS, LEAST_PACE, Kernels, products_of
+from mcutrain.selection.contribution import JOINT, SHARES, Contributions, Gains
+from mcutrain.selection.cost import Limits
+from mcutrain.selection.joint import TOLERANCE, Joint
+from mcutrain.selection.kernels import HALVINGS, LEAST_PACE, Kernels, products_of
+from mcutrain.selection.select import Selector
+from mcutrain.selection.units import Structure
 from mcutrain.sparse.scheme import USUAL_BITS
-from mcutrain.sparse.select import Selector
-from mcutrain.sparse.units import Structure
-from tests.sparse.networks import (
+from tests.selection.networks import (
     KINDS,
     all_schemes,
     cached_device,
@@ -24,7 +24,7 @@ from tests.sparse.networks import (
     graph_of,
     measured,
 )
-from tests.sparse.test_optimum import draw_limits, fits
+from tests.selection.test_optimum import draw_limits, fits
 
 SAMPLES = 6
 ROUNDING = 1e-9

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mcutrain.errors import AnalysisError, PlanError
-from mcutrain.sparse.cost import CostModel, Limits, Needs
-from mcutrain.sparse.select import MOST_CUTS, Selector
-from tests.sparse.networks import (
+from mcutrain.selection.cost import CostModel, Limits, Needs
+from mcutrain.selection.select import MOST_CUTS, Selector
+from tests.selection.networks import (
     all_schemes,
     cached_device,
     contributions,
@@ -68,7 +68,7 @@ def test_the_best_scheme_that_fits_when_planned_is_found_behind_those_that_do_no
 
 def test_after_too_many_cuts_a_scheme_is_returned_with_a_bound_that_is_larger(case, monkeypatch):
     graph, found, costs = case
-    monkeypatch.setattr("mcutrain.sparse.select.MOST_CUTS", 3)
+    monkeypatch.setattr("mcutrain.selection.select.MOST_CUTS", 3)
     assert MOST_CUTS > 3
     liar = lying(costs, 200)
     answers = [

@@ -18,12 +18,12 @@ from mcutrain.cost.ladder import front_flash_bytes
 from mcutrain.errors import AnalysisError, McutrainError, PlanError, TargetError
 from mcutrain.functions.run_options import seconds
 from mcutrain.proxies import kept_ladder, write_ladder
+from mcutrain.selection.contribution import Contributions
+from mcutrain.selection.kernels import Kernels
 from mcutrain.sparse import find_head, layers_of, parse_scheme
-from mcutrain.sparse.contribution import Contributions
-from mcutrain.sparse.kernels import Kernels
 from mcutrain.target import load_target
 from tests.proxies import ladders
-from tests.sparse.networks import contributions
+from tests.selection.networks import contributions
 
 MODEL = str(demo.MODEL)
 NO_BUILD = "--no-build"

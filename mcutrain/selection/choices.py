@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from mcutrain.errors import SchemeError, UnsupportedError
 from mcutrain.ir.graph import Graph
-from mcutrain.sparse.contribution import Gains
-from mcutrain.sparse.cost import CostFunction
-from mcutrain.sparse.cost_book import Added, CostBook, Progress, initial_bytes
+from mcutrain.selection.contribution import Gains
+from mcutrain.selection.cost import CostFunction
+from mcutrain.selection.cost_book import Added, CostBook, Progress, initial_bytes
+from mcutrain.selection.option import OWN_BITS, Depth, Option
+from mcutrain.selection.units import Shares, Structure, Unit, joined
 from mcutrain.sparse.modules import FINE_BITS, PROJECTION
-from mcutrain.sparse.option import OWN_BITS, Depth, Option
 from mcutrain.sparse.scheme import UpdateScheme
-from mcutrain.sparse.units import Shares, Structure, Unit, joined
 from mcutrain.update_rules import SGD
 
 Array = npt.NDArray[Any]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.sparse.cost import UNNAMED, CostFunction, SchemeCost
+from mcutrain.selection.cost import UNNAMED, CostFunction, SchemeCost
+from mcutrain.selection.timeline import Timeline
+from mcutrain.selection.units import Shares, Structure
 from mcutrain.sparse.scheme import UpdateScheme
-from mcutrain.sparse.timeline import Timeline
-from mcutrain.sparse.units import Shares, Structure
 
 Array = npt.NDArray[Any]
 Progress = Callable[[int, int], None]

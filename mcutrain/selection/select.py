@@ -1,13 +1,13 @@
 """Exact selection: the update scheme with the largest contribution that fits a device.
 
 The expected gain of a scheme is bias[k] + sum of factor(bits) * weights[layer][share], over
-layers within the bias depth k. Its memory at every step is a sum, too (mcutrain.sparse.choices),
+layers within the bias depth k. Its memory at every step is a sum, too (mcutrain.selection.choices),
 so the best scheme is the solution of an integer program. The program never overestimates what a
 scheme takes; the scheme that it proposes is planned for real, and forbidden if it does not fit.
 The first one that fits is therefore the best of all.
 
 By the measure `joint` a scheme is worth what it learns as a whole, which is no sum
-(mcutrain.sparse.joint): the best is then best but for a small, known difference.
+(mcutrain.selection.joint): the best is then best but for a small, known difference.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from dataclasses import replace
 
 from mcutrain.errors import AnalysisError, PlanError
 from mcutrain.ir.graph import Graph
-from mcutrain.sparse.binding import binding_constraint, sum_of_gains
-from mcutrain.sparse.choices import Choices
-from mcutrain.sparse.contribution import Contributions, Gains, is_joint
-from mcutrain.sparse.cost import BuildFunction, CostModel, Limits, Needs
-from mcutrain.sparse.cost_book import Progress
-from mcutrain.sparse.joint import Joint, JointSearch
-from mcutrain.sparse.option import Depth, Option
-from mcutrain.sparse.resolution import with_importance
+from mcutrain.selection.binding import binding_constraint, sum_of_gains
+from mcutrain.selection.choices import Choices
+from mcutrain.selection.contribution import Contributions, Gains, is_joint, with_importance
+from mcutrain.selection.cost import BuildFunction, CostModel, Limits, Needs
+from mcutrain.selection.cost_book import Progress
+from mcutrain.selection.joint import Joint, JointSearch
+from mcutrain.selection.option import Depth, Option
+from mcutrain.selection.result import LayerChoice, ModuleChoice, Next, Selection, changes
+from mcutrain.selection.search import BestFirst, Contender
+from mcutrain.selection.units import Shares, Structure, kept_channels
 from mcutrain.sparse.scheme import UpdateScheme
-from mcutrain.sparse.search import BestFirst, Contender
-from mcutrain.sparse.selection import LayerChoice, ModuleChoice, Next, Selection, changes
-from mcutrain.sparse.units import Shares, Structure, kept_channels
 
 MOST_CUTS = 200
 """Schemes that are planned in vain before the limit is lowered and the optimum is given up."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.sparse.cost import UNNAMED, SchemeCost
+from mcutrain.selection.cost import UNNAMED, SchemeCost
 
 Array = npt.NDArray[Any]
 

@@ -1,7 +1,7 @@
 """The scheme that learns most as a whole: exact search with tangents.
 
 For a level a, the schemes that may reach it satisfy a linear inequality per scheme that was looked
-at (mcutrain.sparse.kernels): <G₀, s K - X₀> >= a - g(X₀). K and t are sums over what is chosen;
+at (mcutrain.selection.kernels): <G₀, s K - X₀> >= a - g(X₀). K and t are sums over what is chosen;
 divided by s, the right side has the factor 1 / s, which is convex in t and hence above its own
 tangent. So an integer program under the true costs finds either a scheme that may reach the level,
 which is then looked at, or a proof that there is none (outer approximation: Duran, Grossmann 1986;
@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.sparse.choices import Choices
-from mcutrain.sparse.cost import Limits
-from mcutrain.sparse.kernels import LEAST_PACE, Kernels, Tangent
-from mcutrain.sparse.milp import Chosen, IntegerProgram
-from mcutrain.sparse.search import Contender, contender, programs
-from mcutrain.sparse.units import Shares, Structure, kept_channels
+from mcutrain.selection.choices import Choices
+from mcutrain.selection.cost import Limits
+from mcutrain.selection.kernels import LEAST_PACE, Kernels, Tangent
+from mcutrain.selection.milp import Chosen, IntegerProgram
+from mcutrain.selection.search import Contender, contender, programs
+from mcutrain.selection.units import Shares, Structure, kept_channels
 
 Array = npt.NDArray[Any]
 Key = tuple[int, float]
@@ -102,7 +102,7 @@ class Joint:
 
 
 class JointSearch:
-    """As mcutrain.sparse.search.BestFirst, for what schemes learn together.
+    """As mcutrain.selection.search.BestFirst, for what schemes learn together.
 
     bound: what no choice that is left gains more than, once there is a best one.
     """

@@ -12,19 +12,19 @@ import pytest
 from mcutrain.cost.schemes import cost_model, scheme_cost
 from mcutrain.errors import AnalysisError
 from mcutrain.ir.graph import Graph
+from mcutrain.selection.choices import Choices
+from mcutrain.selection.contribution import Contributions, Gains
+from mcutrain.selection.cost import UNNAMED, CostModel, Limits
+from mcutrain.selection.option import OWN_BITS
+from mcutrain.selection.result import Selection
+from mcutrain.selection.select import Selector
+from mcutrain.selection.timeline import Timeline
+from mcutrain.selection.units import Structure, kept_channels
 from mcutrain.sparse import UpdateScheme
-from mcutrain.sparse.choices import Choices
-from mcutrain.sparse.contribution import Contributions, Gains
-from mcutrain.sparse.cost import UNNAMED, CostModel, Limits
-from mcutrain.sparse.option import OWN_BITS
-from mcutrain.sparse.select import Selector
-from mcutrain.sparse.selection import Selection
-from mcutrain.sparse.timeline import Timeline
-from mcutrain.sparse.units import Structure, kept_channels
 from mcutrain.target import load_target
 from tests.modules.graphs import augmented, even_network
+from tests.selection.networks import BOARD, contributions
 from tests.simulation.networks import Network, residual_network, same
-from tests.sparse.networks import BOARD, contributions
 
 BITS = (0, 2, 4, 8)
 RATIO = 1e-9

@@ -12,11 +12,11 @@ from mcutrain.cost.schemes import cost_model
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.pooling import MaxPool2D
 from mcutrain.ops.spatial import Window
+from mcutrain.selection.contribution import SHARES, Contributions, Gains, digest
+from mcutrain.selection.cost import CostModel, Needs
+from mcutrain.selection.units import Shares
 from mcutrain.sparse import UpdateScheme, find_head, layers_of
-from mcutrain.sparse.contribution import SHARES, Contributions, Gains, digest
-from mcutrain.sparse.cost import CostModel, Needs
 from mcutrain.sparse.scheme import USUAL_BIAS_BITS, USUAL_BITS
-from mcutrain.sparse.units import Shares
 from mcutrain.target import load_target
 from tests.simulation.networks import Network, same
 
