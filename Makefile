@@ -10,6 +10,7 @@ PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --n
 QUICK = tests/test_fixedpoint.py tests/autodiff/test_structure.py tests/autodiff/test_gate.py \
     tests/features tests/ir tests/memplan tests/ops tests/pipeline tests/proxies \
     tests/sparse/test_scheme.py tests/quant/test_ranges.py tests/data/test_dataset.py tests/runs \
+    tests/experiments/test_contest.py tests/experiments/test_parallel.py \
     tests/host/test_cache.py tests/host/test_client.py tests/host/test_files.py \
     tests/host/test_frames.py tests/host/test_kept_objects.py tests/host/test_log.py \
     tests/host/test_trainer.py tests/protocol/test_store.py tests/protocol/test_ring.py \
@@ -29,7 +30,8 @@ functions: runs the commands as functions, as cli does
 handover: goes from a float file to a trained one
 kernels: compiles all bodies for every instruction set
 published: plans and trains the networks of papers
-report: trains what it compares, and opens a browser
+report: opens a browser
+selection: plans hundreds of schemes to find the best one
 endef
 SEED ?= $(shell date +%s)
 C_FILES = $(shell find firmware host tests benchmarks -name '*.[ch]' | grep -v tests/codegen/golden | sort)

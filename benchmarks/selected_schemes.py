@@ -33,14 +33,14 @@ from rich.console import Console
 from rich.table import Table
 
 from mcutrain import data, pipeline
-from mcutrain.analysis.finalists import part, trained
 from mcutrain.analysis.gradient import GradientSettings, by_gradient
 from mcutrain.analysis.problem import Problem, held_out
 from mcutrain.analysis.trial import TrialSettings
 from mcutrain.cost.schemes import cost_model
+from mcutrain.experiments.finalists import part, trained
+from mcutrain.experiments.parallel import Lesson
 from mcutrain.pipeline import StepOptions
 from mcutrain.quant import replace_head
-from mcutrain.runs.parallel import Lesson
 from mcutrain.selection.contribution import Contributions, read_contributions
 from mcutrain.selection.cost import Limits
 from mcutrain.selection.proposals import Proposal, propose

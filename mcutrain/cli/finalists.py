@@ -14,12 +14,12 @@ from mcutrain.cli.training import Lines
 from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
-    from mcutrain.analysis.finalists import Finalist
     from mcutrain.cli.samples import DataSource
     from mcutrain.data import Split
+    from mcutrain.experiments.finalists import Finalist
+    from mcutrain.experiments.parallel import Lesson
     from mcutrain.functions.choosing import Choice
     from mcutrain.ir.graph import Graph
-    from mcutrain.runs.parallel import Lesson
     from mcutrain.selection.contribution import Contributions
     from mcutrain.selection.proposals import Proposal
     from mcutrain.simulation import RunSettings
@@ -55,15 +55,15 @@ class SchemeTraining:
 
     def parted(self, graph: Graph, classes: int | None) -> Split:
         """Training samples only: some to train on, others to choose by. classes: as `read`."""
-        from mcutrain.analysis.finalists import part
+        from mcutrain.experiments.finalists import part
 
         whole = self.read(graph, classes)
         return part(whole.train, self.samples, self.settings.seed, whole.validation)
 
     def lesson(self, model: Path, classes: int | None, split: Split) -> Lesson:
         """Without schemes yet. classes: outputs of a new head, None keeps the model's own."""
+        from mcutrain.experiments.parallel import Lesson
         from mcutrain.pipeline import StepOptions
-        from mcutrain.runs.parallel import Lesson
 
         options = StepOptions(classes=classes, accumulate=self.accumulate)
         return Lesson(model, (), options, split, self.settings, self.source.normalization)
@@ -101,7 +101,7 @@ def proposals(choice: Choice, contributions: Contributions, count: int) -> list[
 
 def final(found: Sequence[Proposal], lesson: Lesson, processes: int) -> list[Finalist]:
     """All proposals trained, the best first."""
-    from mcutrain.analysis.finalists import trained
+    from mcutrain.experiments.finalists import trained
 
     names = [proposal.reading for proposal in found]
     with watching_trials("finalists", names, len(found)) as report:

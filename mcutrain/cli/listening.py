@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcutrain.data import Split
+    from mcutrain.experiments.parallel import Standing
     from mcutrain.functions.automatic import AutoScheme, MemoryLimit
     from mcutrain.pipeline import TrainingStep
-    from mcutrain.runs.parallel import Standing
     from mcutrain.runs.training import Watch
     from mcutrain.simulation import FoundRate, Run
 

@@ -17,10 +17,10 @@ from mcutrain.errors import McutrainError
 from mcutrain.functions.run_options import LimitOptions, SelectOptions, TrainingOptions
 
 if TYPE_CHECKING:
-    from mcutrain.analysis.finalists import Finalist
     from mcutrain.data import Split
+    from mcutrain.experiments.finalists import Finalist
+    from mcutrain.experiments.parallel import Lesson
     from mcutrain.functions.choosing import Choice, LevelsBeside
-    from mcutrain.runs.parallel import Lesson
     from mcutrain.selection.result import Selection
     from mcutrain.selection.select import Selector
 

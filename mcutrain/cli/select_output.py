@@ -25,8 +25,8 @@ from mcutrain.cli.training import Lines, placing
 from mcutrain.cli.trials import watching_trials
 
 if TYPE_CHECKING:
+    from mcutrain.experiments.parallel import Lesson
     from mcutrain.functions.choosing import Choice, LevelsBeside
-    from mcutrain.runs.parallel import Lesson
     from mcutrain.selection.cost import Limits
     from mcutrain.selection.result import Selection
     from mcutrain.selection.select import Selector
@@ -265,7 +265,7 @@ def _marked(points: Sequence[BudgetPoint]) -> list[BudgetPoint]:
 
 def trained(points: Sequence[BudgetPoint], lesson: Lesson, processes: int) -> list[BudgetPoint]:
     """Those on the Pareto front with the accuracy that training reaches."""
-    from mcutrain.runs.parallel import Trial, train_all
+    from mcutrain.experiments.parallel import Trial, train_all
 
     worth = [point for point in points if point.is_pareto and point.found is not None]
     schemes = tuple(point.found.scheme for point in worth if point.found is not None)

@@ -13,7 +13,7 @@ from mcutrain.cli.output import count_bar, err, percent, say
 from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
-    from mcutrain.runs.parallel import Standing
+    from mcutrain.experiments.parallel import Standing
 
 
 @contextmanager

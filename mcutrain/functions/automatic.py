@@ -43,6 +43,8 @@ from mcutrain.errors import (
     SchemeError,
     UnsupportedError,
 )
+from mcutrain.experiments.contest import Contest
+from mcutrain.experiments.contest import contest as run_contest
 from mcutrain.functions.choosing import limits_of
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.options import Classes, LearningRequest, MemoryOptions
@@ -53,8 +55,6 @@ from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import StepOptions, TrainingStep, load
 from mcutrain.pipeline.losses import fit_to_data
 from mcutrain.quant import replace_head
-from mcutrain.runs.contest import Contest
-from mcutrain.runs.contest import contest as run_contest
 from mcutrain.runs.training import load_data
 from mcutrain.selection.contribution import Contributions, contributions_of
 from mcutrain.selection.cost import CostModel, Limits, SchemeCost

@@ -11,6 +11,24 @@ from pathlib import Path
 from mcutrain.arguments import Count, PathLike, checked
 from mcutrain.data import Data, Split, is_path
 from mcutrain.errors import DataError, OptionError
+from mcutrain.experiments.compare import (
+    ACCURACY,
+    AUC,
+    Budget,
+    PlannedRow,
+    Planner,
+    Proxies,
+    Runs,
+    elastic_of,
+    graphs_of,
+    makings_of,
+    selected,
+    swapping_of,
+    trials,
+    usual,
+    with_results,
+)
+from mcutrain.experiments.parallel import Elastic, Lesson, Standing, Swapping, Trial, train_all
 from mcutrain.functions.automatic import AUTO, MemoryLimit, wanted_scheme
 from mcutrain.functions.chosen import Choosing, read_samples
 from mcutrain.functions.keywords import with_keywords
@@ -29,28 +47,10 @@ from mcutrain.functions.run_options import (
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline.losses import MEAN_SQUARED_ERROR
 from mcutrain.report.collect import collect, command_line, curve_of
-from mcutrain.report.compare import (
-    ACCURACY,
-    AUC,
-    Budget,
-    PlannedRow,
-    Planner,
-    Proxies,
-    Runs,
-    elastic_of,
-    graphs_of,
-    makings_of,
-    selected,
-    swapping_of,
-    trials,
-    usual,
-    with_results,
-)
 from mcutrain.report.content import Report
 from mcutrain.report.folder import with_selection
 from mcutrain.report.learning import Compared, LearningCurve
 from mcutrain.report.write import write
-from mcutrain.runs.parallel import Elastic, Lesson, Standing, Swapping, Trial, train_all
 from mcutrain.runs.training import SimulationResult, saturation_warning
 from mcutrain.selection.contribution import Contributions, read_contributions
 from mcutrain.selection.result import Selection

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from mcutrain.analysis.problem import Problem
     from mcutrain.analysis.progress import TrialsDone
     from mcutrain.data import Split
+    from mcutrain.experiments.parallel import Standing
     from mcutrain.functions.automatic import AutoScheme, MemoryLimit
     from mcutrain.pipeline import TrainingStep
-    from mcutrain.runs.parallel import Standing
     from mcutrain.runs.training import Watch
     from mcutrain.simulation import FoundRate, Run
 

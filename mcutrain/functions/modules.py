@@ -14,6 +14,7 @@ from mcutrain import modules
 from mcutrain.arguments import Count, PathLike, Seed, checked, warn
 from mcutrain.data import Data, Normalization, Split
 from mcutrain.errors import DataError, OptionError
+from mcutrain.experiments.compare import PlannedRow
 from mcutrain.formats import format_of, write
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.models import check_other_file, inputs_of
@@ -22,7 +23,6 @@ from mcutrain.ir.graph import Graph
 from mcutrain.modules import Module
 from mcutrain.pipeline import load
 from mcutrain.pipeline.recipe import PutModules
-from mcutrain.report.compare import PlannedRow
 from mcutrain.runs.training import load_data
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme

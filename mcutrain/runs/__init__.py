@@ -1,1 +1,1 @@
-"""Training on the host: one run, and many in parallel processes."""
+"""Training on the host: one run, what it begins with, and its log."""

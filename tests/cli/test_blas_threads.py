@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from mcutrain.blas import ASKED, LIMITS, one_thread
-from mcutrain.runs.parallel import _executor
+from mcutrain.experiments.parallel import _executor
 
 COMMAND = """
 import os, sys

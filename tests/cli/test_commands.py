@@ -17,10 +17,10 @@ from mcutrain import demo
 from mcutrain.cli import train
 from mcutrain.demo import board as demo_board
 from mcutrain.errors import BuildError
+from mcutrain.experiments.parallel import Trial
 from mcutrain.functions import comparing
 from mcutrain.oracle.tflite import find_interpreter
 from mcutrain.pipeline import prepare
-from mcutrain.runs.parallel import Trial
 from mcutrain.simulation import Search
 from mcutrain.sparse import UpdateScheme
 from tests.cli.conftest import Run

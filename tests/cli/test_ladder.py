@@ -15,12 +15,12 @@ from mcutrain_host.state import LEVEL_DRIFT
 from mcutrain import prepare
 from mcutrain.cost.instructions import USUAL_ISA, estimate
 from mcutrain.errors import ArgumentError
+from mcutrain.experiments.parallel import Lesson
 from mcutrain.functions import comparing, planning
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, picture, rows_kept, to_csv
 from mcutrain.pipeline import load
 from mcutrain.proxies import LADDER_FILE, kept_ladder, write_ladder
-from mcutrain.runs.parallel import Lesson
 from mcutrain.selection.contribution import Contributions, Gains, digest
 from mcutrain.sparse import find_head, layers_of
 from tests.cli.conftest import Board, Run, done
@@ -270,7 +270,7 @@ def test_a_comparison_shows_levels_and_what_was_learnt(
     run: Run, model: Path, images: Path, proxies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that were asked for get the ladder; without a ladder there is no such column."""
-    for module in ("report.compare", "functions.comparing"):
+    for module in ("experiments.compare", "functions.comparing"):
         monkeypatch.setattr(f"mcutrain.{module}.usual", lambda *_: [])
     flags = ("--data", images, *ONCE, "--seeds", 1, "--jobs", 1)
     said = run("compare", model, *flags, *SCHEME, "--proxies", proxies).out
@@ -295,7 +295,7 @@ def test_a_selected_scheme_gets_no_ladder_that_was_made_for_another(
     run: Run, model: Path, images: Path, proxies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody gave it. A scheme that somebody gave beside it gets the ladder alone."""
-    for module in ("report.compare", "functions.comparing"):
+    for module in ("experiments.compare", "functions.comparing"):
         monkeypatch.setattr(f"mcutrain.{module}.usual", lambda *_: [])
     graph = load(model)
     names = tuple(layer.name for layer in layers_of(graph, find_head(graph)))

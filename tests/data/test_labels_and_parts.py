@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mcutrain.analysis.finalists import part
 from mcutrain.analysis.problem import held_out
 from mcutrain.data import Dataset, Split, arranged, check, load
 from mcutrain.data.unlabelled import load_samples
 from mcutrain.errors import DataError
+from mcutrain.experiments.finalists import part
 from mcutrain.simulation import RunSettings, Samples
 
 X = np.arange(24 * 4, dtype=np.uint8).reshape(24, 4)

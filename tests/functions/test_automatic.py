@@ -16,6 +16,7 @@ from mcutrain.analysis.problem import Problem, held_out
 from mcutrain.data import Split, of_arrays
 from mcutrain.demo import MODEL
 from mcutrain.errors import ArgumentError, PlanError, UnsupportedError
+from mcutrain.experiments.contest import Contest
 from mcutrain.functions import automatic
 from mcutrain.functions.automatic import (
     USUAL_SRAM,
@@ -27,7 +28,6 @@ from mcutrain.functions.automatic import (
 )
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
-from mcutrain.runs.contest import Contest
 from mcutrain.selection.contribution import Contributions
 from mcutrain.sparse import UpdateScheme, parse_scheme
 from mcutrain.target import target_of

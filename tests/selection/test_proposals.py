@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcutrain.analysis.finalists import part
 from mcutrain.cli.select_output import show_selection
 from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Dataset
 from mcutrain.errors import DataError, PlanError, SchemeError
+from mcutrain.experiments.finalists import part
 from mcutrain.selection import proposals
 from mcutrain.selection.contribution import Gains, is_joint
 from mcutrain.selection.cost import Limits

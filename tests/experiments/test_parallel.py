@@ -15,9 +15,9 @@ import pytest
 
 from mcutrain.data import Dataset, Split
 from mcutrain.demo import MODEL
+from mcutrain.experiments import parallel
+from mcutrain.experiments.parallel import KEPT_SECONDS, Lesson, Standing, Trial, train_all
 from mcutrain.pipeline import StepOptions
-from mcutrain.runs import parallel
-from mcutrain.runs.parallel import KEPT_SECONDS, Lesson, Standing, Trial, train_all
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import parse_scheme
 

@@ -18,8 +18,8 @@ from mcutrain import demo, prepare
 from mcutrain.cost.elastic import estimated_times
 from mcutrain.data import Split
 from mcutrain.errors import AnalysisError, ArgumentError, McutrainError
-from mcutrain.pipeline import StepOptions, load
-from mcutrain.report.compare import (
+from mcutrain.experiments import parallel as runs
+from mcutrain.experiments.compare import (
     LAST,
     Budget,
     PlannedRow,
@@ -31,15 +31,15 @@ from mcutrain.report.compare import (
     usual,
     with_ladders_scheme,
 )
+from mcutrain.experiments.parallel import Elastic, Lesson, Swapping, Trial, train_all
+from mcutrain.pipeline import StepOptions, load
 from mcutrain.report.content import Report
 from mcutrain.report.folder import with_selection
 from mcutrain.report.html import sections_of
 from mcutrain.report.json_values import from_json
 from mcutrain.report.learning import Compared
 from mcutrain.report.training_sections import accuracy_text
-from mcutrain.runs import parallel as runs
 from mcutrain.runs import training as api
-from mcutrain.runs.parallel import Elastic, Lesson, Swapping, Trial, train_all
 from mcutrain.runs.training import load_data
 from mcutrain.selection.contribution import Contributions, Gains, digest
 from mcutrain.simulation import RunSettings
@@ -186,7 +186,7 @@ def test_a_damaged_checkpoint_in_the_cache_is_begun_anew(
     whole = load_data(load(model), images)
     split = Split(whole.train.subset(16), whole.test.subset(8))
     lesson = Lesson(model, (UpdateScheme(),), StepOptions(), split, RunSettings(epochs=1))
-    monkeypatch.setattr("mcutrain.runs.parallel.cache_folder", lambda: tmp_path)
+    monkeypatch.setattr("mcutrain.experiments.parallel.cache_folder", lambda: tmp_path)
     folder = tmp_path / "samples"
     folder.mkdir()
     runs._save(split, folder)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mcutrain.analysis.problem import held_out
 from mcutrain.data import Dataset, Split
 from mcutrain.errors import DataError
-from mcutrain.runs.parallel import Lesson, Standing, Trial, train_all
+from mcutrain.experiments.parallel import Lesson, Standing, Trial, train_all
 from mcutrain.selection.proposals import Proposal
 
 MOST_TESTS = 2000

@@ -13,6 +13,7 @@ from mcutrain.cost.profile import times_of
 from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Episodes, Split
 from mcutrain.errors import ArgumentError, DataError, ModelError, PlanError, SchemeError
+from mcutrain.experiments.parallel import Elastic, StepMaking, Swapping, Trial
 from mcutrain.features import why_no_ladder
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import StepOptions, TrainingStep, prepare
@@ -27,7 +28,6 @@ from mcutrain.proxies import kept_ladder, read_facts
 from mcutrain.quant import replace_head
 from mcutrain.report.collect import planned_flash
 from mcutrain.report.learning import Compared
-from mcutrain.runs.parallel import Elastic, StepMaking, Swapping, Trial
 from mcutrain.runs.training import SimulationResult, selector_of
 from mcutrain.selection.contribution import Contributions, check_model
 from mcutrain.selection.cost import Limits

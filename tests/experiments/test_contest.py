@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from mcutrain.data import Split, of_arrays
+from mcutrain.experiments import contest as module
+from mcutrain.experiments.contest import Contest, contest
 from mcutrain.pipeline import TrainingStep, prepare
-from mcutrain.runs import contest as module
-from mcutrain.runs.contest import Contest, contest
 from mcutrain.runs.training import samples_of
 from mcutrain.simulation import RunSettings
 from mcutrain.simulation.range_test import FIRST, RATES, TrialOutcome, Trials
