@@ -89,14 +89,32 @@ class StepMaking:
 
 
 @dataclass(frozen=True)
+class Way:
+    """How a scheme is trained, where it is otherwise than all. graph: in the model's place."""
+
+    elastic: Elastic | None = None
+    swapping: Swapping | None = None
+    graph: Graph | None = None
+    making: StepMaking | None = None
+
+    def settings_of(self, usual: RunSettings) -> RunSettings:
+        """The settings of its runs. usual: of all."""
+        own = self.elastic or self.swapping
+        return usual if own is None else own.of(usual)
+
+    def making_of(self, options: StepOptions, usual: RunSettings) -> StepMaking:
+        """How its step is made. options, usual: of all."""
+        return (self.making or StepMaking(options)).run_with(self.settings_of(usual))
+
+
+@dataclass(frozen=True)
 class Lesson:
     """What runs learn. options: of the steps of all schemes. settings: but the seed.
 
-    Without a learning rate one is found for each scheme, with its first trial's seed. elastic,
-    swapping: of those schemes, by number, that are trained so. isa: of the chip whose time these
-    share out. episodes: each trial learns that of its seed, drawn from the split, of whose ways the
-    classes are. graphs: of those schemes, by number, that train another graph than the model's.
-    makings: of those, by number, whose steps are made in another way than all.
+    Without a learning rate one is found for each scheme, with its first trial's seed. isa: of the
+    chip whose time elastic ones share out. episodes: each trial learns that of its seed, drawn from
+    the split, of whose ways the classes are. ways: how schemes are trained, by number, where it is
+    otherwise than all.
     """
 
     model: Path
@@ -105,32 +123,22 @@ class Lesson:
     split: Split
     settings: RunSettings
     normalization: Normalization | None = None
-    elastic: Mapping[int, Elastic] = field(default_factory=dict)
     isa: str = USUAL_ISA
     episodes: Episodes | None = None
-    swapping: Mapping[int, Swapping] = field(default_factory=dict)
-    graphs: Mapping[int, Graph] = field(default_factory=dict)
-    makings: Mapping[int, StepMaking] = field(default_factory=dict)
+    ways: Mapping[int, Way] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
         """Training samples of an epoch."""
         return len(self.split.train) if self.episodes is None else self.episodes.samples
 
+    def way_of(self, scheme: int) -> Way:
+        """How a scheme is trained."""
+        return self.ways.get(scheme, Way())
+
     def settings_of(self, scheme: int) -> RunSettings:
         """Of the runs of a scheme."""
-        way = self.elastic.get(scheme) or self.swapping.get(scheme)
-        return self.settings if way is None else way.of(self.settings)
-
-    def making_of(self, scheme: int) -> StepMaking:
-        """How the step of a scheme is made."""
-        made = self.makings.get(scheme, StepMaking(self.options))
-        return made.run_with(self.settings_of(scheme))
-
-    def profile_of(self, scheme: int) -> Path | None:
-        """The file by which a scheme's time is shared out, if one was given."""
-        elastic = self.elastic.get(scheme)
-        return None if elastic is None else elastic.profile
+        return self.way_of(scheme).settings_of(self.settings)
 
 
 @dataclass(frozen=True)
@@ -187,20 +195,7 @@ def train_all(
         _save(lesson.split, folder)
         models = _written(lesson, folder)
         orders = [
-            _Order(
-                _plain(lesson.schemes[trial.scheme]),
-                trial.seed,
-                i,
-                models.get(trial.scheme, lesson.model),
-                lesson.settings_of(trial.scheme),
-                lesson.normalization,
-                lesson.making_of(trial.scheme),
-                folder,
-                os.getpid(),
-                lesson.isa,
-                lesson.episodes,
-                lesson.profile_of(trial.scheme),
-            )
+            _order(lesson, trial, i, models.get(trial.scheme, lesson.model), folder)
             for i, trial in enumerate(trials)
         ]
         executor = _executor(max(min(processes, len(trials)), 1))
@@ -229,6 +224,24 @@ def train_all(
         finally:
             executor.shutdown(wait=True, kill_workers=True)
         return [future.result() for future in running]
+
+
+def _order(lesson: Lesson, trial: Trial, number: int, model: Path, folder: Path) -> _Order:
+    way = lesson.way_of(trial.scheme)
+    return _Order(
+        _plain(lesson.schemes[trial.scheme]),
+        trial.seed,
+        number,
+        model,
+        way.settings_of(lesson.settings),
+        lesson.normalization,
+        way.making_of(lesson.options, lesson.settings),
+        folder,
+        os.getpid(),
+        lesson.isa,
+        lesson.episodes,
+        None if way.elastic is None else way.elastic.profile,
+    )
 
 
 def _executor(processes: int) -> Any:
@@ -329,9 +342,11 @@ def _save(split: Split, folder: Path) -> None:
 def _written(lesson: Lesson, folder: Path) -> dict[int, Path]:
     """Where every process reads the graphs that are not the model's, by number of the scheme."""
     suffix = format_of_content(lesson.model)
-    found = {i: folder / f"model-{i}{suffix}" for i in lesson.graphs}
-    for i, path in found.items():
-        write(lesson.graphs[i], path)
+    found = {}
+    for i, way in lesson.ways.items():
+        if way.graph is not None:
+            found[i] = folder / f"model-{i}{suffix}"
+            write(way.graph, found[i])
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,24 +11,10 @@ from pathlib import Path
 from mcutrain.arguments import Count, PathLike, checked
 from mcutrain.data import Data, Split, is_path
 from mcutrain.errors import DataError, OptionError
-from mcutrain.experiments.compare import (
-    ACCURACY,
-    AUC,
-    Budget,
-    PlannedRow,
-    Planner,
-    Proxies,
-    Runs,
-    elastic_of,
-    graphs_of,
-    makings_of,
-    selected,
-    swapping_of,
-    trials,
-    usual,
-    with_results,
-)
-from mcutrain.experiments.parallel import Elastic, Lesson, Standing, Swapping, Trial, train_all
+from mcutrain.experiments.parallel import Elastic, Lesson, Standing, Swapping, train_all
+from mcutrain.experiments.planner import Budget, Planner, selected, usual
+from mcutrain.experiments.results import ACCURACY, AUC, Runs, doubts_of, trials, with_results
+from mcutrain.experiments.rows import PlannedRow, Proxies
 from mcutrain.functions.automatic import AUTO, MemoryLimit, wanted_scheme
 from mcutrain.functions.chosen import Choosing, read_samples
 from mcutrain.functions.keywords import with_keywords
@@ -51,14 +37,11 @@ from mcutrain.report.content import Report
 from mcutrain.report.folder import with_selection
 from mcutrain.report.learning import Compared, LearningCurve
 from mcutrain.report.write import write
-from mcutrain.runs.training import SimulationResult, saturation_warning
 from mcutrain.selection.contribution import Contributions, read_contributions
 from mcutrain.selection.result import Selection
 from mcutrain.shown import Record, Shown
-from mcutrain.simulation import RunSettings, check_can_build, doubt
+from mcutrain.simulation import RunSettings, check_can_build
 from mcutrain.sparse import UpdateScheme, find_head
-
-Results = Mapping[Trial, SimulationResult]
 
 
 @dataclass(frozen=True, repr=False)
@@ -341,8 +324,7 @@ class _Experiment:
             found = dict(zip(wanted, train_all(lesson, wanted, processes, report), strict=True))
         measure = AUC if self.asked.options.loss == MEAN_SQUARED_ERROR else ACCURACY
         learnt = with_results(planned.candidates, rows, found, self.runs.episodes, measure)
-        doubts = (*_orders(found), *_saturations(rows, found), *_doubts(lesson, rows, found))
-        for text in doubts:
+        for text in doubts_of(lesson, rows, found):
             self.listener.doubt(text)
         curves = [
             curve_of(rows[trial.scheme].name, result)
@@ -360,12 +342,9 @@ class _Experiment:
             self.split,
             self.settings,
             self.reading.normalization,
-            elastic=elastic_of(candidates),
-            swapping=swapping_of(candidates),
             isa=self.budget.isa,
             episodes=self.runs.episodes,
-            graphs=graphs_of(candidates),
-            makings=makings_of(candidates),
+            ways={i: c.way for i, c in enumerate(candidates)},
         )
 
     def report(self, planned: _Planned, learnt: _Learnt, analysis: Contributions | None) -> Report:
@@ -415,26 +394,3 @@ def _contributions(analysis: Contributions | PathLike, graph: Graph) -> Contribu
     if isinstance(analysis, Contributions):
         return analysis
     return read_contributions(Path(analysis), graph)
-
-
-def _orders(results: Results) -> list[str]:
-    """Return what the test before training says against the order of the classes, once."""
-    return [r.order_doubt for r in results.values() if r.order_doubt][:1]
-
-
-def _saturations(rows: Sequence[Compared], results: Results) -> list[str]:
-    """A sentence for each scheme some of whose biases would have moved further."""
-    counts = dict.fromkeys(range(len(rows)), 0)
-    for trial, result in results.items():
-        counts[trial.scheme] = max(counts[trial.scheme], result.saturated_biases)
-    return [f"{rows[i].name}: {saturation_warning(count)}" for i, count in counts.items() if count]
-
-
-def _doubts(lesson: Lesson, rows: Sequence[Compared], results: Results) -> list[str]:
-    """A sentence for each elastic row whose choices were no more than chance."""
-    found = []
-    for number in lesson.elastic:
-        periods = lesson.settings_of(number).periods(lesson.samples, lesson.options.accumulate)
-        own = [d for trial, r in results.items() if trial.scheme == number for d in r.decisions]
-        found.append((rows[number].name, doubt(own, periods.look)))
-    return [f"{name}: {text}" for name, text in found if text]

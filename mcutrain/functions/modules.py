@@ -14,7 +14,8 @@ from mcutrain import modules
 from mcutrain.arguments import Count, PathLike, Seed, checked, warn
 from mcutrain.data import Data, Normalization, Split
 from mcutrain.errors import DataError, OptionError
-from mcutrain.experiments.compare import PlannedRow
+from mcutrain.experiments.parallel import Way
+from mcutrain.experiments.rows import PlannedRow
 from mcutrain.formats import format_of, write
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.models import check_other_file, inputs_of
@@ -240,7 +241,7 @@ def pet_rows(
         PlannedRow(
             one.text,
             one.scheme(UpdateScheme()),
-            graph=with_pet(graph, one, split, normalization, progress=progress),
+            Way(graph=with_pet(graph, one, split, normalization, progress=progress)),
         )
         for one in wanted
     ]

@@ -13,8 +13,8 @@ import pytest
 import mcutrain
 from mcutrain.data import Episodes, Split, episode
 from mcutrain.errors import ArgumentError
-from mcutrain.experiments.compare import PlannedRow
 from mcutrain.experiments.parallel import Lesson, Trial, train_all
+from mcutrain.experiments.rows import PlannedRow
 from mcutrain.functions.simulating import learn_all
 from mcutrain.pipeline import StepOptions, load
 from mcutrain.report.learning import interval_of
@@ -69,7 +69,7 @@ def test_what_they_reached_is_told(run: Run, model: Path, images: Path) -> None:
 def test_a_comparison_has_the_same_episodes(
     run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("experiments.compare", "functions.comparing"):
+    for place in ("experiments.planner", "functions.comparing"):
         monkeypatch.setattr(
             f"mcutrain.{place}.usual", lambda *_: [PlannedRow("mine", parse_scheme("last:2"))]
         )

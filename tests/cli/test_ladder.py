@@ -270,7 +270,7 @@ def test_a_comparison_shows_levels_and_what_was_learnt(
     run: Run, model: Path, images: Path, proxies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that were asked for get the ladder; without a ladder there is no such column."""
-    for module in ("experiments.compare", "functions.comparing"):
+    for module in ("experiments.planner", "functions.comparing"):
         monkeypatch.setattr(f"mcutrain.{module}.usual", lambda *_: [])
     flags = ("--data", images, *ONCE, "--seeds", 1, "--jobs", 1)
     said = run("compare", model, *flags, *SCHEME, "--proxies", proxies).out
@@ -295,7 +295,7 @@ def test_a_selected_scheme_gets_no_ladder_that_was_made_for_another(
     run: Run, model: Path, images: Path, proxies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody gave it. A scheme that somebody gave beside it gets the ladder alone."""
-    for module in ("experiments.compare", "functions.comparing"):
+    for module in ("experiments.planner", "functions.comparing"):
         monkeypatch.setattr(f"mcutrain.{module}.usual", lambda *_: [])
     graph = load(model)
     names = tuple(layer.name for layer in layers_of(graph, find_head(graph)))
@@ -307,7 +307,7 @@ def test_a_selected_scheme_gets_no_ladder_that_was_made_for_another(
     found: list[list[str]] = []
 
     def no_training(lesson: Lesson, *_: object) -> None:
-        found.append([lesson.schemes[i].name for i in lesson.makings])
+        found.append([lesson.schemes[i].name for i, w in lesson.ways.items() if w.making])
         raise ArgumentError("this is enough")
 
     monkeypatch.setattr("mcutrain.functions.comparing.train_all", no_training)

@@ -19,19 +19,9 @@ from mcutrain.cost.elastic import estimated_times
 from mcutrain.data import Split
 from mcutrain.errors import AnalysisError, ArgumentError, McutrainError
 from mcutrain.experiments import parallel as runs
-from mcutrain.experiments.compare import (
-    LAST,
-    Budget,
-    PlannedRow,
-    Planner,
-    Proxies,
-    elastic_rows,
-    last_that_fits,
-    selected,
-    usual,
-    with_ladders_scheme,
-)
-from mcutrain.experiments.parallel import Elastic, Lesson, Swapping, Trial, train_all
+from mcutrain.experiments.parallel import Elastic, Lesson, Swapping, Trial, Way, train_all
+from mcutrain.experiments.planner import LAST, Budget, Planner, last_that_fits, selected, usual
+from mcutrain.experiments.rows import PlannedRow, Proxies, elastic_rows, with_ladders_scheme
 from mcutrain.pipeline import StepOptions, load
 from mcutrain.report.content import Report
 from mcutrain.report.folder import with_selection
@@ -275,7 +265,7 @@ def test_a_ladder_is_for_the_schemes_that_were_asked_for(tmp_path: Path) -> None
     one = proxies.rows(asked[:1], StepOptions())
     assert [row.name for row in one] == ["gate 0.5", "proxies", "proxies, gate 0.5"]
     assert {row.scheme.name for row in one} == {"last:2"}
-    ways = [(r.making.options.gate, r.making.ladder is None) for r in one if r.making]
+    ways = [(m.options.gate, m.ladder is None) for r in one if (m := r.way.making)]
     assert ways == [(0.5, True), (None, False), (0.5, False)]
 
 
@@ -350,7 +340,7 @@ def test_without_a_scheme_the_largest_that_fits_is_elastic() -> None:
         assert row.name == f"elastic 0.5 of {expected}", limit
     more = [*candidates, PlannedRow("a", UpdateScheme()), PlannedRow("b", UpdateScheme())]
     found = elastic_rows(more, [*rows, *rows[:2]], len(candidates), 2, Elastic(0.5, 7))
-    assert [(r.name, r.elastic) for r in found] == [
+    assert [(r.name, r.way.elastic) for r in found] == [
         (f"elastic 0.5 of {name}", Elastic(0.5, 7)) for name in "ab"
     ]
 
@@ -366,8 +356,8 @@ def test_an_elastic_row_learns_what_an_elastic_run_learns_and_is_kept_apart(
     earlier = set(cache.glob("runs/*.npz"))
     scheme = parse_scheme("last:2")
     rows = (Elastic(0.95, 20), Elastic(0.95, 30), Elastic(0.92, 20))
-    elastic = dict(enumerate(rows, 1))
-    lesson = Lesson(model, (scheme,) * 4, StepOptions(), split, settings, elastic=elastic)
+    ways = {i: Way(elastic=elastic) for i, elastic in enumerate(rows, 1)}
+    lesson = Lesson(model, (scheme,) * 4, StepOptions(), split, settings, ways=ways)
     found = train_all(lesson, [Trial(i, 0) for i in range(4)], 1)
     assert found[0].saved == api.train(prepare(graph, scheme), split, settings).saved
     assert not found[0].decisions

@@ -123,8 +123,10 @@ def test_a_way_of_training_is_of_its_scheme_alone() -> None:
     lesson = Lesson(MODEL, SCHEMES, StepOptions(), Split(dataset(6), dataset(2)), settings)
     lesson = replace(
         lesson,
-        elastic={0: parallel.Elastic(0.5, 40)},
-        swapping={1: parallel.Swapping("drawn", 30)},
+        ways={
+            0: parallel.Way(elastic=parallel.Elastic(0.5, 40)),
+            1: parallel.Way(swapping=parallel.Swapping("drawn", 30)),
+        },
     )
     assert lesson.settings_of(0) == replace(settings, elastic=0.5, every=40)
     assert lesson.settings_of(1) == replace(settings, swap="drawn", every=30)
