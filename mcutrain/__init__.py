@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import StepOptions, TrainingStep, load
     from mcutrain.runs.training import SimulationResult, train
-    from mcutrain.simulation.run import RunSettings
+    from mcutrain.simulation.settings import RunSettings
     from mcutrain.sparse import UpdateScheme, parse_scheme
 
     __version__: str
@@ -90,7 +90,7 @@ _NAMES = {
     "mcutrain.ir.graph": ("Graph",),
     "mcutrain.functions.preparing": ("prepare",),
     "mcutrain.pipeline": ("StepOptions", "TrainingStep", "load"),
-    "mcutrain.simulation.run": ("RunSettings",),
+    "mcutrain.simulation.settings": ("RunSettings",),
     "mcutrain.sparse": ("UpdateScheme", "parse_scheme"),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}

@@ -62,7 +62,7 @@ from mcutrain.selection.result import Selection
 from mcutrain.selection.select import Selector
 from mcutrain.selection.timeline import Timeline
 from mcutrain.shown import Record, Shown
-from mcutrain.simulation.run import content_of
+from mcutrain.simulation.samples import content_of
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
 from mcutrain.target import Target
 from mcutrain.trained.state import read_state

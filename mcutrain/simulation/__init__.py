@@ -1,11 +1,14 @@
 """Run a training step: by the operators' reference meaning, or as compiled C with the same bits."""
 
 from mcutrain.simulation.build import Compiler, check_can_build, find_compiler
+from mcutrain.simulation.checkpoint import Finished, check_checkpoint, rate_of_checkpoint
 from mcutrain.simulation.compiled import CompiledSimulator
+from mcutrain.simulation.course import Course
 from mcutrain.simulation.elastic import Decision, TensorSelector, doubt
 from mcutrain.simulation.folder import latents_of_folder, simulator_of_folder
 from mcutrain.simulation.ladder import LadderReference, reference_of
 from mcutrain.simulation.latent import LatentReference, LatentSamples, LatentSimulator
+from mcutrain.simulation.progress import EpochResult, Progress
 from mcutrain.simulation.range_test import (
     FEWEST_STEPS,
     FoundRate,
@@ -18,20 +21,9 @@ from mcutrain.simulation.range_test import (
 from mcutrain.simulation.reconstruction import Reconstruction, Tested, area_under_roc
 from mcutrain.simulation.reference import PlannedReference, ReferenceSimulator
 from mcutrain.simulation.replay import Earlier
-from mcutrain.simulation.run import (
-    CountsLevels,
-    Course,
-    EpochResult,
-    Finished,
-    Progress,
-    Run,
-    RunSettings,
-    Samples,
-    Simulator,
-    check_checkpoint,
-    rate_of_checkpoint,
-    rounding_seed,
-)
+from mcutrain.simulation.run import CountsLevels, Run, Simulator
+from mcutrain.simulation.samples import Samples
+from mcutrain.simulation.settings import RunSettings, rounding_seed
 
 __all__ = [
     "FEWEST_STEPS",

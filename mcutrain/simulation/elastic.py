@@ -23,7 +23,7 @@ from mcutrain.autodiff.elastic import ElasticTensor, importance_of
 from mcutrain.codegen import SAVED_HEADER_BYTES
 from mcutrain.errors import ArgumentError
 from mcutrain.memplan import TrainingPlan
-from mcutrain.ops.training import unpack_residual
+from mcutrain.ops.updating import unpack_residual
 from mcutrain.sparse.elastic import ONE_Q16, ElasticTimes, budget, choose
 
 Array = npt.NDArray[Any]

@@ -12,7 +12,7 @@ from mcutrain.errors import BuildError
 from mcutrain.simulation.build import build_library
 from mcutrain.simulation.compiled import LibrarySimulator, Sizes
 from mcutrain.simulation.latent import LatentSamples
-from mcutrain.simulation.run import Samples
+from mcutrain.simulation.samples import Samples
 
 
 def latents_of_folder(samples: Samples, folder: Path, manifest: Manifest) -> LatentSamples:

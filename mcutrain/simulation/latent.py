@@ -20,7 +20,7 @@ from mcutrain.memplan import Latent, TrainingPlan, front, tail
 from mcutrain.simulation.compiled import CompiledSimulator
 from mcutrain.simulation.kept_latents import keep_latents, kept_latents, read_latents
 from mcutrain.simulation.reference import PlannedReference
-from mcutrain.simulation.run import Samples
+from mcutrain.simulation.samples import Samples
 
 Array = npt.NDArray[Any]
 

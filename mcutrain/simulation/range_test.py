@@ -34,8 +34,11 @@ from mcutrain_host.errors import CacheError
 
 from mcutrain import data
 from mcutrain.errors import BuildError, DataError
+from mcutrain.simulation.course import Course
 from mcutrain.simulation.rates import LearningRate
-from mcutrain.simulation.run import Course, RunSettings, Samples, Simulator, content_of
+from mcutrain.simulation.run import Simulator
+from mcutrain.simulation.samples import Samples, content_of
+from mcutrain.simulation.settings import RunSettings
 
 Array = npt.NDArray[Any]
 Report = Callable[[int, int], None]

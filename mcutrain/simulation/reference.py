@@ -21,7 +21,7 @@ from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan
 from mcutrain.memplan.state import first_words
 from mcutrain.ops.bounds import BIAS_LIMIT
-from mcutrain.ops.training import pack_residual, unpack_residual
+from mcutrain.ops.updating import pack_residual, unpack_residual
 from mcutrain.quant.imprint import MOST_SAMPLES, Imprinted, imprinted
 from mcutrain.simulation.compiled import STATUS_TEXT, no_imprint
 from mcutrain.simulation.rates import LearningRate

@@ -15,7 +15,7 @@ from mcutrain import data
 from mcutrain.errors import DataError
 from mcutrain.simulation import RunSettings, augment
 from mcutrain.simulation.augment import Augmentation, parse_augment, sample_key
-from mcutrain.simulation.run import Samples
+from mcutrain.simulation.samples import Samples
 from mcutrain.target import FIRMWARE
 
 SHAPES = ((5, 7, 3), (1, 6, 2), (49, 10, 1), (4, 1, 1))

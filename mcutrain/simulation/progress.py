@@ -1,0 +1,96 @@
+"""How far a run is, and what it has reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from mcutrain.simulation.elastic import Decision
+from mcutrain.simulation.rates import LearningRate
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Training steps in order. losses_q16: times 65536. labels: of no meaning without classes.
+
+    predictions: classes; of samples with labels of positions how many of these are right.
+    """
+
+    losses_q16: Array
+    predictions: Array
+    labels: Array
+    rates: Sequence[LearningRate]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is: samples trained of all, mean loss and accuracy of the last ones.
+
+    loss: in nats; of a network that reproduces its input in squared steps of the input, and the
+    accuracy is NaN. steps: the last ones, one by one.
+    """
+
+    trained: int
+    total: int
+    loss: float
+    accuracy: float
+    samples_per_second: float
+    steps: Steps | None = None
+
+
+@dataclass(frozen=True)
+class EpochResult:
+    """Mean loss and accuracy while training, accuracy on the test set afterwards.
+
+    test_accuracy: None where RunSettings.test_every leaves the test out, as the other test results.
+    seconds: in training steps, without the preparation of samples and evaluation. Of a network that
+    reproduces its input the accuracies are NaN, and the test says loss and auc, see Tested; of one
+    with a class for each position it says iou. skipped: samples from which a gate let it learn
+    nothing; None without a gate. levels: samples of each front; None without a ladder. drift: what
+    corrects their choice then, see mcutrain_host.saved.level_drift; None if nothing does.
+    mixed_batches: updates from samples of several levels; None where none are put together by it.
+    """
+
+    epoch: int
+    loss: float
+    train_accuracy: float
+    test_accuracy: float | None
+    seconds: float
+    test_loss: float | None = None
+    test_auc: float | None = None
+    skipped: int | None = None
+    test_iou: float | None = None
+    levels: tuple[int, ...] | None = None
+    drift: float | None = None
+    mixed_batches: int | None = None
+
+
+@dataclass(frozen=True)
+class RunState:
+    """How far a run is. saved: the simulator's state. seconds: in training steps, so far.
+
+    before, loss_before, auc_before, iou_before: of the test before the first step. class_iou: of
+    the last test. order_doubt: what the test before the first step says against the order of the
+    classes. looks: states that the next selection of tensors compares, so far. decisions: the
+    selections that were made.
+    """
+
+    saved: bytes
+    trained: int = 0
+    correct: int = 0
+    loss_q16: int = 0
+    seconds: float = 0.0
+    before: float | None = None
+    loss_before: float | None = None
+    auc_before: float | None = None
+    iou_before: float | None = None
+    class_iou: tuple[float | None, ...] = ()
+    order_doubt: str = ""
+    epochs: tuple[EpochResult, ...] = ()
+    looks: tuple[bytes, ...] = ()
+    decisions: tuple[Decision, ...] = ()

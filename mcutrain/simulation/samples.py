@@ -1,0 +1,104 @@
+"""The samples of a run as the model's int8 input: fitted, augmented, quantized."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import data
+from mcutrain.errors import DataError
+from mcutrain.simulation.augment import Augmentation, sample_key
+from mcutrain.simulation.settings import RunSettings
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A split whose images fit the model, quantized and augmented on demand."""
+
+    split: data.Split
+    transform: data.Transform
+    scale: float
+    zero_point: int
+    normalization: Any = "auto"
+    augmentation: Augmentation | None = None
+    versions: int = 0
+
+    @staticmethod
+    def prepare(
+        split: data.Split,
+        input_shape: tuple[int, ...],
+        scale: float,
+        zero_point: int,
+        settings: RunSettings,
+        normalization: Any = "auto",
+    ) -> Samples:
+        """Resize images once, and give windows of another form the shape of the model's input.
+
+        input_shape: without the batch. Raises DataError if none fits.
+        """
+        if len(input_shape) != 3 and (settings.flip or settings.crop_pixels):
+            raise DataError(
+                f"flips and crops are of images, but the model takes samples of {input_shape}: "
+                "train without them"
+            )
+        height, width, channels = (*(1,) * (3 - len(input_shape)), *input_shape)
+        transform = data.Transform(height, width, channels, settings.flip, settings.crop_pixels)
+        kinds = settings.augment
+        augmentation = Augmentation(kinds, input_shape, zero_point) if kinds else None
+        split = split.each(lambda part: _fitted(part, input_shape, transform))
+        return Samples(
+            split, transform, scale, zero_point, normalization, augmentation, settings.versions
+        )
+
+    @property
+    def are_varied(self) -> bool:
+        """Whether epochs take them otherwise than they are."""
+        flips_or_crops = self.transform.flip or self.transform.crop_pixels > 0
+        return flips_or_crops or self.augmentation is not None
+
+    def train(self, index: Array, epoch: int, seed: int) -> Array:
+        """The training samples `index` of an epoch as the model's int8 input."""
+        epoch = epoch % self.versions if self.versions else epoch
+        x = self.split.train.x[index]
+        if self.transform.flip or self.transform.crop_pixels:
+            x = self.transform.augment(x, index, seed=seed, epoch=epoch)
+        if self.augmentation is None:
+            return self.quantized(x)
+        keys = [sample_key(seed, epoch, int(i)) for i in index]
+        codes = self.quantized(self.augmentation.pixels(x, keys))
+        return self.augmentation.codes(codes, keys)
+
+    def whole(self) -> Samples:
+        """The samples themselves, where these are what a network's front makes of them."""
+        return self
+
+    def test(self, first: int, last: int) -> Array:
+        """Test samples as the model's int8 input."""
+        return self.quantized(self.split.test.x[first:last])
+
+    def quantized(self, x: Array) -> Array:
+        """Samples of the split as the model's int8 input."""
+        return data.quantize_input(
+            x, scale=self.scale, zero_point=self.zero_point, normalization=self.normalization
+        )
+
+
+def _fitted(part: data.Dataset, shape: tuple[int, ...], transform: data.Transform) -> data.Dataset:
+    """Samples in the model's shape where only axes of length 1 differ; other images are resized.
+
+    Windows (n, time, channels) are thus no images (n, height, width), if the model's input says so.
+    """
+    x = data.arranged(part.x, shape)
+    if data.is_same_shape(x.shape[1:], shape):
+        return replace(part, x=x.reshape(len(part), *shape))
+    return replace(part, x=transform.fit(x)) if x.dtype == np.uint8 else replace(part, x=x)
+
+
+def content_of(part: data.Dataset) -> bytes:
+    """Samples and labels."""
+    return np.ascontiguousarray(part.x).tobytes() + part.y.tobytes()

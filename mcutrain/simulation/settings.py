@@ -1,0 +1,135 @@
+"""All that determines a run besides model, scheme and data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mcutrain.errors import ArgumentError, DataError
+from mcutrain.simulation.augment import check_kinds
+from mcutrain.simulation.batches import BATCHES, MIXED
+from mcutrain.simulation.elastic import IMPORTANCES, MOVES, Periods, periods_of
+
+
+def rounding_seed(seed: int) -> int:
+    """Of the random numbers that round, for a run of this seed; it is never 0, which they lack."""
+    return seed + 1
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """All that determines a run besides model, scheme and data.
+
+    learning_rate: per sample; None is to be found, see mcutrain.simulation.range_test.
+    schedule: cosine or constant.
+    warmup: share of all steps in which the rate rises.
+    seed: of the order of samples and of the augmentation.
+    flip, crop_pixels: random changes of images.
+    augment: more of them, see mcutrain.simulation.augment.
+    versions: in how many ways at most a sample is varied. The same ways come again after so many
+        epochs, so latents of them can be kept. 0: other ways in each epoch.
+    test_every: epochs from one test to the next; 0 tests only before the first and after the last.
+        It changes nothing that is learnt.
+    replay: remembered samples that follow each new one, out of at most `remember`, see
+        mcutrain.simulation.replay. An epoch then has 1 + replay steps for each training sample.
+    elastic: the share of a whole step's time that a step may take in the mean, see
+        mcutrain.simulation.elastic; None: all is trained.
+    every: steps from one selection of tensors, or one swap, to the next; 0: an epoch.
+    importance: what tensors are selected by, moves or squares.
+    swap: which of the RULES of mcutrain.sparse.columns chooses other input channels of partly
+        trained layers; empty: none does.
+    batches: whether the samples of an update are mixed, as they come, or of one level of proxies.
+    """
+
+    epochs: int = 4
+    learning_rate: float | None = None
+    schedule: str = "cosine"
+    warmup: float = 0.1
+    seed: int = 0
+    flip: bool = False
+    crop_pixels: int = 0
+    test_every: int = 1
+    augment: tuple[str, ...] = ()
+    replay: int = 0
+    remember: int = 200
+    versions: int = 0
+    elastic: float | None = None
+    every: int = 0
+    importance: str = MOVES
+    swap: str = ""
+    batches: str = MIXED
+
+    @property
+    def rounding_seed(self) -> int:
+        """What simulators and boards begin their random numbers with in such a run."""
+        return rounding_seed(self.seed)
+
+    @property
+    def varies_samples(self) -> bool:
+        """Whether epochs take samples otherwise than they are."""
+        return self.flip or self.crop_pixels > 0 or bool(self.augment)
+
+    @property
+    def kept_versions(self) -> int:
+        """How many latents there are of a training sample; 0: others in each epoch."""
+        return self.versions if self.varies_samples else 1
+
+    def check(self) -> None:
+        """Raises DataError if there is no such run."""
+        if self.test_every < 0:
+            raise DataError(f"test_every = {self.test_every}: give 0 or more epochs")
+        check_kinds(self.augment)
+        if self.replay < 0 or self.remember < 1:
+            raise DataError(
+                f"replay = {self.replay}, remember = {self.remember}: give 0 or more samples to "
+                "replay after each new one, and room for 1 or more"
+            )
+        if self.versions < 0 or (self.versions > 0 and not self.varies_samples):
+            raise DataError(
+                f"versions = {self.versions} is of samples that are varied, 1 or more: give an "
+                "augmentation, too, or leave it out"
+            )
+        if self.importance not in IMPORTANCES:
+            raise DataError(f"importance = {self.importance!r}: give {' or '.join(IMPORTANCES)}")
+        if self.batches not in BATCHES:
+            raise DataError(f"batches = {self.batches!r}: give {' or '.join(BATCHES)}")
+        if self.elastic is None and self.importance != MOVES:
+            raise DataError(
+                f"importance = {self.importance!r} is what tensors of an elastic run are selected "
+                "by: give the share of a step that it may take, too (elastic)"
+            )
+        if self.elastic is None and not self.swap and self.every != 0:
+            raise DataError(
+                f"every = {self.every} steps tensors are selected for an elastic run, or columns "
+                "swapped: give the share of a step that it may take, too (elastic), or swap"
+            )
+        if self.replay > 0 and self.varies_samples:
+            raise DataError(
+                "a remembered sample is replayed as it was, but here epochs vary the samples: "
+                "leave out the augmentation, or the replay"
+            )
+
+    def periods(self, samples: int, samples_per_update: int) -> Periods:
+        """Periods of an elastic run. samples: in an epoch. Raises ArgumentError."""
+        assert self.elastic is not None, "the run is elastic"
+        epoch_steps = samples * (1 + self.replay)
+        return periods_of(self.elastic, self.every, samples_per_update, epoch_steps)
+
+    def swap_every(self, samples: int, samples_per_update: int) -> int:
+        """Steps from one swap to the next; 0 without swaps. samples: in an epoch.
+
+        Raises ArgumentError.
+        """
+        if not self.swap:
+            return 0
+        epoch = samples * (1 + self.replay)
+        every = self.every or -(-epoch // samples_per_update) * samples_per_update
+        if every < 1 or every % samples_per_update:
+            raise ArgumentError(
+                f"columns cannot be swapped every {every:,} steps: give a multiple of the "
+                f"{samples_per_update} samples of an update"
+            )
+        return every
+
+    def tests_after(self, epoch: int) -> bool:
+        """Return whether there is a test after an epoch, counted from 1; after the last always."""
+        return epoch == self.epochs or (self.test_every > 0 and epoch % self.test_every == 0)
