@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcutrain_host import saved, trainer
+from mcutrain_host import restarts, saved
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.errors import (
     HostError,
@@ -137,7 +137,7 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.fixture(autouse=True)
 def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainer, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(restarts, "RETRY_SECONDS", 0.01)
 
 
 def test_a_run_learns_every_sample_once_and_in_order(bench: Bench) -> None:
