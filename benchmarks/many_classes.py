@@ -52,7 +52,7 @@ from mcutrain.analysis.trial import TrialSettings, train, trained_head
 from mcutrain.codegen import SAVED_HEADER_BYTES, Project, generate
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan
-from mcutrain.ops.training import unpack_residual
+from mcutrain.ops.updating import unpack_residual
 from mcutrain.pipeline import load
 from mcutrain.quant import replace_head
 from mcutrain.simulation import CompiledSimulator, PlannedReference, RunSettings, Samples

@@ -37,12 +37,13 @@ from mcutrain.ops.add import Add
 from mcutrain.ops.batch_matmul import BatchMatMul
 from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D
+from mcutrain.ops.gradients import ACC_DROPPED_BITS
 from mcutrain.ops.layer_norm import LayerNorm
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.slice import Slice
 from mcutrain.ops.softmax import Softmax
-from mcutrain.ops.training import ACC_DROPPED_BITS, ApplyUpdate
+from mcutrain.ops.training import ApplyUpdate
 from mcutrain.ops.transpose import Transpose
 from mcutrain.pipeline.losses import loss_of
 from mcutrain.simulation import CompiledSimulator

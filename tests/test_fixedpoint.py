@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from mcutrain import fixedpoint
 from mcutrain.errors import McutrainError
-from mcutrain.ops.training import fitted_sums, narrow_sum
+from mcutrain.ops.gradients import fitted_sums, narrow_sum
 from mcutrain.simulation.build import WARNINGS
 from mcutrain.simulation.rates import LearningRate, Schedule
 

@@ -46,7 +46,8 @@ from mcutrain.codegen import generate
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan
-from mcutrain.ops.training import ACC_DROPPED_BITS, ApplyUpdate
+from mcutrain.ops.gradients import ACC_DROPPED_BITS
+from mcutrain.ops.training import ApplyUpdate
 from mcutrain.selection.contribution import JOINT, SHARES, Contributions, Gains
 from mcutrain.simulation import CompiledSimulator, rounding_seed
 from mcutrain.simulation.rates import LearningRate

@@ -30,7 +30,7 @@ from mcutrain.ir.fit import fit_sums
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Gradient, Op, ParameterUpdate
 from mcutrain.ir.verify import proven
-from mcutrain.ops import training
+from mcutrain.ops import gradients, training, updating
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.loss import LARGEST_EXPONENT, LossOp, OutputRange
 from mcutrain.ops.scale_sums import ScaleSums
@@ -122,7 +122,7 @@ class _Builder:
         self.elastic: list[ElasticTensor] = []
         self.salts = 0
         self.wanted = self._reachable()
-        self.step = self._input("step", training.STEP)
+        self.step = self._input("step", gradients.STEP)
         self.label = self._input("label", TensorType((1,), "int32"))
         for name in self.parameters:
             self._add_parameter(name)
@@ -188,7 +188,7 @@ class _Builder:
         rule = self._rule(op, update, dy.scale, bits)
         state = [self._storage(parameter.name)]
         if bits > 0:
-            residual = training.initial_residual(int(np.prod(op.trained)), bits)
+            residual = updating.initial_residual(int(np.prod(op.trained)), bits)
             state.append(self._add_state(f"{parameter.name}.residual", residual, RESIDUAL_BITS))
             self.residuals[state[0]] = state[1], bits
         self.elastic.append(
@@ -207,7 +207,7 @@ class _Builder:
             read = (self.step, dy.name, dy.exponent, *inputs, *state)
             self._add_updating(with_rule, read, state, f"{parameter.name}.update")
             return
-        if training.ACC_DROPPED_BITS[self.gradient_dtype]:
+        if gradients.ACC_DROPPED_BITS[self.gradient_dtype]:
             op = replace(op, sum_rule=self._sum_rule(op, dy))
             rule = replace(rule, rate=tuple(r / 2**op.sum_rule.kept_bits for r in rule.rate))
         zeros = np.zeros(op.trained, np.int32)
@@ -220,7 +220,7 @@ class _Builder:
 
     def _rule(
         self, op: training.ParameterGradientOp, update: ParameterUpdate, scale: float, bits: int
-    ) -> training.UpdateRule:
+    ) -> updating.UpdateRule:
         """How a tensor moves. scale: of its gradient; bits: behind the point of its steps."""
         rule = rule_of(update.rule)
         if rule is not None:
@@ -229,8 +229,8 @@ class _Builder:
         rates = _of_trained(update.rate, update, op)
         factors = tuple(r * scale * 2.0**bits for r in rates)
         if rule is None:
-            return training.UpdateRule(factors, bits, self.salt())
-        return training.AdaptedUpdate(factors, bits, self.salt(), rule)
+            return updating.UpdateRule(factors, bits, self.salt())
+        return updating.AdaptedUpdate(factors, bits, self.salt(), rule)
 
     def _check_rule(self, rule: AdaptingRule) -> None:
         """Raises SchemeError for options of the step that only SGD knows."""
@@ -247,10 +247,10 @@ class _Builder:
                 )
 
     def _slots(
-        self, op: training.ParameterGradientOp, rule: training.UpdateRule, parameter: str
+        self, op: training.ParameterGradientOp, rule: updating.UpdateRule, parameter: str
     ) -> list[str]:
         """Add what a rule keeps of a tensor to the state; returns the names."""
-        if not isinstance(rule, training.AdaptedUpdate):
+        if not isinstance(rule, updating.AdaptedUpdate):
             return []
         count = op.trained_count
         return [
@@ -260,12 +260,12 @@ class _Builder:
             for slot in rule.by.slots(int(np.prod(op.trained)) // count, count)
         ]
 
-    def _sum_rule(self, op: training.ParameterGradientOp, dy: Gradient) -> training.SumRule:
+    def _sum_rule(self, op: training.ParameterGradientOp, dy: Gradient) -> updating.SumRule:
         """Return the rule for the sums of a group's samples, as large as they can become."""
         shape = self.tensors[dy.name].type.shape
         terms = int(np.prod(shape[:-1])) * self.options.accumulate
-        largest = ((1 << training.GRADIENT_BITS[self.gradient_dtype]) - 1) * op.largest_factor
-        return training.SumRule.of(largest * terms, self.salt())
+        largest = ((1 << gradients.GRADIENT_BITS[self.gradient_dtype]) - 1) * op.largest_factor
+        return updating.SumRule.of(largest * terms, self.salt())
 
     # ------------------------------------------------------------------ the three parts of a step
 
@@ -443,7 +443,7 @@ class _Builder:
             whole = np.asarray(self.source.tensors[weight.shelf].data)
             found[weight.shelf] = whole
             if weight.bits:
-                found[weight.shelf_residual] = training.initial_residual(whole.size, weight.bits)
+                found[weight.shelf_residual] = updating.initial_residual(whole.size, weight.bits)
             if weight.scores:
                 found[weight.shelf_scores] = np.full(whole.shape[-1], UNKNOWN, np.uint8)
         return found
@@ -470,7 +470,7 @@ class _Builder:
         data = self.source.tensors[name].data
         if data is None:
             raise SchemeError(f"{name!r} is not a parameter of the model, it is computed")
-        self.state[name] = training.initial_parameter(data)
+        self.state[name] = updating.initial_parameter(data)
         self.kinds[name] = WEIGHTS if self.state[name].dtype == np.int8 else BIASES
 
     def _add_state(self, name: str, value: Array, kind: StateKind) -> str:
@@ -482,7 +482,7 @@ class _Builder:
     def _add_exponent(self, name: str, first: Sequence[int] = NEW_EXPONENT) -> str:
         full = self._unique(f"{name}.exponent")
         self.state[full], self.kinds[full] = np.array(first, np.int8), EXPONENTS
-        self.tensors[full] = Tensor(full, training.EXPONENT)
+        self.tensors[full] = Tensor(full, gradients.EXPONENT)
         return full
 
     def _unique(self, name: str) -> str:
@@ -536,7 +536,7 @@ class _Builder:
         """The sum of all contributions to a tensor's gradient."""
         first, *others = self.gradients[tensor]
         for other in others:
-            stage = training.OutputStage((1.0,), False, self.gradient_dtype, self.salt())
+            stage = gradients.OutputStage((1.0,), False, self.gradient_dtype, self.salt())
             shape = self.tensors[tensor].type.shape
             op = GradientSum(stage, shape, (first.scale, other.scale))
             first = self._add_gradient(op, (first.name, first.exponent, other.name, other.exponent))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.ir.graph import Node
 from mcutrain.ops.gradient_sum import GradientSum
-from mcutrain.ops.training import GradientOp, products
+from mcutrain.ops.gradients import GradientOp, products
 
 
 def fuse_sums(training: TrainGraph) -> TrainGraph:

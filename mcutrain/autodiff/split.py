@@ -13,7 +13,7 @@ from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Op, ParameterUpdate
 from mcutrain.ops.add_difference import AddDifference
 from mcutrain.ops.merge_columns import MergeColumns
-from mcutrain.ops.training import initial_parameter
+from mcutrain.ops.updating import initial_parameter
 
 Array = npt.NDArray[Any]
 

@@ -29,10 +29,7 @@ class Finalist:
 
 
 def part(
-    train: Dataset,
-    samples: int | None = None,
-    seed: int = 0,
-    validation: Dataset | None = None,
+    train: Dataset, samples: int | None = None, seed: int = 0, validation: Dataset | None = None
 ) -> Split:
     """Training samples, drawn: a fifth of them, 2,000 at most, of every class alike, are held out.
 

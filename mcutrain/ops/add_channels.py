@@ -15,8 +15,8 @@ from mcutrain.ops.add import Add
 from mcutrain.ops.bounds import gradient_sums
 from mcutrain.ops.clamp import clamped_types
 from mcutrain.ops.gradient_sum import rescale
+from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 from mcutrain.ops.mul import is_per_channel
-from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
 Array = npt.NDArray[Any]
 

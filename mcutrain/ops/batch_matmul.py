@@ -30,7 +30,7 @@ from mcutrain.ir.op import (
 from mcutrain.ops.bounds import DIFFERENCE, gradient_sums, requantized
 from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
-from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
+from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
 Array = npt.NDArray[Any]
 

@@ -26,7 +26,7 @@ from mcutrain.ir.op import (
     outputs,
     rows_apart,
 )
-from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
+from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
 Array = npt.NDArray[Any]
 

@@ -45,17 +45,11 @@ from mcutrain.ops.bounds import (
 )
 from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
+from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 from mcutrain.ops.merge_columns import check_swapped, check_trained, merged
 from mcutrain.ops.select_channels import select_channels
 from mcutrain.ops.spatial import Window, shape_params
-from mcutrain.ops.training import (
-    ACC_BYTES,
-    SUFFIX,
-    GradientOp,
-    OutputStage,
-    ParameterGradientOp,
-    train_bias,
-)
+from mcutrain.ops.training import ParameterGradientOp, train_bias
 
 Array = npt.NDArray[Any]
 

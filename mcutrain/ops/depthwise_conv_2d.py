@@ -36,17 +36,10 @@ from mcutrain.ops.conv_2d import (
     weight_gradient_sums,
 )
 from mcutrain.ops.gradient_sum import rescale
+from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage, products
 from mcutrain.ops.select_channels import select_channels
 from mcutrain.ops.spatial import Window, shape_params
-from mcutrain.ops.training import (
-    ACC_BYTES,
-    SUFFIX,
-    GradientOp,
-    OutputStage,
-    ParameterGradientOp,
-    products,
-    train_bias,
-)
+from mcutrain.ops.training import ParameterGradientOp, train_bias
 
 Array = npt.NDArray[Any]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import NULL, Emit, Gradient, KernelCall, Op, Param, inputs, outputs
-from mcutrain.ops.training import EXPONENT, SUFFIX, OutputStage, Thing
+from mcutrain.ops.gradients import EXPONENT, SUFFIX, OutputStage, Thing
 
 Array = npt.NDArray[Any]
 

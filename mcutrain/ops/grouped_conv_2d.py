@@ -32,9 +32,10 @@ from mcutrain.ops.conv_2d import (
     Requantize,
     pre_activation_gradient,
 )
+from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 from mcutrain.ops.select_channels import select_channels
 from mcutrain.ops.spatial import Window, shape_params
-from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage, train_bias
+from mcutrain.ops.training import train_bias
 
 Array = npt.NDArray[Any]
 

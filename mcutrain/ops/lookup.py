@@ -29,7 +29,7 @@ from mcutrain.ops.activation_functions import (
     real_values,
     table_in_single_precision,
 )
-from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
+from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
 Array = npt.NDArray[Any]
 

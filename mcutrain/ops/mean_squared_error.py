@@ -13,8 +13,8 @@ import numpy.typing as npt
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import KernelCall, Param, inputs, outputs
+from mcutrain.ops.gradients import EXPONENT, GRADIENT_BITS, SUFFIX
 from mcutrain.ops.loss import LossOp
-from mcutrain.ops.training import EXPONENT, GRADIENT_BITS, SUFFIX
 
 Array = npt.NDArray[Any]
 

@@ -28,8 +28,8 @@ from mcutrain.ops.bounds import DIFFERENCE, gradient_sums, requantized
 from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
 from mcutrain.ops.conv_2d import Requantize
 from mcutrain.ops.gradient_sum import rescale
+from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 from mcutrain.ops.spatial import Window, shape_params
-from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
 Array = npt.NDArray[Any]
 FULL_RANGE = (-128, 127)

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from mcutrain.data import IGNORED
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import KernelCall, Param
+from mcutrain.ops.gradients import EXPONENT
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
-from mcutrain.ops.training import EXPONENT
 
 Array = npt.NDArray[Any]
 

@@ -22,8 +22,8 @@ from mcutrain.ir.op import (
     outputs,
 )
 from mcutrain.ops.bounds import gradient_sums
+from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 from mcutrain.ops.spatial import shape_params
-from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
 Array = npt.NDArray[Any]
 Positions = tuple[int, ...]

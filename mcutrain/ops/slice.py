@@ -23,7 +23,7 @@ from mcutrain.ir.op import (
     inputs,
     outputs,
 )
-from mcutrain.ops.training import SUFFIX
+from mcutrain.ops.gradients import SUFFIX
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]

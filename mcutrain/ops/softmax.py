@@ -25,7 +25,7 @@ from mcutrain.ir.op import (
     rows_apart,
 )
 from mcutrain.ops.bounds import gradient_sums
-from mcutrain.ops.training import ACC_BYTES, SUFFIX, GradientOp, OutputStage
+from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
 Array = npt.NDArray[Any]
 

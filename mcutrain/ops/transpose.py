@@ -22,7 +22,7 @@ from mcutrain.ir.op import (
     inputs,
     outputs,
 )
-from mcutrain.ops.training import SUFFIX
+from mcutrain.ops.gradients import SUFFIX
 
 Array = npt.NDArray[Any]
 

@@ -1,7 +1,7 @@
 """What a rule of updates is: a function from gradients to the direction in which weights move.
 
 The step itself is always SGD's: w -= learning_rate * rate * direction, in integers, rounded
-stochastically (mcutrain.ops.training). A rule changes the gradient before that, as the gradient
+stochastically (mcutrain.ops.updating). A rule changes the gradient before that, as the gradient
 transformations of optax do, and keeps numbers of its own, its slots, in the trained state.
 """
 

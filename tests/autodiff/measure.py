@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
 from mcutrain.ir.graph import Graph
-from mcutrain.ops.training import ACC_DROPPED_BITS, ApplyUpdate
+from mcutrain.ops.gradients import ACC_DROPPED_BITS
+from mcutrain.ops.training import ApplyUpdate
 from mcutrain.pipeline.losses import loss_of
 from mcutrain.simulation import ReferenceSimulator
 from mcutrain.simulation.rates import LearningRate

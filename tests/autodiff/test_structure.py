@@ -20,15 +20,11 @@ from mcutrain.ops.add_difference import AddDifference
 from mcutrain.ops.conv_2d import Conv2DGradWeight
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2DGradWeight
 from mcutrain.ops.gradient_sum import GradientSum
+from mcutrain.ops.gradients import GradientOp
 from mcutrain.ops.select_channels import SelectChannels
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
-from mcutrain.ops.training import (
-    BiasGradient,
-    GradientOp,
-    ParameterGradientOp,
-    UpdateRule,
-    unpack_residual,
-)
+from mcutrain.ops.training import BiasGradient, ParameterGradientOp
+from mcutrain.ops.updating import UpdateRule, unpack_residual
 from mcutrain.sparse import UpdateScheme, find_head, layers_of
 from tests.ops.drawing import drawn
 from tests.simulation.networks import residual_network, training_graph

@@ -10,7 +10,8 @@ import pytest
 
 from mcutrain.autodiff import TrainOptions
 from mcutrain.codegen import generate
-from mcutrain.ops.training import FittedSums, UpdateRule
+from mcutrain.ops.gradients import FittedSums
+from mcutrain.ops.updating import UpdateRule
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
 from mcutrain.sparse import parse_scheme
 from tests.simulation import networks

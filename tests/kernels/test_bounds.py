@@ -31,6 +31,7 @@ from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2DGradWeight,
 )
 from mcutrain.ops.gradient_sum import GradientSum
+from mcutrain.ops.gradients import EXPONENT, STEP, OutputStage, fitted_sums
 from mcutrain.ops.layer_norm import EPSILON_LIMIT, LayerNorm, LayerNormGradInput
 from mcutrain.ops.leaky_relu import LeakyRelu, LeakyReluGradInput
 from mcutrain.ops.mul import Mul, MulGradInput
@@ -38,16 +39,8 @@ from mcutrain.ops.pooling import AveragePool2D, AveragePool2DGradInput, MaxPool2
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.spatial import Window
-from mcutrain.ops.training import (
-    EXPONENT,
-    STEP,
-    BiasGradient,
-    OutputStage,
-    ParameterGradientOp,
-    SumRule,
-    UpdateRule,
-    fitted_sums,
-)
+from mcutrain.ops.training import BiasGradient, ParameterGradientOp
+from mcutrain.ops.updating import SumRule, UpdateRule
 from mcutrain.simulation.build import SANITIZE
 from mcutrain.target import PLAIN, PORTABLE
 from tests.ops.c_harness import (

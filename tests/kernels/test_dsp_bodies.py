@@ -22,9 +22,9 @@ from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.batch_matmul import BatchMatMul, BatchMatMulGradInput
 from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.gradients import OutputStage
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.spatial import Window
-from mcutrain.ops.training import OutputStage
 from tests.kernels.compiled import BodiesOfSet
 from tests.kernels.test_host_bodies import (
     WIDE,

@@ -31,6 +31,7 @@ from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2DGradWeight,
 )
 from mcutrain.ops.gradient_sum import GradientSum
+from mcutrain.ops.gradients import EXPONENT, OutputStage
 from mcutrain.ops.grouped_conv_2d import (
     GroupedConv2D,
     GroupedConv2DGradInput,
@@ -39,7 +40,6 @@ from mcutrain.ops.grouped_conv_2d import (
 from mcutrain.ops.pooling import MaxPool2D
 from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.spatial import Window
-from mcutrain.ops.training import EXPONENT, OutputStage
 from mcutrain.ops.transpose import Transpose
 from tests.ops.c_harness import (
     FIRMWARE,

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from mcutrain.ir.graph import TensorType
-from mcutrain.ops.training import EXPONENT, STEP, AdaptedUpdate, ApplyUpdate
+from mcutrain.ops.gradients import EXPONENT, STEP
+from mcutrain.ops.training import ApplyUpdate
+from mcutrain.ops.updating import AdaptedUpdate
 from mcutrain.simulation.build import SANITIZE
 from mcutrain.update_rules import RULES, AdaptingRule, ChannelGradients
 from tests.kernels.test_updates import assert_is_the_reference

@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 from mcutrain.ir.graph import TensorType
 from mcutrain.ops.conv_2d import Conv2DGradWeight
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2DGradWeight
+from mcutrain.ops.gradients import EXPONENT, STEP
 from mcutrain.ops.grouped_conv_2d import GroupedConv2DGradWeight
 from mcutrain.ops.spatial import Window
-from mcutrain.ops.training import EXPONENT, STEP, ApplyUpdate, UpdateRule
+from mcutrain.ops.training import ApplyUpdate
+from mcutrain.ops.updating import UpdateRule
 from mcutrain.simulation.build import SANITIZE
 from tests.ops.c_harness import (
     FIRMWARE,

@@ -30,6 +30,7 @@ from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2DGradWeight,
 )
 from mcutrain.ops.gradient_sum import GradientSum
+from mcutrain.ops.gradients import ACC_DROPPED_BITS, EXPONENT, GRADIENT_BITS, STEP, OutputStage
 from mcutrain.ops.grouped_conv_2d import (
     GroupedConv2D,
     GroupedConv2DGradInput,
@@ -63,21 +64,9 @@ from mcutrain.ops.slice import Part, Slice, SliceGradInput
 from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
-from mcutrain.ops.training import (
-    ACC_DROPPED_BITS,
-    EXPONENT,
-    GRADIENT_BITS,
-    STEP,
-    AdaptedUpdate,
-    ApplyUpdate,
-    BiasGradient,
-    OutputStage,
-    ParameterGradientOp,
-    SumRule,
-    UpdateRule,
-    residual_type,
-)
+from mcutrain.ops.training import ApplyUpdate, BiasGradient, ParameterGradientOp
 from mcutrain.ops.transpose import Transpose
+from mcutrain.ops.updating import AdaptedUpdate, SumRule, UpdateRule, residual_type
 from mcutrain.quant import multipliers
 from mcutrain.update_rules import RULES, ChannelGradients
 from tests.ops.drawing import Source

@@ -10,6 +10,7 @@ import pytest
 from mcutrain.errors import UnsupportedError
 from mcutrain.ir.fit import fit_sums
 from mcutrain.ir.graph import Node, Tensor, TensorType
+from mcutrain.ops.gradients import OutputStage
 from mcutrain.ops.layer_norm import (
     ROOT_BITS,
     LayerNorm,
@@ -17,7 +18,6 @@ from mcutrain.ops.layer_norm import (
     half_bits,
     reciprocal_root,
 )
-from mcutrain.ops.training import OutputStage
 
 ROWS = 64
 TIES = 1e-3

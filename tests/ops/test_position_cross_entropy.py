@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from mcutrain.data import IGNORED
+from mcutrain.ops.gradients import EXPONENT, STEP
 from mcutrain.ops.loss import OutputRange
 from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
-from mcutrain.ops.training import EXPONENT, STEP
 from tests.ops.c_harness import Toolchain, expected
 from tests.ops.cases import Sample
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcutrain.ir.graph import Tensor, TensorType
+from mcutrain.ops.gradients import OutputStage
 from mcutrain.ops.resize import MOST_WEIGHT, ONE, Resize, ResizeGradInput, summable, unit, weights
-from mcutrain.ops.training import OutputStage
 
 SIZES = st.integers(1, 40)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcutrain.ops.gradients import OutputStage
 from mcutrain.ops.softmax import GRADIENT_BITS, Softmax, SoftmaxGradInput
-from mcutrain.ops.training import OutputStage
 
 ROWS = 6
 POSITIONS = st.sampled_from((1, 2, 17, 65, 197, 1_000))

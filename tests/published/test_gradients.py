@@ -14,8 +14,9 @@ from mcutrain import formats
 from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
 from mcutrain.ir.graph import Graph, Tensor
 from mcutrain.memplan import plan_training
+from mcutrain.ops.gradients import ACC_DROPPED_BITS
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
-from mcutrain.ops.training import ACC_DROPPED_BITS, ApplyUpdate
+from mcutrain.ops.training import ApplyUpdate
 from mcutrain.quant import replace_head
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.simulation.rates import LearningRate

@@ -18,7 +18,7 @@ from mcutrain import data, prepare
 from mcutrain.autodiff import TrainGraph, TrainOptions
 from mcutrain.errors import ArgumentError, SchemeError, StateError
 from mcutrain.memplan import TrainingPlan, check_board, find_latent, plan_training, tail
-from mcutrain.ops.training import pack_residual
+from mcutrain.ops.updating import pack_residual
 from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import CompiledSimulator, PlannedReference, RunSettings

@@ -12,8 +12,8 @@ from mcutrain.autodiff import TrainOptions
 from mcutrain.errors import DataError, SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
+from mcutrain.ops.gradients import EXPONENT, STEP
 from mcutrain.ops.mean_squared_error import MeanSquaredError
-from mcutrain.ops.training import EXPONENT, STEP
 from mcutrain.pipeline.losses import choose_loss, choose_loss_for_data
 from mcutrain.simulation import (
     CompiledSimulator,

@@ -23,7 +23,7 @@ from mcutrain.formats import load
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
-from mcutrain.ops.training import BIAS_STEP_LIMIT, STEP_LIMIT
+from mcutrain.ops.updating import BIAS_STEP_LIMIT, STEP_LIMIT
 from mcutrain.quant import random_start, replace_head
 from mcutrain.simulation import (
     CompiledSimulator,

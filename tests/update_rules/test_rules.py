@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcutrain.errors import SchemeError
-from mcutrain.ops.training import AdaptedUpdate, FittedSums, UpdateRule
+from mcutrain.ops.gradients import FittedSums
+from mcutrain.ops.updating import AdaptedUpdate, UpdateRule
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, parse_scheme
 from mcutrain.update_rules import RULES, AdaptingRule, ChannelGradients, rule_of

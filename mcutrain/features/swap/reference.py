@@ -12,7 +12,7 @@ from mcutrain_host.state import SWAP_POSITION
 from mcutrain.autodiff.train_graph import SwappedColumns
 from mcutrain.features.reference import WORD, Number, StepState
 from mcutrain.ops.merge_columns import merged
-from mcutrain.ops.training import pack_residual, unpack_residual
+from mcutrain.ops.updating import pack_residual, unpack_residual
 from mcutrain.sparse.columns import drawn, scored
 
 Array = npt.NDArray[Any]
