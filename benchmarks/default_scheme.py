@@ -41,7 +41,7 @@ from mcutrain import data, demo
 from mcutrain.data.transform import resize_bilinear
 from mcutrain.errors import McutrainError
 from mcutrain.formats import read_float
-from mcutrain.functions.automatic import MemoryLimit
+from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.ir.graph import Graph
 from mcutrain.runs.training import load_data
 from mcutrain.simulation import RunSettings

@@ -18,7 +18,8 @@ from mcutrain import shown as _shown
 if TYPE_CHECKING:
     from mcutrain.data import Normalization, Split
     from mcutrain.errors import McutrainError
-    from mcutrain.functions.automatic import AutoScheme, auto_scheme
+    from mcutrain.functions.automatic import auto_scheme
+    from mcutrain.functions.chooser import AutoScheme
     from mcutrain.functions.choosing import select
     from mcutrain.functions.comparing import Comparison, compare
     from mcutrain.functions.generating import Generated, generate
@@ -77,7 +78,8 @@ _NAMES = {
     "mcutrain.runs.training": ("SimulationResult", "train"),
     "mcutrain.data": ("Normalization", "Split"),
     "mcutrain.errors": ("McutrainError",),
-    "mcutrain.functions.automatic": ("AutoScheme", "auto_scheme"),
+    "mcutrain.functions.automatic": ("auto_scheme",),
+    "mcutrain.functions.chooser": ("AutoScheme",),
     "mcutrain.functions.choosing": ("select",),
     "mcutrain.functions.comparing": ("Comparison", "compare"),
     "mcutrain.functions.learning": ("analyze",),

@@ -15,8 +15,9 @@ from mcutrain.errors import McutrainError
 
 if TYPE_CHECKING:
     from mcutrain.cost.time import StepTime
-    from mcutrain.functions.automatic import Alternative, AutoScheme, MemoryLimit
+    from mcutrain.functions.chooser import Alternative, AutoScheme
     from mcutrain.functions.chosen import Choosing
+    from mcutrain.functions.memory_limit import MemoryLimit
     from mcutrain.functions.preparing import Asked
     from mcutrain.pipeline import TrainingStep
 

@@ -70,8 +70,8 @@ def generate(
 
     Example: `mcutrain generate model.tflite --scheme last:6 --part front -o front.tflite`
     """
-    from mcutrain.functions.automatic import MemoryLimit
     from mcutrain.functions.generating import generate as generated
+    from mcutrain.functions.memory_limit import MemoryLimit
     from mcutrain.functions.planning import fixed_of
 
     needs_samples = head.imprint or head.head_start == "prototypes"

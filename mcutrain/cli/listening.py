@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from mcutrain.data import Split
     from mcutrain.experiments.parallel import Standing
-    from mcutrain.functions.automatic import AutoScheme, MemoryLimit
+    from mcutrain.functions.chooser import AutoScheme
+    from mcutrain.functions.memory_limit import MemoryLimit
     from mcutrain.pipeline import TrainingStep
     from mcutrain.runs.training import Watch
     from mcutrain.simulation import FoundRate, Run
@@ -42,7 +43,7 @@ class OnScreen(Listener):
 
     def chosen(self, found: AutoScheme, memory: MemoryLimit) -> None:
         """Say what was chosen, and why."""
-        from mcutrain.functions.automatic import NO_BOARD
+        from mcutrain.functions.memory_limit import NO_BOARD
 
         if self.is_quiet:
             return

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from mcutrain.data import Data, Normalization, Split, input_notes
 from mcutrain.errors import OptionError
-from mcutrain.functions.automatic import AUTO, AutoScheme, Chooser, MemoryLimit, wanted_scheme
+from mcutrain.functions.automatic import AUTO, wanted_scheme
+from mcutrain.functions.chooser import AutoScheme, Chooser
 from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.preparing import HEAD, Asked, Scheme, left_out_note
 from mcutrain.functions.run_options import DataOptions
 from mcutrain.ir.graph import Graph

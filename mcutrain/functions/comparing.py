@@ -15,10 +15,11 @@ from mcutrain.experiments.parallel import Elastic, Lesson, Standing, Swapping, t
 from mcutrain.experiments.planner import Budget, Planner, selected, usual
 from mcutrain.experiments.results import ACCURACY, AUC, Runs, doubts_of, trials, with_results
 from mcutrain.experiments.rows import PlannedRow, Proxies
-from mcutrain.functions.automatic import AUTO, MemoryLimit, wanted_scheme
+from mcutrain.functions.automatic import AUTO, wanted_scheme
 from mcutrain.functions.chosen import Choosing, read_samples
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.modules import pet_rows
 from mcutrain.functions.options import Classes, LearningRequest, ProxyCascade
 from mcutrain.functions.preparing import Asked, Scheme, loaded, scheme_of

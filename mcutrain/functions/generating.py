@@ -16,10 +16,11 @@ from mcutrain.cost.profile import timing_of
 from mcutrain.data import Data, Normalization, Outputs, Split
 from mcutrain.errors import ArgumentError, McutrainError, OptionError
 from mcutrain.formats import format_of, write
-from mcutrain.functions.automatic import AUTO, MemoryLimit
+from mcutrain.functions.automatic import AUTO
 from mcutrain.functions.chosen import Choosing, planned_step, read, with_scheme
 from mcutrain.functions.keywords import Keywords, given_of, with_keywords
 from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.modules import wanted_modules, with_modules
 from mcutrain.functions.options import (
     BoardOptions,

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from mcutrain.analysis.progress import TrialsDone
     from mcutrain.data import Split
     from mcutrain.experiments.parallel import Standing
-    from mcutrain.functions.automatic import AutoScheme, MemoryLimit
+    from mcutrain.functions.chooser import AutoScheme
+    from mcutrain.functions.memory_limit import MemoryLimit
     from mcutrain.pipeline import TrainingStep
     from mcutrain.runs.training import Watch
     from mcutrain.simulation import FoundRate, Run

@@ -16,7 +16,7 @@ from mcutrain.functions.keywords import Flag, Keywords
 from mcutrain.target import Target, board_names, target_of
 
 if TYPE_CHECKING:
-    from mcutrain.functions.automatic import MemoryLimit
+    from mcutrain.functions.memory_limit import MemoryLimit
 
 NETWORK = "The network, and what is learnt"
 MEMORY = "Memory and time"
@@ -444,7 +444,7 @@ class MemoryOptions(BoardOptions):
     @property
     def memory(self) -> "MemoryLimit":
         """What a step may take. Raises TargetError."""
-        from mcutrain.functions.automatic import MemoryLimit
+        from mcutrain.functions.memory_limit import MemoryLimit
 
         return MemoryLimit.of(self.target, self.sram)
 

@@ -14,10 +14,12 @@ from mcutrain_host.saved import with_recipe
 from mcutrain.arguments import PathLike, Seed, checked
 from mcutrain.data import Data, Episodes, Split
 from mcutrain.errors import DataError
-from mcutrain.functions.automatic import AUTO, AutoScheme, MemoryLimit, wanted_scheme
+from mcutrain.functions.automatic import AUTO, wanted_scheme
+from mcutrain.functions.chooser import AutoScheme
 from mcutrain.functions.chosen import Choosing, fitted_to, planned_step, read_samples
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Done, Listener
+from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.modules import wanted_modules, with_modules
 from mcutrain.functions.options import Classes, HeadStart, MemoryOptions, SimulatedRequest
 from mcutrain.functions.planning import elastic_times

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from mcutrain.demo import MODEL
-from mcutrain.functions import automatic
+from mcutrain.functions import chooser as choosers
+from mcutrain.functions import memory_limit
 from mcutrain.pipeline import prepare
 from tests.cli.conftest import Run
 from tests.cli.small import write_small
@@ -83,8 +84,8 @@ def test_without_a_board_256_kb_are_assumed_and_it_is_said(
     run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of this network fits, so less is assumed here."""
-    assert automatic.USUAL_SRAM == 262_144
-    monkeypatch.setattr(automatic, "USUAL_SRAM", 160 * 1024)
+    assert memory_limit.USUAL_SRAM == 262_144
+    monkeypatch.setattr(memory_limit, "USUAL_SRAM", 160 * 1024)
     command = ("simulate", small, "--data", DATA, *FEW)
     found = run(*command)
     facts = run(*command, "--json").json
@@ -103,7 +104,7 @@ def test_without_a_board_a_model_that_is_too_large_trains_its_head(
     run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = prepare(small, "head").plan.sram_bytes
-    monkeypatch.setattr(automatic, "USUAL_SRAM", head - 96)
+    monkeypatch.setattr(memory_limit, "USUAL_SRAM", head - 96)
     command = ("simulate", small, "--data", DATA, *FEW)
     found, named = run(*command), run(*command, "--scheme", "head")
     assert (
@@ -183,8 +184,8 @@ def test_other_commands_choose_the_same_and_find_it_in_the_cache(
         "scheme"
     ]
     with monkeypatch.context() as patch:
-        patch.setattr(automatic, "by_gradient", None)
-        patch.setattr(automatic, "Selector", None)
+        patch.setattr(choosers, "by_gradient", None)
+        patch.setattr(choosers, "Selector", None)
         planned = run("plan", small, "--scheme", "auto", *flags, "--json").json
         assert planned["scheme"] == text
         assert run("generate", small, "--scheme", "auto", *flags, "-o", "project").code == 0

@@ -17,15 +17,11 @@ from mcutrain.data import Split, of_arrays
 from mcutrain.demo import MODEL
 from mcutrain.errors import ArgumentError, PlanError, UnsupportedError
 from mcutrain.experiments.contest import Contest
-from mcutrain.functions import automatic
-from mcutrain.functions.automatic import (
-    USUAL_SRAM,
-    AutoScheme,
-    Chooser,
-    MemoryLimit,
-    text_of,
-    wanted_scheme,
-)
+from mcutrain.functions import chooser as choosers
+from mcutrain.functions import memory_limit
+from mcutrain.functions.automatic import wanted_scheme
+from mcutrain.functions.chooser import AutoScheme, Chooser, text_of
+from mcutrain.functions.memory_limit import USUAL_SRAM, MemoryLimit
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.selection.contribution import Contributions
@@ -55,13 +51,13 @@ def needs(graph: Graph, scheme: str) -> int:
 def analyses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many analyses are made."""
     made: list[int] = []
-    real = automatic.by_gradient
+    real = choosers.by_gradient
 
     def counting(*arguments: object) -> object:
         made.append(1)
         return real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(automatic, "by_gradient", counting)
+    monkeypatch.setattr(choosers, "by_gradient", counting)
     return made
 
 
@@ -73,7 +69,7 @@ def ends(monkeypatch: pytest.MonkeyPatch, best: str | None) -> list[list[str]]:
         entered.append(list(steps))
         return None if best is None else Contest(best, 77)
 
-    monkeypatch.setattr(automatic, "run_contest", contest)
+    monkeypatch.setattr(choosers, "run_contest", contest)
     return entered
 
 
@@ -152,7 +148,7 @@ def test_the_answer_is_kept_and_another_budget_asks_for_no_other_analysis(
     first = chooser(graph, sram).choose(split)
     assert len(analyses) == 1
     with monkeypatch.context() as patch:
-        patch.setattr(automatic, "Selector", None)  # it is not asked again
+        patch.setattr(choosers, "Selector", None)  # it is not asked again
         assert chooser(graph, sram).choose(split) == first
     chooser(graph, sram - 100).choose(split)
     assert len(analyses) == 1
@@ -199,7 +195,7 @@ def test_a_model_that_cannot_be_costed_trains_the_last_layers_that_fit(
     def refused(*_: object) -> None:
         raise UnsupportedError("a layer has no cost")
 
-    monkeypatch.setattr(automatic, "Selector", refused)
+    monkeypatch.setattr(choosers, "Selector", refused)
     graph = residual_network(classes=CLASSES)
     split, size = learnable(graph), needs(graph, "last:2")
     asked = without_a_board(graph, size)
@@ -296,7 +292,7 @@ def test_a_model_that_is_a_classifier_alone_trains_it(analyses: list[int]) -> No
 def test_a_smaller_scheme_that_learns_as_much_is_named(
     spare: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(automatic, "AS_MUCH", 0.9)  # the network is small
+    monkeypatch.setattr(choosers, "AS_MUCH", 0.9)  # the network is small
     graph = residual_network(classes=CLASSES)
     split, asked = learnable(graph), chooser(graph, needs(graph, "full") - spare)
     found = asked.compared(split)
@@ -329,7 +325,7 @@ def test_samples_are_prepared_once_for_the_choice_and_what_it_is_compared_with(
         prepared.append(model)
         return real(model, *arguments)
 
-    monkeypatch.setattr(automatic.Problem, "of", counting)
+    monkeypatch.setattr(choosers.Problem, "of", counting)
     graph = residual_network(classes=CLASSES)
     found = chooser(graph, needs(graph, "full") - 1).compared(learnable(graph))
     assert found.larger is not None
@@ -350,7 +346,7 @@ def reached(asked: Chooser, split: Split, text: str) -> float:
 
 
 def test_what_learns_less_is_only_named_without_a_board(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(automatic, "AS_MUCH", 1.5)
+    monkeypatch.setattr(choosers, "AS_MUCH", 1.5)
     graph = residual_network(classes=CLASSES)
     split, sram = learnable(graph), needs(graph, "full") - 1
     known, unknown = chooser(graph, sram), without_a_board(graph, sram)
@@ -433,8 +429,8 @@ def test_simulate_trains_what_auto_scheme_says(tmp_path: Path) -> None:
 
 def test_without_a_board_simulate_trains_what_fits_256_kb(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of this network fits, so less is assumed here."""
-    assert automatic.USUAL_SRAM == 262_144
-    monkeypatch.setattr(automatic, "USUAL_SRAM", 160 * 1024)
+    assert memory_limit.USUAL_SRAM == 262_144
+    monkeypatch.setattr(memory_limit, "USUAL_SRAM", 160 * 1024)
     with np.load(MODEL.parent / "fashion.npz") as file:
         x, y = file["x_train"][:120], file["y_train"][:120]
     data = ((x[:100], y[:100]), (x[100:], y[100:]))
@@ -462,19 +458,19 @@ def test_the_rate_of_an_analysis_follows_from_its_gradients() -> None:
         weights = {i: {s: factor * k for s, k in by.items()} for i, by in kernels.weights.items()}
         biases = tuple(factor * k for k in kernels.biases)
         larger = replace(made, kernels=replace(kernels, biases=biases, weights=weights))
-        return automatic._at_usual_rate(larger)
+        return choosers._at_usual_rate(larger)
 
     one, four = times(2.0**20), times(2.0**22)
     assert list(one.gains) == ["learnable"]
     assert one.settings["learning_rate"] == 4 * four.settings["learning_rate"]
     assert one.gain() == four.gain()  # powers of two change no digit
-    assert times(2.0**-40).settings["learning_rate"] == automatic.MOST_RATE
-    assert times(0.0).settings["learning_rate"] == automatic.MOST_RATE
+    assert times(2.0**-40).settings["learning_rate"] == choosers.MOST_RATE
+    assert times(0.0).settings["learning_rate"] == choosers.MOST_RATE
     late = made.kernels.biases[len(made.layers) // 2 :]
     squares = sum(float(np.trace(k)) / len(k) for k in late)
     squares += sum(
         float(np.trace(made.kernels.weights[i][1.0])) / len(late[0])
         for i in range(len(made.layers) // 2, len(made.layers))
     )
-    rate = 2 * automatic.OVERSHOOT / squares / 2**20
+    rate = 2 * choosers.OVERSHOOT / squares / 2**20
     assert one.settings["learning_rate"] == pytest.approx(rate, rel=1e-5)  # kernels are float32
