@@ -8,6 +8,7 @@ import pytest
 
 from mcutrain.demo import MODEL
 from mcutrain.functions.generating import generate
+from mcutrain.target import instruction_sets
 from tests.cli.conftest import Run
 
 CHOICE = (
@@ -24,7 +25,7 @@ def test_a_library_has_those_that_its_compiler_can_choose_and_says_so(run: Run) 
     assert "mct_add_s8_dsp.c" in files("project")
 
 
-@pytest.mark.parametrize("isa", ["portable", "armv6m", "dsp", "helium", "host"])
+@pytest.mark.parametrize("isa", instruction_sets())
 def test_one_alone_is_the_same_from_the_command_and_from_python(run: Run, isa: str) -> None:
     done = run("generate", MODEL, "-o", "project", "--isa", isa)
     assert done.code == 0, done.err

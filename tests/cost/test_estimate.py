@@ -29,7 +29,7 @@ from mcutrain.cost.instructions import (
 from mcutrain.errors import TargetError
 from mcutrain.pipeline import TrainingStep
 from mcutrain.sparse import parse_scheme
-from mcutrain.target import FIRMWARE
+from mcutrain.target import FIRMWARE, instruction_sets
 from mcutrain.update_rules import RULES
 from tests.cost.networks import (
     attending,
@@ -44,7 +44,7 @@ from tests.cost.networks import (
 from tests.memplan.fronts import planned
 from tests.simulation.networks import Network, same
 
-ISAS = ("armv6m", "dsp", "helium", "portable")
+ISAS = tuple(sorted({*instruction_sets()} - {"host"}))
 MADE = (
     "made",
     "modern",

@@ -15,6 +15,7 @@ from mcutrain.pipeline import StepOptions
 from mcutrain.pipeline.recipe import Recipe, of_json
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
 from mcutrain.sparse import UpdateScheme, parse_scheme
+from mcutrain.target import instruction_sets
 from mcutrain.update_rules import RULES, SGD, rule_of
 from tests.simulation import networks
 from tests.simulation.test_training_steps import assert_same_bits
@@ -119,7 +120,7 @@ def test_a_plan_counts_what_a_rule_keeps(rule: str) -> None:
     assert 0 <= found - kept < 4, "the state is aligned to 4 bytes"
 
 
-@pytest.mark.parametrize("isa", ["armv6m", "dsp", "helium", "portable"])
+@pytest.mark.parametrize("isa", sorted({*instruction_sets()} - {"host"}))
 @pytest.mark.parametrize("rule", OTHERS)
 def test_each_instruction_set_says_what_a_rule_costs(rule: str, isa: str) -> None:
     graph = networks.residual_network()
