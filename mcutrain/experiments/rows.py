@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from mcutrain.autodiff import Gate
 from mcutrain.cost.executed import StepParts
 from mcutrain.errors import ArgumentError, SchemeError
 from mcutrain.experiments.parallel import Elastic, StepMaking, Swapping, Way
-from mcutrain.features import why_no_ladder
+from mcutrain.features import correcting, why_no_ladder
 from mcutrain.pipeline import StepOptions
 from mcutrain.proxies import kept_ladder, read_facts
 from mcutrain.report.learning import Compared
@@ -38,24 +39,25 @@ class PlannedRow:
 class Proxies:
     """Rows with a ladder of fronts, as `mcutrain proxies` wrote it into a folder.
 
-    gate: alpha of the rows that have a gate. drift: of those that have the ladder.
+    gate: alpha of the rows that have a gate. more: options of the steps that have the ladder, by
+    name: what corrects its choice.
     """
 
     folder: Path
     gate: float = ALPHA
-    drift: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
-    def of(folder: Path | None, gate: float | None, drift: bool) -> Proxies | None:
+    def of(folder: Path | None, gate: float | None, more: Mapping[str, Any]) -> Proxies | None:
         """What was asked for; None without a folder. Raises ArgumentError, McutrainError."""
-        if folder is None and drift:
-            raise ArgumentError(why_no_ladder(StepOptions(drift=drift)))
         if folder is None:
+            if reason := why_no_ladder(StepOptions(**more)):
+                raise ArgumentError(reason)
             return None
         read_facts(folder)  # a sentence before the data is read
         alpha = ALPHA if gate is None else gate
         Gate.of(alpha)
-        return Proxies(folder, alpha, drift)
+        return Proxies(folder, alpha, more)
 
     def scheme_row(self) -> PlannedRow:
         """What it was made for. Raises SchemeError if only a file knows that."""
@@ -75,13 +77,13 @@ class Proxies:
         options: of the steps of all rows.
         """
         ladder = kept_ladder(self.folder)
-        with_drift = ", drift" if self.drift else ""
+        corrected = "".join(f", {one.option}" for one in correcting(StepOptions(**self.more)))
         plain, gated = (replace(options, gate=gate) for gate in (None, self.gate))
         ways = {
             f"gate {self.gate:g}": StepMaking(gated),
-            f"proxies{with_drift}": StepMaking(replace(plain, drift=self.drift), ladder),
-            f"proxies{with_drift}, gate {self.gate:g}": StepMaking(
-                replace(gated, drift=self.drift), ladder
+            f"proxies{corrected}": StepMaking(replace(plain, **self.more), ladder),
+            f"proxies{corrected}, gate {self.gate:g}": StepMaking(
+                replace(gated, **self.more), ladder
             ),
         }
         return [

@@ -156,7 +156,8 @@ def compare(
     check_can_build()
     runs = Runs.of(rows.seeds, few_shot.of(classes, reading.class_names))
     folder = None if cascade.proxies is None else Path(cascade.proxies)
-    proxies = Proxies.of(folder, request.gate, cascade.drift)
+    corrections = {name: value for name, value in vars(cascade).items() if name != "proxies"}
+    proxies = Proxies.of(folder, request.gate, corrections)
     settings, limits = training.settings(seed=0), Budget(budget.target, budget.sram)
     if progress is not None:
         listener = _ToldOfRuns(progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from mcutrain_host.files import unwritable
@@ -26,7 +26,9 @@ from mcutrain.functions.options import (
     BoardOptions,
     GeneratedRequest,
     HeadOptions,
+    Modules,
     ProgramOptions,
+    ProxyCascade,
 )
 from mcutrain.functions.planning import (
     Model,
@@ -201,7 +203,8 @@ def _check_front(
     request: GeneratedRequest, hardware: BoardOptions, head: HeadOptions, program: ProgramOptions
 ) -> None:
     """Raise ArgumentError for options of a project, which a front is not."""
-    own = ("pet", "proxies", "drift", "elastic", "swap", "profile", "timed", "remember")
+    own = {"elastic", "swap", "profile", "timed", "remember"}
+    own |= {each.name for kind in (Modules, ProxyCascade) for each in fields(kind)}
     found: list[tuple[Keywords, str]] = [(hardware, name) for name in given_of(hardware)]
     found += [(request, name) for name in given_of(request) if name in own]
     found += [(each, name) for each in (head, program) for name in given_of(each)]

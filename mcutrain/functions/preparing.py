@@ -11,6 +11,7 @@ from mcutrain import formats, pipeline
 from mcutrain.arguments import Count, PathLike, checked
 from mcutrain.autodiff import Levels
 from mcutrain.data import as_names
+from mcutrain.features import correcting
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.options import (
@@ -96,7 +97,7 @@ class Asked:
         options = replace(self.options, classes=classes)
         if self.proxies is not None:
             count = 1 + read_facts(self.proxies)["proxies"]
-            options = replace(options, levels=Levels(count, "", options.drift))
+            options = replace(options, levels=Levels(count, "", any(correcting(options))))
         return Recipe(self.update_scheme(), options, pet=self.pet or "")
 
     def prepare(
