@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
-from mcutrain.ir.graph import Graph, Node, TensorType
+from mcutrain.ir.graph import Graph, Node
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX
 from mcutrain.memplan.plan import MemoryPlan
 from mcutrain.memplan.stream import Segment
@@ -106,8 +105,3 @@ class PlannedLadder:
     def arena_bytes(self) -> int:
         """The most of one of them."""
         return max(front.arena.arena_bytes for front in self.fronts)
-
-    @cached_property
-    def score_type(self) -> TensorType:
-        """Type of what the policy gives."""
-        return self.policy.graph.tensors[self.policy.y].type

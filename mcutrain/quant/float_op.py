@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -186,6 +186,3 @@ class FloatOp(ABC):
     def scratch(self, *x: Shape) -> int:
         """Numbers that `run` holds for one sample beside its inputs and output."""
         return 0
-
-
-Quantizations = Mapping[str, Quantization]

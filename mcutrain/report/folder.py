@@ -66,7 +66,7 @@ def analysis_of(values: Any, where: str = "analysis") -> Analysis:
 
 
 def chosen_of(values: Any, where: str = "selection") -> Chosen:
-    """Make a choice of what mcutrain.sparse.Selection.to_dict has. Raises ReportError."""
+    """Make a choice of what mcutrain.selection.result.Selection.to_dict has. Raises ReportError."""
     return from_values(Chosen, known(Chosen, values), where)
 
 

@@ -122,7 +122,7 @@ class GainTable:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What training contributes: mcutrain.sparse.Contributions without what no chart shows."""
+    """What training contributes: mcutrain.selection's Contributions without what no chart shows."""
 
     method: str
     layers: tuple[str, ...]
@@ -175,7 +175,7 @@ class More:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What mcutrain.sparse.Selection.to_dict says, without what no chart shows.
+    """What mcutrain.selection.result.Selection.to_dict says, without what no chart shows.
 
     head: the measure with the head alone; gain: expected over it; bound: no scheme gains more.
     limits, free: by name, such as sram_bytes.
