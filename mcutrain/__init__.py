@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from mcutrain.functions.comparing import Comparison, compare
     from mcutrain.functions.generating import Generated, generate
     from mcutrain.functions.learning import analyze
-    from mcutrain.functions.models import QuantizedModel, diff, export, quantize, verify
+    from mcutrain.functions.models import diff, export, verify
     from mcutrain.functions.modules import AugmentedModel, augment
     from mcutrain.functions.planning import Planned, plan
     from mcutrain.functions.preparing import prepare
     from mcutrain.functions.profiling import Profiled, profile
+    from mcutrain.functions.quantizing import QuantizedModel, quantize
     from mcutrain.functions.simulating import simulate
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import StepOptions, TrainingStep, load
@@ -83,11 +84,12 @@ _NAMES = {
     "mcutrain.functions.choosing": ("select",),
     "mcutrain.functions.comparing": ("Comparison", "compare"),
     "mcutrain.functions.learning": ("analyze",),
-    "mcutrain.functions.models": ("QuantizedModel", "diff", "export", "quantize", "verify"),
+    "mcutrain.functions.models": ("diff", "export", "verify"),
     "mcutrain.functions.modules": ("AugmentedModel", "augment"),
     "mcutrain.functions.generating": ("Generated", "generate"),
     "mcutrain.functions.planning": ("Planned", "plan"),
     "mcutrain.functions.profiling": ("Profiled", "profile"),
+    "mcutrain.functions.quantizing": ("QuantizedModel", "quantize"),
     "mcutrain.functions.simulating": ("simulate",),
     "mcutrain.ir.graph": ("Graph",),
     "mcutrain.functions.preparing": ("prepare",),

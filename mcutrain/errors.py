@@ -6,6 +6,7 @@
     ├── ModelError            the model file cannot be used
     │   └── UnsupportedError  it is sound, but uses something mcutrain does not know
     ├── DataError             the data set cannot be used, or does not fit the model
+    │   └── NoiseError        the outputs of an int8 model are noise
     ├── SchemeError           the update scheme does not fit the model
     ├── AnalysisError         the contribution analysis is unreadable, or of another model
     ├── PlanError             the memory plan is wrong or does not fit
@@ -24,6 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 ITEM = " • "
 
@@ -72,6 +74,14 @@ class UnsupportedError(ModelError):
 
 class DataError(McutrainError):
     """The data set is unreadable, or its shapes or labels do not fit the model."""
+
+
+class NoiseError(DataError):
+    """The outputs of an int8 model are noise. layers: the error of each, if they were measured."""
+
+    def __init__(self, text: str, layers: tuple[Any, ...] = ()) -> None:
+        super().__init__(text)
+        self.layers = layers
 
 
 class SchemeError(McutrainError):

@@ -10,8 +10,9 @@ import typer
 
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.output import check_writable, say, show, show_json, show_table
+from mcutrain.cli.output import say, show, show_json, show_table
 from mcutrain.cli.pet import calibrating
+from mcutrain.functions.files import check_writable
 from mcutrain.functions.options import MODULES
 
 if TYPE_CHECKING:

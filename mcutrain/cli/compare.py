@@ -11,7 +11,8 @@ import typer
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import check_writable_folder, show, show_json, show_table
+from mcutrain.cli.output import show, show_json, show_table
+from mcutrain.functions.files import check_writable_folder
 from mcutrain.functions.options import LearningRequest, ProxyCascade
 from mcutrain.functions.run_options import (
     BudgetOptions,

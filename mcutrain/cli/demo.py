@@ -12,17 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcutrain.cli.options import Json, Seed
-from mcutrain.cli.output import (
-    check_writable_folder,
-    count_bar,
-    err,
-    percent,
-    show,
-    show_json,
-    show_table,
-    writing,
-)
+from mcutrain.cli.output import count_bar, err, percent, show, show_json, show_table
 from mcutrain.cli.training import watching
+from mcutrain.functions.files import check_writable_folder, writing
 
 if TYPE_CHECKING:
     from mcutrain_host.memory import Memory

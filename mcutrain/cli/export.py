@@ -10,7 +10,8 @@ import typer
 
 from mcutrain.cli import options
 from mcutrain.cli.flags import given_by_hand
-from mcutrain.cli.output import check_writable, show, show_json
+from mcutrain.cli.output import show, show_json
+from mcutrain.functions.files import check_writable
 from mcutrain.functions.options import StepRequest
 
 if TYPE_CHECKING:

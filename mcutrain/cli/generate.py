@@ -11,9 +11,10 @@ import typer
 from mcutrain.cli import options
 from mcutrain.cli.automatic import say_head
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import check_writable, say, show, show_json, writing
+from mcutrain.cli.output import say, show, show_json
 from mcutrain.cli.pet import SaveModel
 from mcutrain.cli.plan import FORGETS
+from mcutrain.functions.files import check_writable, writing
 from mcutrain.functions.options import (
     BoardOptions,
     GeneratedRequest,

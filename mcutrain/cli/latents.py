@@ -11,14 +11,8 @@ import typer
 
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.output import (
-    check_writable,
-    count_bar,
-    replace_file,
-    say,
-    show,
-    show_json,
-)
+from mcutrain.cli.output import count_bar, replace_file, say, show, show_json
+from mcutrain.functions.files import check_writable
 
 if TYPE_CHECKING:
     from mcutrain_host.manifest import Manifest

@@ -59,6 +59,9 @@ class OnScreen(Listener):
         """Say it."""
         say(f"mcutrain: {text}")
 
+    def result_says(self, text: str) -> None:
+        """Leave it to the command."""
+
     def planned(self, step: TrainingStep, split: Split) -> None:
         """Say what is trained."""
         if not self.is_quiet:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcutrain_host.files import unwritable, write_whole
+from mcutrain_host.files import write_whole
 from mcutrain_host.text import printable
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -27,7 +24,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from mcutrain.errors import McutrainError
+from mcutrain.functions.files import writing
 
 WIDTH_WITHOUT_TERMINAL = 120
 IN_PERCENT = ("accuracy", "probability")
@@ -120,33 +117,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """What fails while `path` is written is the user's to change: a sentence with its name."""
-    try:
-        yield
-    except OSError as error:
-        raise McutrainError(f"cannot write {path}: {unwritable(path, error)}") from error
-
-
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file as a whole or not at all. Raises McutrainError."""
     with writing(path):
         write_whole(path, content)
-
-
-def check_writable(path: Path) -> None:
-    """Raise McutrainError now if a file cannot be written there later."""
-    with writing(path):
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "")
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-
-
-def check_writable_folder(path: Path) -> None:
-    """Raise McutrainError now if no file can be written into this folder, or it made, later."""
-    with writing(path):
-        there = next(p for p in (path, *path.absolute().parents) if p.exists())
-        with tempfile.TemporaryFile(dir=there):
-            pass

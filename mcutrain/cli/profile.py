@@ -12,15 +12,8 @@ import typer
 from mcutrain.cli import boards, options
 from mcutrain.cli.flags import given
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import (
-    check_writable,
-    count_bar,
-    percent,
-    replace_file,
-    show,
-    show_json,
-    show_table,
-)
+from mcutrain.cli.output import count_bar, percent, replace_file, show, show_json, show_table
+from mcutrain.functions.files import check_writable
 from mcutrain.functions.listener import Progress
 from mcutrain.functions.options import MeasureOptions, ProfiledRequest
 

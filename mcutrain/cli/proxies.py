@@ -11,8 +11,9 @@ import typer
 from mcutrain.cli import options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.models import load_model
-from mcutrain.cli.output import check_writable_folder, percent, say, show, show_json, show_table
+from mcutrain.cli.output import percent, say, show, show_json, show_table
 from mcutrain.cli.training import counting
+from mcutrain.functions.files import check_writable_folder
 
 if TYPE_CHECKING:
     from mcutrain.ir.graph import Graph

@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from mcutrain.cli import boards, options
-from mcutrain.cli.output import check_writable, count_bar, show, show_json
+from mcutrain.cli.output import count_bar, show, show_json
 from mcutrain.cli.train import STATE
+from mcutrain.functions.files import check_writable
 
 
 def pull(

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli.options import Json, Seed, parse_number, parse_numbers
-from mcutrain.cli.output import check_writable, say, show, show_json, show_table
-from mcutrain.cli.training import counting
-from mcutrain.functions.options import Mean, Std
-from mcutrain.functions.run_options import ClassNames, Stride, normalization_of
+from mcutrain.cli.listening import OnScreen
+from mcutrain.cli.options import Json
+from mcutrain.cli.output import say, show, show_json, show_table
+from mcutrain.errors import NoiseError
+from mcutrain.functions.options import Seed
+from mcutrain.functions.quantize_options import CalibrationOptions, InputOptions, QuantizeOptions
 
 if TYPE_CHECKING:
-    from mcutrain.data import Normalization
-    from mcutrain.formats import FloatModel
-    from mcutrain.quant import LayerError, Quantization, Quantized, QuantizeSettings
+    from mcutrain.functions.quantizing import QuantizedModel
+    from mcutrain.quant import LayerError
 
 FORMATS = (".tflite", ".onnx")
 HURTING = 3
@@ -46,109 +46,16 @@ Output = Annotated[
         show_default=False,
     ),
 ]
-Pixels = Annotated[
-    str | None,
-    typer.Option(
-        parser=parse_numbers,
-        metavar="LOW,HIGH",
-        help="The real numbers that the model takes for pixels 0 and 255, such as 0,1 or -1,1 or "
-        "0,255; or give --mean and --std.",
-        show_default=False,
-    ),
-]
-Choice = Annotated[
-    Literal["auto", "on", "off"],
-    typer.Option(help="auto keeps it if the outputs' error on the samples is smaller."),
-]
-
-
-@dataclass(frozen=True)
-class InputFlags:
-    """Flags of what the model's input takes."""
-
-    pixels: Pixels = None
-    mean: Mean = None
-    std: Std = None
-    input_scale: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_number,
-            metavar="X",
-            help="Scale of the int8 input, which int8 samples were quantized with.",
-            show_default=False,
-        ),
-    ] = None
-    input_zero_point: Annotated[int, typer.Option(min=-128, max=127, help="See --input-scale.")] = 0
-
-    @property
-    def normalization(self) -> Normalization | None:
-        """How pixels were normalized, from --pixels or from --mean and --std."""
-        from mcutrain.data import Normalization
-
-        if self.pixels is None:
-            return normalization_of(self.mean, self.std)
-        numbers = [parse_number(part) for part in self.pixels.split(",")]
-        if len(numbers) != 2 or not numbers[0] < numbers[1]:
-            raise typer.BadParameter("give two numbers, LOW below HIGH", param_hint="--pixels")
-        if self.mean is not None or self.std is not None:
-            raise typer.BadParameter("give --pixels, or --mean and --std", param_hint="--pixels")
-        return Normalization.of_range(*numbers)
-
-    @property
-    def quantization(self) -> Quantization | None:
-        """Quantization of the int8 input, if it is given."""
-        import numpy as np
-
-        from mcutrain.quant import Quantization
-
-        scale = self.input_scale
-        if scale is None:
-            return None
-        if not 1e-30 < scale < 1e30:
-            raise typer.BadParameter("a scale is positive and finite", param_hint="--input-scale")
-        return Quantization(float(np.float32(scale)), self.input_zero_point)
-
-
-@dataclass(frozen=True)
-class QuantizeFlags:
-    """Flags of what is tried to get a small error."""
-
-    ranges: Annotated[
-        Literal["auto", "minmax", "percentile", "mse"],
-        typer.Option(
-            "--range",
-            help="How ranges of activations follow from the samples; auto tries all and keeps the "
-            "one with the least error at the outputs.",
-        ),
-    ] = "auto"
-    percentile: Annotated[
-        float, typer.Option(min=50, max=100, help="How many percent of the numbers it keeps.")
-    ] = 99.99
-    equalize: Choice = "auto"
-    bias_correction: Choice = "auto"
-
-    def settings(self, given: Quantization | None) -> QuantizeSettings:
-        """given: of the input."""
-        from mcutrain.quant import QuantizeSettings
-
-        return QuantizeSettings(
-            self.ranges, self.percentile, self.equalize, self.bias_correction, given
-        )
 
 
 def quantize(
     model: FloatFile,
     calibration: Calibration,
     output: Output = None,
-    samples: Annotated[int, typer.Option(min=1, help="Calibration samples.")] = 200,
     *,
-    taking: InputFlags,
-    method: QuantizeFlags,
-    report: Annotated[
-        bool, typer.Option("--report", help="Show each layer's error and the layers that hurt.")
-    ] = False,
-    stride: Stride = None,
-    class_names: ClassNames = None,
+    reading: CalibrationOptions,
+    taking: InputOptions,
+    method: QuantizeOptions,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -159,51 +66,31 @@ def quantize(
 
     Example: `mcutrain quantize model.onnx --calibration images/ --pixels 0,1 -o model.int8.tflite`
     """
-    from mcutrain.formats import (
-        as_format,
-        format_of_quantized,
-        load,
-        read_float,
-        with_class_names,
-        write,
-    )
-    from mcutrain.functions.calibration import Given
-    from mcutrain.oracle.original import compare_with_original
-    from mcutrain.quant import compared_samples, layer_errors, named_as
+    from mcutrain.functions.quantizing import quantize as quantized
 
     _check_format(output)
-    names = tuple(class_names or ())
-    found = read_float(model)
-    if found.several_outputs:
-        _note(found.several_outputs)
-    suffix = format_of_quantized(found.network, output)
-    path = output or Path(f"{model.stem}.int8{suffix}")
-    check_writable(path)
-    with counting("quantize", json) as tell:
-        given = Given(calibration, samples, seed, taking.normalization, tell, _note, stride)
-        x, quantization = given.read(found.input_order, taking.quantization)
-        tell("comparing with the file's own runtime", 0, 1)
-        compared = compare_with_original(found, x)
-        result = found.quantize(x, method.settings(quantization), tell)
-        if names:
-            result = replace(result, graph=with_class_names(result.graph, names))
-        for text in result.notes:
-            _note(text)
-        layers = layer_errors(result, x, tell) if report else ()
-        poor = _poor(result, x, () if json else layers)
-        tell("writing", 0, 1)
-        note = write(as_format(result.graph, path), path, description="quantized by mcutrain")
-        if layers:
-            layers = named_as(layers, load(path))
-    if poor:
-        say(f"mcutrain: warning: {poor}")
-    facts = {**_facts(found, result, path, len(x), compared), "note": note, "warning": poor}
-    if layers:
-        facts["compared_samples"] = compared_samples(result, len(x))
+    try:
+        found = quantized(
+            model,
+            calibration,
+            output or Path(),
+            reading=reading,
+            taking=taking,
+            method=method,
+            seed=seed,
+            listener=OnScreen(json),
+        )
+    except NoiseError as error:
+        if error.layers and not json:
+            _print_layers(error.layers)
+        raise
+    if found.warning:
+        say(f"mcutrain: warning: {found.warning}")
+    facts = _facts(model, found)
     if json:
-        show_json({**facts, "layers": [asdict(layer) for layer in layers]})
+        show_json({**facts, "layers": [asdict(layer) for layer in found.layers]})
     else:
-        _print(facts, layers)
+        _print(facts, found.layers)
 
 
 def _check_format(output: Path | None) -> None:
@@ -215,57 +102,26 @@ def _check_format(output: Path | None) -> None:
         )
 
 
-def _note(text: str) -> None:
-    say(f"mcutrain: note: {text}")
-
-
-def _poor(result: Quantized, x: Any, layers: tuple[LayerError, ...]) -> str:
-    """Return what is wrong with the outputs, if anything; the layers are shown before a refusal."""
-    from mcutrain.errors import DataError
-    from mcutrain.quant import useful
-
-    try:
-        return useful(result, x)
-    except DataError:
-        if layers:
-            _print_layers(layers)
-        raise
-
-
-def _facts(
-    model: FloatModel, result: Quantized, path: Path, samples: int, compared: str
-) -> dict[str, Any]:
+def _facts(model: Path, found: QuantizedModel) -> dict[str, Any]:
     """Return what was done, for --json."""
-    graph = result.graph
+    graph, path = found.result.graph, found.path
+    assert path is not None, "the command always writes"
     x, y = (graph.tensors[name].type for name in (graph.inputs[0], graph.outputs[0]))
-    return {
-        "model": str(model.path),
+    facts = {
+        "model": str(model),
         "file": str(path),
         "size_bytes": path.stat().st_size,
-        "samples": samples,
-        "read_as": compared,
-        "chosen": asdict(result.chosen),
-        "tried": [asdict(trial) for trial in result.trials],
+        "samples": found.samples,
+        "read_as": found.read_as,
+        "chosen": asdict(found.result.chosen),
+        "tried": [asdict(trial) for trial in found.result.trials],
         "input": {"shape": x.shape, "scale": x.scale, "zero_point": x.zero_point},
-        "turned": _turned(model, path),
+        "turned": found.turned,
         "output": {"shape": y.shape, "scale": y.scale, "zero_point": y.zero_point},
+        "note": found.note,
+        "warning": found.warning,
     }
-
-
-def _turned(model: FloatModel, path: Path) -> str:
-    """How the int8 file's input relates to the float file's; nothing where it is the same."""
-    order = model.input_order
-    if not order.is_turned or path.suffix.lower() == ".onnx":
-        return ""
-    there, here = order.names or (order.shape, order.model_shape)
-    return (
-        f"input {_axes(order.shape)} of {order.file}, {_axes(there)}, is {_axes(order.model_shape)}"
-        f", {_axes(here)}, in {path.name}; mcutrain turns samples of the former"
-    )
-
-
-def _axes(axes: tuple[Any, ...]) -> str:
-    return f"({', '.join(map(str, axes))})"
+    return {**facts, "compared_samples": found.compared} if found.layers else facts
 
 
 def _print(facts: dict[str, Any], layers: tuple[LayerError, ...]) -> None:

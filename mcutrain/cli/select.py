@@ -11,9 +11,10 @@ import typer
 from mcutrain.cli import options, select_output
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.finalists import SchemeTraining, final, finalist_facts, proposals, show_finalists
-from mcutrain.cli.output import check_writable_folder, count_bar, err
+from mcutrain.cli.output import count_bar, err
 from mcutrain.cli.training import Lines
 from mcutrain.errors import McutrainError
+from mcutrain.functions.files import check_writable_folder
 from mcutrain.functions.run_options import LimitOptions, SelectOptions, TrainingOptions
 
 if TYPE_CHECKING:

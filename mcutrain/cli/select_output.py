@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from mcutrain_host.files import NOT_OURS, sync
 
-from mcutrain.cli.output import (
-    IN_PERCENT,
-    count_bar,
-    percent,
-    say,
-    show,
-    show_json,
-    show_table,
-    writing,
-)
+from mcutrain.cli.output import IN_PERCENT, count_bar, percent, say, show, show_json, show_table
 from mcutrain.cli.training import Lines, placing
 from mcutrain.cli.trials import watching_trials
+from mcutrain.functions.files import writing
 
 if TYPE_CHECKING:
     from mcutrain.experiments.parallel import Lesson

@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcutrain.cli import boards, options
-from mcutrain.cli.output import (
-    check_writable,
-    replace_file,
-    say,
-    show,
-    show_json,
-    show_table,
-)
+from mcutrain.cli.output import replace_file, say, show, show_json, show_table
 from mcutrain.cli.training import counting
+from mcutrain.functions.files import check_writable
 from mcutrain.functions.options import boards as known_boards
 
 if TYPE_CHECKING:

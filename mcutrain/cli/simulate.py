@@ -11,7 +11,7 @@ from mcutrain.cli import samples as inputs
 from mcutrain.cli.automatic import Used, used
 from mcutrain.cli.episodes import episodes_facts, print_episodes
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import check_writable, percent, say, show, show_json
+from mcutrain.cli.output import percent, say, show, show_json
 from mcutrain.cli.training import (
     batch_line,
     level_lines,
@@ -20,6 +20,7 @@ from mcutrain.cli.training import (
     selection_lines,
     skipped_line,
 )
+from mcutrain.functions.files import check_writable
 from mcutrain.functions.options import HeadStart, MemoryOptions, Seed, SimulatedRequest
 from mcutrain.functions.run_options import (
     BackendOptions,

@@ -18,15 +18,7 @@ import typer
 
 from mcutrain.cli import INTERRUPTED, boards, options
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.output import (
-    check_writable,
-    err,
-    percent,
-    say,
-    show,
-    show_json,
-    training_bar,
-)
+from mcutrain.cli.output import err, percent, say, show, show_json, training_bar
 from mcutrain.cli.training import (
     Lines,
     Smoothed,
@@ -37,6 +29,7 @@ from mcutrain.cli.training import (
     searching,
     skipped_line,
 )
+from mcutrain.functions.files import check_writable
 from mcutrain.functions.run_options import (
     Elastic,
     Every,

@@ -44,6 +44,10 @@ class Listener:
         """Hear what is doubtful about a run that is over."""
         warn(text)
 
+    def result_says(self, text: str) -> None:
+        """Hear what stands in the result, too, which a command prints."""
+        warn(text)
+
     def planned(self, step: TrainingStep, split: Split) -> None:
         """Hear what is trained, on which samples."""
 

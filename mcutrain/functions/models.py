@@ -1,30 +1,23 @@
-"""Model files: quantized, compared with their own runtime and with each other, written again."""
+"""Model files: compared with their own runtime and with each other, written again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.errors import HostError
 from mcutrain_host.saved import SavedState
 
-from mcutrain.arguments import Count, PathLike, Positive, Seed, Within, checked, warn
+from mcutrain.arguments import Count, PathLike, Seed, Within, checked, warn
 from mcutrain.data import Data, Normalization, Split, order
 from mcutrain.errors import ArgumentError, ModelError, StateError
 from mcutrain.formats import (
-    as_format,
     format_of,
-    format_of_quantized,
-    read_float,
-    with_class_names,
-    write,
 )
-from mcutrain.formats.outputs import choosing
-from mcutrain.functions.calibration import Given
 from mcutrain.functions.keywords import flag_name, flags_of, given_of, with_keywords
 from mcutrain.functions.options import StepRequest
 from mcutrain.functions.preparing import HEAD, Asked, Scheme
@@ -34,20 +27,9 @@ from mcutrain.ir.interpret import interpret
 from mcutrain.modules import merged
 from mcutrain.oracle.forward import Agreement, Verdict, draw_inputs
 from mcutrain.oracle.forward import compare as compare_with_runtime
-from mcutrain.oracle.original import compare_with_original
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.pipeline.recipe import Recipe, contradiction, of_json
-from mcutrain.quant import (
-    LayerError,
-    Quantization,
-    Quantized,
-    QuantizeSettings,
-    named_as,
-    useful,
-)
-from mcutrain.quant import layer_errors as errors_of_layers
 from mcutrain.runs.training import SimulationResult, load_data, model_input, prepare_samples
-from mcutrain.shown import Record, Shown
 from mcutrain.simulation import RunSettings
 from mcutrain.trained import (
     Changes,
@@ -74,146 +56,6 @@ UNKNOWN_FILE = (
 )
 COMPARED = 20
 """Inputs on which a model is compared with itself before its modules were merged."""
-
-
-@dataclass(frozen=True, repr=False)
-class QuantizedModel(Shown):
-    """An int8 model that `quantize` made.
-
-    graph: as `load` would read it.
-    read_as: how the float file compares with its own runtime.
-    layers: the error of each layer, if it was asked for.
-    path: where it was written.
-    """
-
-    graph: Graph
-    result: Quantized
-    samples: int
-    read_as: str
-    layers: tuple[LayerError, ...] = ()
-    path: Path | None = None
-
-    @property
-    def snr_db(self) -> float:
-        """Signal to noise at the outputs, on the calibration samples."""
-        return self.result.chosen.snr_db
-
-    def write(self, output: PathLike) -> Path:
-        """Write it as .tflite or QDQ .onnx, as the name says. Raises ModelError."""
-        return _write(self.graph, Path(output))
-
-    def summary(self) -> str:
-        """Return a line that describes it."""
-        return (
-            f"{self.graph.name}, ranges by {self.result.chosen.ranges}, {self.snr_db:.1f} dB "
-            f"signal to noise at the outputs, {self.samples:,} samples"
-        )
-
-    def records(self) -> list[Record]:
-        """Every layer's error, or, if they were not asked for, every way that was tried."""
-        rows = self.layers or self.result.trials
-        return [asdict(row) for row in rows]
-
-    def to_dict(self) -> Record:
-        """The choice, what was tried, the layers."""
-        return {
-            "model": self.graph.name,
-            "file": None if self.path is None else str(self.path),
-            "samples": self.samples,
-            "read_as": self.read_as,
-            "chosen": asdict(self.result.chosen),
-            "tried": [asdict(trial) for trial in self.result.trials],
-            "layers": [asdict(layer) for layer in self.layers],
-        }
-
-
-@checked
-def quantize(
-    model: PathLike,
-    calibration: Data,
-    output: PathLike | None = None,
-    *,
-    samples: Count = 200,
-    pixels: Sequence[float] | None = None,
-    mean: Sequence[float] | None = None,
-    std: Sequence[float] | None = None,
-    input_scale: Positive | None = None,
-    input_zero_point: Annotated[int, Within(-128, 127)] = 0,
-    ranges: Literal["auto", "minmax", "percentile", "mse"] = "auto",
-    percentile: Annotated[float, Within(50, 100)] = 99.99,
-    equalize: Literal["auto", "on", "off"] = "auto",
-    bias_correction: Literal["auto", "on", "off"] = "auto",
-    layer_errors: bool = False,
-    class_names: Sequence[str] = (),
-    model_output: str | None = None,
-    seed: Seed = 0,
-    progress: Progress | None = None,
-) -> QuantizedModel:
-    """Quantize a float .onnx or .tflite file to int8, with weights per channel.
-
-    calibration: samples as the model was trained on: a path (.npz file or folder of images), or an
-        array in the file's order of axes, or with channels last; also (x, y), whose labels are not
-        needed. uint8 are pixels; real numbers are taken as they are; int8 needs input_scale and
-        input_zero_point.
-    output: a .tflite or .onnx file to write.
-    samples: how many are used, drawn by seed.
-    pixels: the numbers (low, high) that the model takes for 0 and 255.
-    mean, std: of pixel / 255 instead, one number or one per channel.
-    layer_errors: measure each layer's error, too.
-    class_names: of the outputs, in their order, for the file; by default the float model's.
-    model_output: the name of the one output that is kept, if the model has several.
-
-    Warns of outputs that are poor. Raises DataError if they are noise or the samples do not fit;
-    ModelError, UnsupportedError, ArgumentError.
-
-    >>> quantize("model.onnx", x_train, "model.int8.tflite", pixels=(0, 1)).snr_db
-    """
-    tell = progress or (lambda what, done, of: None)
-    if output is not None:
-        format_of(Path(output))
-    with choosing(model_output):
-        found = read_float(Path(model))
-        format_of_quantized(found.network, None if output is None else Path(output))
-        normalization = _pixels(pixels, mean, std)
-        fixed = None
-        if input_scale is not None:
-            fixed = Quantization(float(np.float32(input_scale)), input_zero_point)
-        notes = [found.several_outputs]
-        turned = notes.append if found.input_order.is_square else lambda _: None
-        given = Given(calibration, samples, seed, normalization, tell, notes.append, turned=turned)
-        x, own = given.read(found.input_order, fixed)
-        compared = compare_with_original(found, x)
-        settings = QuantizeSettings(ranges, percentile, equalize, bias_correction, own)
-        result = found.quantize(x, settings, tell)
-        if class_names:
-            result = replace(result, graph=with_class_names(result.graph, class_names))
-        layers = errors_of_layers(result, x, tell) if layer_errors else ()
-        for note in filter(None, (*notes, *result.notes, useful(result, x))):
-            warn(note)
-        graph = result.graph if output is None else as_format(result.graph, Path(output))
-        path = None if output is None else _write(graph, Path(output))
-        if layers and path is not None:
-            layers = named_as(layers, load(path))
-        return QuantizedModel(graph, result, len(x), compared, layers, path)
-
-
-def _pixels(
-    pixels: Sequence[float] | None, mean: Sequence[float] | None, std: Sequence[float] | None
-) -> Normalization | None:
-    if pixels is None:
-        return normalization_of(mean, std)
-    if mean is not None or std is not None:
-        raise ArgumentError("pixels and mean say the same: give pixels, or mean and std")
-    if len(pixels) != 2 or not pixels[0] < pixels[1]:
-        raise ArgumentError(f"pixels is {tuple(pixels)}: give two numbers, the lower one first")
-    return Normalization.of_range(*pixels)
-
-
-def _write(graph: Graph, path: Path) -> Path:
-    note = write(graph, path, description="quantized by mcutrain")
-    if note:
-        warn(note)
-    return path
 
 
 @checked

@@ -18,7 +18,7 @@ import pytest
 
 import mcutrain
 from mcutrain import demo
-from mcutrain.errors import AnalysisError, ArgumentError, McutrainError
+from mcutrain.errors import AnalysisError, ArgumentError, McutrainError, NoiseError, OptionError
 from mcutrain.functions import comparing, learning, models
 from mcutrain.report.learning import Compared
 from mcutrain.runs import training
@@ -285,6 +285,47 @@ def test_quantize_takes_arrays_and_says_the_layers(tmp_path: Path) -> None:
     written = {node.name for node in mcutrain.load(path).nodes}
     assert {layer.name for layer in found.layers} <= written | {"input"}
     shown(found)
+
+
+def test_quantize_writes_into_a_folder_and_tells_its_parts(tmp_path: Path) -> None:
+    float_model = Path(demo.MODEL).parent / "fashion.onnx"
+    told: list[str] = []
+    quick: dict[str, Any] = {"ranges": "minmax", "equalize": "off", "bias_correction": "off"}
+    with np.load(Path(demo.MODEL).parent / "fashion.npz") as file:
+        pixels = file["x_train"][:16]
+    found = mcutrain.quantize(
+        float_model,
+        pixels,
+        tmp_path,
+        pixels=(0, 1),
+        class_names=[f"class {i}" for i in range(10)],
+        progress=lambda what, done, of: told.append(what),
+        **quick,
+    )
+    assert found.path == tmp_path / "fashion.int8.tflite"
+    assert mcutrain.load(found.path).class_names[9] == "class 9"
+    assert (found.warning, found.note, found.turned) == ("", "", "")
+    assert told[-1] == "writing"
+
+
+def test_what_quantize_cannot_do_is_said_before_it_is_done(tmp_path: Path) -> None:
+    float_model = Path(demo.MODEL).parent / "fashion.onnx"
+    with pytest.raises(OptionError, match="pixels says the same as mean"):
+        mcutrain.quantize(float_model, X, pixels=(0, 1), mean=[0.5], std=[0.5])
+    with pytest.raises(McutrainError, match="cannot write"):
+        mcutrain.quantize(float_model, X, tmp_path / "nowhere" / "a.tflite", pixels=(0, 1))
+
+
+def test_noise_is_refused_with_the_errors_of_the_layers() -> None:
+    float_model = Path(demo.MODEL).parent / "fashion.onnx"
+    x = np.random.default_rng(0).uniform(0, 1, (4, 28, 28, 1)).astype(np.float32)
+    quick: dict[str, Any] = {"ranges": "minmax", "equalize": "off", "bias_correction": "off"}
+    with (
+        pytest.warns(UserWarning, match="they take 1 of its 256 values"),
+        pytest.raises(NoiseError, match="outputs are noise") as caught,
+    ):
+        mcutrain.quantize(float_model, x, input_scale=1000.0, layer_errors=True, **quick)
+    assert caught.value.layers[0].name == "input"
 
 
 def test_an_analysis_warns_of_a_rate_that_changes_next_to_nothing(

@@ -17,7 +17,7 @@ from mcutrain.arguments import Within
 from mcutrain.cli.commands import app
 from mcutrain.cli.flags import spelled_out
 from mcutrain.errors import ArgumentError, OptionError
-from mcutrain.functions import options, run_options
+from mcutrain.functions import options, quantize_options, run_options
 from mcutrain.functions.keywords import (
     Flag,
     Keywords,
@@ -127,6 +127,7 @@ FUNCTIONS = {
     "compare": mcutrain.compare,
     "export": mcutrain.export,
     "analyze": mcutrain.analyze,
+    "quantize": mcutrain.quantize,
     "select": mcutrain.select,
 }
 NOT_OPTIONS = 8
@@ -145,7 +146,7 @@ def test_every_option_of_a_function_is_a_flag_of_its_command(name: str) -> None:
 def test_a_function_has_few_parameters_beside_its_options(name: str) -> None:
     function = getattr(mcutrain, name)
     names = inspect.signature(function.__wrapped__).parameters
-    own = set(names) - {"model", "data"}
+    own = set(names) - {"model", "data", "calibration"}
     assert len(own) - len(options_of(function)) <= NOT_OPTIONS
 
 
@@ -163,7 +164,10 @@ def test_a_literal_may_be_a_number() -> None:
         SelectOptions(bias_bits="32")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", [*all_options(options), *all_options(run_options)])
+MODULES = (options, quantize_options, run_options)
+
+
+@pytest.mark.parametrize("kind", [kind for module in MODULES for kind in all_options(module)])
 def test_what_reads_a_flag_is_a_function_and_makes_the_default(kind: type[Keywords]) -> None:
     for name, flag in flags_of(kind).items():
         if flag.parse is not None:

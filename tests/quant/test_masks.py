@@ -7,7 +7,7 @@ import pytest
 
 from mcutrain.errors import McutrainError, ModelError, UnsupportedError
 from mcutrain.formats import as_format, load, read_float, write
-from mcutrain.functions.models import quantize as quantize_file
+from mcutrain.functions.quantizing import quantize as quantize_file
 from mcutrain.ir.interpret import interpret
 from mcutrain.quant import Quantized
 from mcutrain.quant.float_shapes import FloatSoftmax
