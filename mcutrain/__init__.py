@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mcutrain.data import Normalization, Split
     from mcutrain.errors import McutrainError
     from mcutrain.functions.automatic import auto_scheme
+    from mcutrain.functions.board_training import BoardRun, train_board
     from mcutrain.functions.chooser import AutoScheme
     from mcutrain.functions.choosing import select
     from mcutrain.functions.comparing import Comparison, compare
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AugmentedModel",
     "AutoScheme",
+    "BoardRun",
     "Comparison",
     "Generated",
     "Graph",
@@ -72,6 +74,7 @@ __all__ = [
     "select",
     "simulate",
     "train",
+    "train_board",
     "verify",
 ]
 
@@ -81,6 +84,7 @@ _NAMES = {
     "mcutrain.errors": ("McutrainError",),
     "mcutrain.functions.automatic": ("auto_scheme",),
     "mcutrain.functions.chooser": ("AutoScheme",),
+    "mcutrain.functions.board_training": ("BoardRun", "train_board"),
     "mcutrain.functions.choosing": ("select",),
     "mcutrain.functions.comparing": ("Comparison", "compare"),
     "mcutrain.functions.learning": ("analyze",),

@@ -177,8 +177,8 @@ def _new_class(
     from mcutrain_host.imprint import NewClass
     from mcutrain_host.protocol import Rate
 
-    from mcutrain.cli.train import input_of
     from mcutrain.data import Split
+    from mcutrain.functions.board_samples import input_of
     from mcutrain.runs.training import check_latents, prepare_samples
     from mcutrain.simulation import RunSettings
     from mcutrain.simulation.rates import LearningRate

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mcutrain.cli import INTERRUPTED
+from mcutrain.cli.board_screen import watching_board
 from mcutrain.cli.output import count_bar, say
 from mcutrain.cli.training import counting, placing, rate_line, searching, watching
 from mcutrain.cli.trials import watching_trials
@@ -18,8 +19,11 @@ from mcutrain.functions.listener import Done, Listener, Progress
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mcutrain_host.trainer import Lessons
+
     from mcutrain.data import Split
     from mcutrain.experiments.parallel import Standing
+    from mcutrain.functions.board_watch import BoardWatch
     from mcutrain.functions.chooser import AutoScheme
     from mcutrain.functions.memory_limit import MemoryLimit
     from mcutrain.pipeline import TrainingStep
@@ -90,6 +94,16 @@ class OnScreen(Listener):
     def searching(self, before: str = "") -> AbstractContextManager[Done]:
         """Show how many trials are done."""
         return searching(before)
+
+    def training_board(
+        self, lessons: Lessons, *, is_other_course: bool
+    ) -> AbstractContextManager[BoardWatch]:
+        """Draw a bar."""
+        return watching_board(lessons, self.is_quiet, is_other_course=is_other_course)
+
+    def finishing(self) -> None:
+        """Say it."""
+        say("mcutrain: finishing this step and saving; Ctrl-C again leaves at once")
 
     @contextmanager
     def running(self, run: Run, title: str, checkpoint: Path | None) -> Iterator[Watch]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from typer.models import OptionInfo
 
-from mcutrain.functions import options, quantize_options, run_options
+from mcutrain.functions import board_options, options, quantize_options, run_options
 from mcutrain.functions.keywords import Flag, Keywords, flag_name, flags_of
 from mcutrain.functions.options import BOARD, COMPUTER, MEMORY, NETWORK, NOT_WORTH_IT
 
@@ -45,7 +45,8 @@ _OWN = {
 
 def _declared() -> Iterator[tuple[str, str]]:
     """Flags of mcutrain.functions.options, each with its box."""
-    for kind in {**vars(options), **vars(run_options), **vars(quantize_options)}.values():
+    modules = (options, run_options, quantize_options, board_options)
+    for kind in (kind for module in modules for kind in vars(module).values()):
         if isinstance(kind, type) and issubclass(kind, Keywords) and kind is not Keywords:
             for name, flag in flags_of(kind).items():
                 yield flag_name(name, flag), flag.box

@@ -11,7 +11,7 @@ import typer
 
 from mcutrain.cli import boards, options
 from mcutrain.cli.output import count_bar, show, show_json
-from mcutrain.cli.train import STATE
+from mcutrain.functions.board_options import STATE
 from mcutrain.functions.files import check_writable
 
 

@@ -30,13 +30,6 @@ Jobs = Annotated[
     int | None,
     typer.Option(min=1, help="Processes that train; one per CPU by default.", show_default=False),
 ]
-IsSwapping = Annotated[
-    bool,
-    typer.Option(
-        "--swap",
-        help="Train other columns every so many steps, as the project's firmware chooses them.",
-    ),
-]
 
 
 @dataclass(frozen=True)

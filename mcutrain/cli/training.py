@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mcutrain.cli.output import count_bar, err, percent, training_bar
+from mcutrain.functions.smoothed import Smoothed
 
 if TYPE_CHECKING:
     from mcutrain.autodiff.elastic import ElasticTensor
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from mcutrain.runs.training import Watch
     from mcutrain.simulation import Decision, EpochResult, FoundRate, Progress, Run
 
-SMOOTHING = 0.005
-"""Weight of the newest sample in the shown loss and accuracy; like an average of the last 200."""
 LEAST = 0.0005
 """A tensor is named if its share of all importances is at least this."""
 LINE_SECONDS = 10.0
@@ -38,7 +37,7 @@ def watching(run: Run, title: str) -> Iterator[Watch]:
         lines = Lines(title)
 
         def training(progress: Progress) -> None:
-            shown.add(progress)
+            shown.add(progress.trained, progress.loss, progress.accuracy)
             epochs.tell()
             facts = (
                 f"epoch {len(run.state.epochs) + 1}/{run.settings.epochs}  {shown.text}  "
@@ -261,26 +260,3 @@ class Lines:
         if not err.is_terminal and time.monotonic() - self.last > LINE_SECONDS:
             err.print(f"{self.title}  {text}", soft_wrap=True)
             self.last = time.monotonic()
-
-
-class Smoothed:
-    """Exponential averages of loss and accuracy."""
-
-    def __init__(self) -> None:
-        self.loss = self.accuracy = 0.0
-        self._trained: int | None = None
-
-    @property
-    def text(self) -> str:
-        """Both; the accuracy only where there are classes."""
-        accuracy = "" if math.isnan(self.accuracy) else f"  accuracy {percent(self.accuracy)}"
-        return f"loss {self.loss:.3f}{accuracy}"
-
-    def add(self, progress: Progress) -> None:
-        if self._trained is None:
-            keep = 0.0
-        else:
-            keep = (1 - SMOOTHING) ** (progress.trained - self._trained)
-        self._trained = progress.trained
-        self.loss = keep * self.loss + (1 - keep) * progress.loss
-        self.accuracy = keep * self.accuracy + (1 - keep) * progress.accuracy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mcutrain.data import Data, Normalization, Split, input_notes
+from mcutrain.data import Data, ModelInput, Normalization, Split, input_notes
 from mcutrain.errors import OptionError
 from mcutrain.functions.automatic import AUTO, wanted_scheme
 from mcutrain.functions.chooser import AutoScheme, Chooser
@@ -109,9 +109,25 @@ def read_samples(
     validation: Data | None = None,
 ) -> Split:
     """Samples for a model; the listener hears what its input would clip. Raises DataError."""
+    is_partial = bool(graph.class_names or reading.class_names or asked.options.added)
+    model = model_input(graph)
+    return samples_for(model, data, reading, seed, listener, validation, is_partial=is_partial)
+
+
+def samples_for(
+    model: ModelInput,
+    data: Data,
+    reading: DataOptions,
+    seed: int,
+    listener: Listener,
+    validation: Data | None = None,
+    *,
+    is_partial: bool,
+) -> Split:
+    """Samples for an input. is_partial: whether the model may know more classes. As above."""
     with listener.reading() as tell:
         split = load_data(
-            graph,
+            model,
             data,
             reading.test_share,
             seed,
@@ -120,11 +136,11 @@ def read_samples(
             samples=reading.samples,
             test_samples=reading.test_samples,
             stride=reading.stride,
-            is_partial=bool(graph.class_names or reading.class_names or asked.options.added),
+            is_partial=is_partial,
             note=listener.note,
             certain=listener.detail,
         )
-    for note in input_notes(split, model_input(graph), reading.normalization or "auto"):
+    for note in input_notes(split, model, reading.normalization or "auto"):
         listener.note(note)
     return split
 

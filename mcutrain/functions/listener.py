@@ -11,10 +11,13 @@ from mcutrain.arguments import warn
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mcutrain_host.trainer import Lessons
+
     from mcutrain.analysis.problem import Problem
     from mcutrain.analysis.progress import TrialsDone
     from mcutrain.data import Split
     from mcutrain.experiments.parallel import Standing
+    from mcutrain.functions.board_watch import BoardWatch
     from mcutrain.functions.chooser import AutoScheme
     from mcutrain.functions.memory_limit import MemoryLimit
     from mcutrain.pipeline import TrainingStep
@@ -78,6 +81,17 @@ class Listener:
     def searching(self, before: str = "") -> AbstractContextManager[Done]:
         """Hear of trials that search for a learning rate. before: what is done first."""
         return nullcontext(lambda done, of: None)
+
+    def training_board(
+        self, lessons: Lessons, *, is_other_course: bool
+    ) -> AbstractContextManager[BoardWatch]:
+        """Hear of a run on a board. is_other_course: whether it learnt something else before."""
+        from mcutrain.functions.board_watch import BoardWatch
+
+        return nullcontext(BoardWatch(self.note, self.doubt))
+
+    def finishing(self) -> None:
+        """Hear that Ctrl-C was pressed: the board ends this step and saves."""
 
     def running(
         self, run: Run, title: str, checkpoint: Path | None

@@ -293,7 +293,7 @@ def continued(settings: RunSettings, checkpoint: Path | None) -> RunSettings:
 
 
 def load_data(
-    model: Graph | TrainingStep,
+    model: Graph | TrainingStep | datasets.ModelInput,
     data: datasets.Data,
     test_share: float = 0.2,
     seed: int = 0,
@@ -314,7 +314,7 @@ def load_data(
     called with how they are turned where that is no guess.
     Samples have the order of axes of the model's file, see `mcutrain.data.InputOrder`.
     """
-    order = model_input(model).known_order
+    order = (model if isinstance(model, datasets.ModelInput) else model_input(model)).known_order
     turned = note if order.is_square else certain
     if not datasets.is_path(data):
         split = datasets.of_arrays(data, validation=validation, test_share=test_share, seed=seed)

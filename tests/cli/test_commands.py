@@ -14,11 +14,12 @@ import pytest
 
 import mcutrain
 from mcutrain import demo
-from mcutrain.cli import train
 from mcutrain.demo import board as demo_board
 from mcutrain.errors import BuildError
 from mcutrain.experiments.parallel import Trial
 from mcutrain.functions import comparing
+from mcutrain.functions.board_lessons import BoardCourse
+from mcutrain.functions.listener import SILENT
 from mcutrain.oracle.tflite import find_interpreter
 from mcutrain.pipeline import prepare
 from mcutrain.simulation import Search
@@ -132,15 +133,17 @@ def test_biases_that_stand_at_an_end_of_16_bits_are_said(
     assert f"mcutrain: {found['warning']}" in run("simulate", model, *flags).err.splitlines()
 
 
-def test_compare_and_train_find_biases_at_an_end_of_16_bits(model: Path, tmp_path: Path) -> None:
+def test_compare_and_train_find_biases_at_an_end_of_16_bits(model: Path) -> None:
     step = prepare(model, UpdateScheme("halves", 3, bias_bits=16))
     reference = step.reference()
     name = next(name for name in reference.state if name.endswith(".difference"))
     reference.state[name][:3] = (2**15 - 1, -(2**15), 2**15 - 2)
-    file = tmp_path / "trained.mcts"
-    file.write_bytes(reference.save())
     project: Any = SimpleNamespace(manifest=SimpleNamespace(table=step.plan.state.table))
-    assert train._saturated(project, file) == 2
+    course: Any = None
+    board = BoardCourse(project, course, tests=0, after=0, sends_latents=False, listener=SILENT)
+    outcome: Any = SimpleNamespace(interrupted=False, steps=0)
+    said = board.doubts(outcome, 0.0, reference.save())
+    assert said.startswith("2 trained biases stand at the end of 16 bits")
     rows: Any = [SimpleNamespace(name="whole"), SimpleNamespace(name="halves")]
     counts = {Trial(0, 0): 0, Trial(1, 0): 1, Trial(1, 1): 2}
     results: Any = {t: SimpleNamespace(saturated_biases=n) for t, n in counts.items()}

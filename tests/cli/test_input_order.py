@@ -19,9 +19,10 @@ from mcutrain_host.manifest import BoardProject
 from onnx import TensorProto, helper, numpy_helper
 
 import mcutrain
-from mcutrain.cli.samples import SourceFlags
-from mcutrain.cli.train import _samples
+from mcutrain.cli.listening import OnScreen
 from mcutrain.demo import IMAGES
+from mcutrain.functions.board_samples import read_for_board
+from mcutrain.functions.run_options import DataOptions
 from mcutrain.simulation import RunSettings
 from tests.cli.conftest import Board, Run
 
@@ -263,8 +264,9 @@ def test_a_project_takes_samples_as_the_file_that_it_was_generated_from(
 ) -> None:
     flags = ("--scheme", "head", "--board", "native", "-o", "project")
     assert run("generate", square, *flags).code == 0
-    source = SourceFlags(samples=30, test_samples=30).of(data / "pixels.npz", 0)
-    taken = _samples(BoardProject.read(Path("project")), source, RunSettings(), None)
+    few = DataOptions(samples=30, test_samples=30)
+    project = BoardProject.read(Path("project"))
+    taken = read_for_board(project, data / "pixels.npz", few, RunSettings(), OnScreen())
     wanted = mcutrain.data.load(data / "pixels.npz", samples=30, test_samples=30)
     for found, part in ((taken.split.train, wanted.train), (taken.split.test, wanted.test)):
         turned = part.x.reshape(-1, 28, 28).transpose(0, 2, 1)

@@ -21,12 +21,16 @@ from mcutrain_host import saved
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.link import SerialLink
 from mcutrain_host.manifest import BoardProject, Emulation
-from mcutrain_host.protocol import Firmware, Rate
-from mcutrain_host.trainer import Begin, Settings
+from mcutrain_host.protocol import Rate
+from mcutrain_host.trainer import Begin
 
+import mcutrain
 from mcutrain import data as datasets
 from mcutrain.cli import train
 from mcutrain.demo import IMAGES, MODEL
+from mcutrain.errors import OptionError
+from mcutrain.functions.board_line import may_be_virtual
+from mcutrain.functions.board_training import again
 from mcutrain.simulation import FEWEST_STEPS
 from tests.cli.conftest import MCUTRAIN, Board, Outcome, Run, done
 from tests.host.fake_device import Noise
@@ -126,6 +130,25 @@ def test_a_board_ends_with_the_bits_of_the_simulation(
     assert (folder / "trained.mcts").read_bytes() == state
 
 
+def test_python_trains_a_board_to_the_same_bits_and_says_what_the_command_says(
+    run: Run, folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
+) -> None:
+    given: dict[str, Any] = {"port": board.url, "epochs": 2, "learning_rate": 0.03, "seed": 3}
+    split = mcutrain.data.load(IMAGES, samples=60, test_samples=40, seed=3)
+    found = mcutrain.train_board(folder, split, flip=True, save_every=50, **given)
+    state, expected = simulated
+    assert found.state.read_bytes() == state
+    assert found.accuracy == expected["accuracy"]
+    assert repr(found).startswith("<BoardRun: accuracy ")
+    again = run("train", folder, "--data", IMAGES, "--port", board.url, *TESTED, "--json").json
+    now, then = found.to_dict(), again
+    assert list(now) == list(then)
+    same = ("board", "scheme", "steps", "state_sha256", "state", "log", "warning", "interrupted")
+    assert [now[name] for name in same] == [then[name] for name in same]
+    with pytest.raises(OptionError, match="fresh begins anew and from goes on"):
+        mcutrain.train_board(folder, split, fresh=True, begin_from=found.state, **given)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("judged", ["", ", judged by validation samples"])
 def test_a_board_learns_at_the_rate_that_the_simulation_finds(
@@ -206,16 +229,16 @@ def test_a_board_without_a_cable_may_be_virtual(
     emulate: Emulation, port: str, expected: bool
 ) -> None:
     project: Any = SimpleNamespace(board=SimpleNamespace(emulate=emulate))
-    assert train._may_be_virtual(project, port) is expected
+    assert may_be_virtual(project, port) is expected
 
 
 def test_what_a_virtual_board_counts_is_not_told_as_its_time() -> None:
     identity = SimpleNamespace(clock_hz=180_000_000)
     outcome: Any = SimpleNamespace(train_cycles=8_449_200, identity=identity)
     of_both = ", 8,449,200 cycles each (46.94 ms"
-    assert train._cycles(outcome, False) == f"{of_both} on the board)"
+    assert train.cycles(outcome, is_virtual=False) == f"{of_both} on the board)"
     says = ", or more where the board is virtual: it counts instructions)"
-    assert train._cycles(outcome, True) == of_both + says
+    assert train.cycles(outcome, is_virtual=True) == of_both + says
 
 
 def test_after_ctrl_c_a_fresh_run_continues_without_the_flag(
@@ -244,8 +267,7 @@ def test_after_ctrl_c_a_fresh_run_continues_without_the_flag(
 def test_the_command_that_goes_on_begins_nothing_anew(
     begin: Begin, position: int, says: str
 ) -> None:
-    how = Settings(Firmware(1, 2, 3, 4, 5, 6), 0, Path("state"), begin=begin)
-    assert train._again(how, position) == says
+    assert again(begin, position) == says
 
 
 def test_ctrl_c_begins_no_search_for_another_rate(folder: Path, board: Board) -> None:

@@ -135,5 +135,5 @@ def test_what_the_board_kept_is_said_as_it_is(position: int, said: str, tmp_path
     identity = SimpleNamespace(has_slots=True)
     outcome = SimpleNamespace(identity=identity, saved=Saved(3, 7), position=position)
     state = tmp_path / "trained.mcts"
-    found = train._kept(outcome, SimpleNamespace(state=state))  # type: ignore[arg-type]
+    found = train.kept(SimpleNamespace(outcome=outcome, state=state))  # type: ignore[arg-type]
     assert found == f"on the board ({said} and in {state}"

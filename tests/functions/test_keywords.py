@@ -17,7 +17,7 @@ from mcutrain.arguments import Within
 from mcutrain.cli.commands import app
 from mcutrain.cli.flags import spelled_out
 from mcutrain.errors import ArgumentError, OptionError
-from mcutrain.functions import options, quantize_options, run_options
+from mcutrain.functions import board_options, options, quantize_options, run_options
 from mcutrain.functions.keywords import (
     Flag,
     Keywords,
@@ -128,6 +128,7 @@ FUNCTIONS = {
     "export": mcutrain.export,
     "analyze": mcutrain.analyze,
     "quantize": mcutrain.quantize,
+    "train": mcutrain.train_board,
     "select": mcutrain.select,
 }
 NOT_OPTIONS = 8
@@ -142,11 +143,10 @@ def test_every_option_of_a_function_is_a_flag_of_its_command(name: str) -> None:
             assert flag_name(field, flag) in flags, (kind, field)
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, "prepare", "auto_scheme"])
-def test_a_function_has_few_parameters_beside_its_options(name: str) -> None:
-    function = getattr(mcutrain, name)
+@pytest.mark.parametrize("function", [*FUNCTIONS.values(), mcutrain.prepare, mcutrain.auto_scheme])
+def test_a_function_has_few_parameters_beside_its_options(function: Any) -> None:
     names = inspect.signature(function.__wrapped__).parameters
-    own = set(names) - {"model", "data", "calibration"}
+    own = set(names) - {"model", "data", "calibration", "step"}
     assert len(own) - len(options_of(function)) <= NOT_OPTIONS
 
 
@@ -164,7 +164,7 @@ def test_a_literal_may_be_a_number() -> None:
         SelectOptions(bias_bits="32")  # type: ignore[arg-type]
 
 
-MODULES = (options, quantize_options, run_options)
+MODULES = (board_options, options, quantize_options, run_options)
 
 
 @pytest.mark.parametrize("kind", [kind for module in MODULES for kind in all_options(module)])

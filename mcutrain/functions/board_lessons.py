@@ -1,0 +1,248 @@
+"""What a project's board learns: the course of a simulation, as lessons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from mcutrain_host.errors import ProjectError
+from mcutrain_host.manifest import BoardProject
+from mcutrain_host.protocol import Selecting
+from mcutrain_host.saved import saturated_biases
+from mcutrain_host.trainer import Lessons, Outcome, Settings
+
+from mcutrain.data import Data, better_order
+from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, StateOptions
+from mcutrain.functions.board_samples import of_latents, read_for_board
+from mcutrain.functions.listener import Listener
+from mcutrain.runs.fronts import front_of_tail
+from mcutrain.runs.training import board_lessons, saturation_warning
+from mcutrain.simulation import (
+    FEWEST_STEPS,
+    Course,
+    Reconstruction,
+    RunSettings,
+    Samples,
+    Search,
+    bad_sign,
+    simulator_of_folder,
+    step_macs,
+    warning,
+)
+from mcutrain.simulation.elastic import SQUARES
+
+
+def settings_for(
+    project: BoardProject, choices: BoardChoices, settings: RunSettings
+) -> RunSettings:
+    """The settings with what the firmware chooses. Raises ProjectError where it cannot do so."""
+    settings = choices.of(_replaying(project, settings, choices.replay), project)
+    _check_elastic(project, settings)
+    _check_swap(project, settings)
+    return settings
+
+
+def _replaying(project: BoardProject, settings: RunSettings, replay: int) -> RunSettings:
+    """Return settings with replays of what firmware remembers. Raises ProjectError, DataError."""
+    remember = project.board.memory.remember
+    if replay and not remember:
+        raise ProjectError(
+            f"the firmware of {project.folder} remembers no samples to replay: generate it with "
+            "--remember N"
+        )
+    found = replace(settings, replay=replay, remember=remember) if replay else settings
+    found.check()
+    return found
+
+
+def _check_elastic(project: BoardProject, settings: RunSettings) -> None:
+    """Raise ProjectError where firmware and run do not go together."""
+    found = project.manifest.elastic
+    if settings.elastic is not None and (found is None or not found.backward_time):
+        raise ProjectError(
+            f"the firmware of {project.folder} trains all that its scheme names: generate it with "
+            "--elastic, to choose while it runs"
+        )
+    if settings.elastic is not None and found is not None and found.saves_nothing:
+        raise ProjectError(
+            f"the firmware of {project.folder} trains the last layer alone, of which nothing can "
+            "be left out: generate one that trains more, or train without --elastic"
+        )
+    why = project.board.memory.why_no_saves
+    if settings.elastic is not None and why:
+        raise ProjectError(
+            f"the board chooses by states that it saves, and it saves nothing: {why}; train "
+            "without --elastic"
+        )
+
+
+def _check_swap(project: BoardProject, settings: RunSettings) -> None:
+    """Raise ProjectError if the firmware cannot resample input channels."""
+    if settings.swap and not project.manifest.shelf_bytes:
+        raise ProjectError(
+            f"the firmware of {project.folder} always trains the same columns: generate it with "
+            "--swap, to train others while it runs"
+        )
+    why = project.board.memory.why_no_saves
+    if settings.swap and why:
+        raise ProjectError(
+            f"the board swaps columns with its flash, and it saves nothing there: {why}; train "
+            "without --swap"
+        )
+
+
+@dataclass(frozen=True)
+class BoardCourse:
+    """What a board learns. tests: so many test samples. after: steps of other data before.
+
+    sends_latents: whether its samples are latents, which the firmware takes besides samples.
+    """
+
+    project: BoardProject
+    course: Course
+    tests: int
+    after: int
+    sends_latents: bool
+    listener: Listener
+
+    @staticmethod
+    def of(
+        project: BoardProject,
+        data: Data,
+        reading: BoardDataOptions,
+        settings: RunSettings,
+        model: Path | None,
+        after: int,
+        listener: Listener,
+    ) -> BoardCourse:
+        """Read samples as `simulate` does, and find the learning rate if the settings have none.
+
+        model: whose front makes latents of samples, for a project that takes those.
+        """
+        front = None if model is None else front_of_tail(project.manifest, model, project.folder)
+        samples = read_for_board(project, data, reading.read, settings, listener, front)
+        if settings.learning_rate is None:
+            with listener.searching() as report:
+                found = _search(project, samples, settings).found(report)
+            settings = replace(settings, learning_rate=found.rate)
+        else:
+            found = None
+        course, sends_latents = of_latents(project, Course(samples, settings))
+        if found is not None:
+            listener.found_rate(found.rate, found, course.samples.split)
+        tests = 0 if reading.test_samples == 0 else len(course.samples.split.test)
+        return BoardCourse(project, course, tests, after, sends_latents, listener)
+
+    @property
+    def lessons(self) -> Lessons:
+        """What the board is sent. Raises ArgumentError."""
+        course, group = self.course, self.project.manifest.samples_per_update
+        lessons = board_lessons(
+            course,
+            self.tests,
+            _reconstruction(self.project),
+            self.sends_latents,
+            self._selecting(),
+            self.after,
+        )
+        every = course.settings.swap_every(len(course.samples.split.train), group)
+        return replace(lessons, swap_every=every)
+
+    def _selecting(self) -> Selecting | None:
+        """When the board chooses what it trains; None if it does not. Raises ArgumentError."""
+        manifest, settings = self.project.manifest, self.course.settings
+        times = manifest.elastic
+        if settings.elastic is None or times is None:
+            return None
+        samples = len(self.course.samples.split.train)
+        periods = settings.periods(samples, manifest.samples_per_update)
+        periods.check(times.forward_time, times.backward_time, times.least_time)
+        squares = settings.importance == SQUARES
+        return Selecting(periods.share_q16, periods.every, periods.look, squares)
+
+    def run_settings(
+        self,
+        state: Path,
+        saving: StateOptions,
+        reconnect_seconds: float,
+        doubt: Callable[[str], str],
+    ) -> Settings:
+        """Return how the host trains the board. doubt: told what speaks against class order."""
+        project, course = self.project, self.course
+        order_doubt = self._order_doubt()
+        return Settings(
+            firmware=project.firmware,
+            seed=course.settings.rounding_seed,
+            state=state,
+            save_every=saving.save_every,
+            begin=saving.begin,
+            source=None if saving.begin_from is None else Path(saving.begin_from),
+            reconnect_seconds=reconnect_seconds,
+            facts={"course": course.digest, "settings": asdict(course.settings)},
+            table=project.manifest.table,
+            elastic=project.manifest.elastic,
+            doubt=lambda answers: doubt(order_doubt(answers)),
+            recipe=project.manifest.recipe_text(self._learnt_names()),
+        )
+
+    def _learnt_names(self) -> tuple[str, ...]:
+        """Names of the classes, if the data has all of them."""
+        manifest, split = self.project.manifest, self.course.samples.split
+        is_whole = len(split.names) == manifest.classes and not split.has_numbers_for_names
+        return split.names if manifest.has_labels and is_whole else ()
+
+    def _order_doubt(self) -> Callable[[Sequence[int]], str]:
+        """What the board's first answers say of the order of classes; of a new head nothing."""
+        test = self.course.samples.split.test
+        if (self.project.manifest.recipe or {}).get("classes") is not None or test.positions:
+            return lambda answers: ""
+        return lambda answers: better_order(test.y[: len(answers)], np.array(answers), test.names)
+
+    def doubts(self, outcome: Outcome, loss: float, state: bytes) -> str:
+        """Return what is doubtful about the run; empty if nothing is. loss: of the last steps."""
+        table = self.project.manifest.table
+        saturated = 0 if outcome.interrupted else saturated_biases(state, table)
+        said = (self._rate_doubt(outcome, loss), saturation_warning(saturated))
+        return "; ".join(filter(None, said))
+
+    def _rate_doubt(self, outcome: Outcome, loss: float) -> str:
+        """Return what `simulate` says of a rate that is too large; "" if Ctrl-C ends its trials.
+
+        Ctrl-C must not take the result of the run with it, which is over.
+        """
+        manifest = self.project.manifest
+        if outcome.interrupted or outcome.steps < FEWEST_STEPS or not manifest.has_labels:
+            return ""
+        sign = bad_sign(loss, manifest.classes, outcome.before, outcome.accuracy)
+        own = self.course.samples
+        samples = own if manifest.latent is None else own.whole()
+        search = _search(self.project, samples, self.course.settings)
+        with self.listener.searching() as report, suppress(KeyboardInterrupt):
+            return warning(search, sign, report)
+        return ""
+
+
+def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> Search:
+    manifest = project.manifest
+    return Search(
+        samples,
+        settings,
+        manifest.model_hash,
+        manifest.start,
+        manifest.samples_per_update,
+        lambda: simulator_of_folder(project.folder, manifest, settings.rounding_seed),
+        len((manifest.recipe or {}).get("added", ())),
+        step_macs(manifest.macs, manifest.front_macs, settings),
+    )
+
+
+def _reconstruction(project: BoardProject) -> Reconstruction | None:
+    """Return how to rebuild the input of a network that reproduces it; None for a classifier."""
+    manifest = project.manifest
+    if manifest.has_labels:
+        return None
+    x, y = manifest.input, manifest.output
+    return Reconstruction(x.scale, x.zero_point, y.scale, y.zero_point)

@@ -1,0 +1,35 @@
+"""The line to a project's board, found where it is not given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcutrain_host.errors import HostError
+from mcutrain_host.flashing.local import EXAMPLE_PORT, Local
+from mcutrain_host.manifest import BoardProject
+from mcutrain_host.ports import port_of_board
+
+DEFAULT_BAUD = 115_200
+
+
+def find_port(project: BoardProject, port: str | None) -> str:
+    """The given port, or the only one that fits the board. Raises HostError."""
+    if port is None and Local.name in project.board.flash.ways:
+        program = project.folder / "build" / "firmware"
+        raise HostError(
+            f"the firmware is a program: start it with `{program} --port tcp:{EXAMPLE_PORT}`, and "
+            f"give --port socket://127.0.0.1:{EXAMPLE_PORT} here"
+        )
+    return port or port_of_board(project.board.uart.usb)
+
+
+def find_baud(project: BoardProject, baud: int | None) -> int:
+    """The given speed, or that of the board's firmware."""
+    return baud or project.board.uart.baud or DEFAULT_BAUD
+
+
+def may_be_virtual(project: BoardProject, port: str) -> bool:
+    """Return whether it may be a `mcutrain board`, whose firmware is the same: it has no cable."""
+    emulate = project.board.emulate
+    has_twin = bool(emulate.unicorn or emulate.qemu)
+    return has_twin and ("://" in port or Path(port).resolve().is_relative_to("/dev/pts"))

@@ -1,0 +1,198 @@
+"""What training on a board can be asked for; as in mcutrain.functions.options, a field is a flag.
+
+Nothing large is imported here: the command line reads this file before it knows which command runs.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mcutrain.arguments import Count, PathLike, Within
+from mcutrain.errors import OptionError
+from mcutrain.functions.keywords import Flag, Keywords
+from mcutrain.functions.options import BOARD, FILES, NOT_WORTH_IT, READING
+from mcutrain.functions.run_options import (
+    DataOptions,
+    Elastic,
+    Every,
+    Importance,
+    Replay,
+    ShareOptions,
+    TensorBoardFolder,
+)
+
+if TYPE_CHECKING:
+    from mcutrain_host.manifest import BoardProject
+    from mcutrain_host.trainer import Begin
+
+    from mcutrain.simulation import RunSettings
+
+STATE, LOG = "trained.mcts", "train.jsonl"
+
+
+Port = Annotated[
+    str | None,
+    Flag(
+        "Where the board is: /dev/ttyACM0, COM3, socket://127.0.0.1:5000 or another URL of "
+        "pyserial; found by its USB adapter if only one fits.",
+        metavar="PORT",
+        shown=False,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineOptions(Keywords):
+    """The line to a board."""
+
+    port: Port = None
+    baud: Annotated[
+        Count | None, Flag("In the place of the board's own.", box=BOARD, shown=False)
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardDataOptions(DataOptions):
+    """How a data set is read for a board, which need not be tested."""
+
+    test_samples: Annotated[
+        Annotated[int, Within(0)] | None,
+        Flag(
+            "Only N test samples, drawn by the seed, of every class alike; 0 does not test.",
+            metavar="N",
+            box=READING,
+            shown=False,
+        ),
+    ] = None
+
+    @property
+    def read(self) -> DataOptions:
+        """The same samples as a simulation reads them, which always tests."""
+        return replace(self, test_samples=self.test_samples or None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardChoices(Keywords):
+    """What a board's firmware remembers, and what it chooses while it trains."""
+
+    replay: Replay = 0
+    elastic: Elastic = None
+    every: Every = 0
+    importance: Importance = "moves"
+    swap: Annotated[
+        bool,
+        Flag(
+            "Train other columns every so many steps, as the project's firmware chooses them.",
+            box=NOT_WORTH_IT,
+        ),
+    ] = False
+
+    def of(self, settings: "RunSettings", project: "BoardProject") -> "RunSettings":
+        """The settings with them. Raises DataError."""
+        rule: Any = (project.manifest.recipe or {}).get("swap") or "drawn" if self.swap else ""
+        share = ShareOptions(
+            elastic=self.elastic, every=self.every, importance=self.importance, swap=rule
+        )
+        return share.of(settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateOptions(Keywords):
+    """Where the trained state comes from, and where it is saved."""
+
+    save_every: Annotated[
+        int,
+        Within(0),
+        Flag(
+            "How often the board saves into its flash, which wears (`mcutrain plan --board` says "
+            "how many saves it outlives), or without slots into --state; 0 saves only at the end.",
+            metavar="STEPS",
+            box=BOARD,
+        ),
+    ] = 500
+    state: Annotated[
+        PathLike | None,
+        Flag(
+            f"Where the trained state is brought to; DIR/{STATE} if not given.",
+            box=FILES,
+            kind=Path,
+            shown=False,
+        ),
+    ] = None
+    begin_from: Annotated[
+        PathLike | None,
+        Flag(
+            "Write this state to the board first, and go on from it.",
+            "--from",
+            metavar="FILE",
+            box=FILES,
+            kind=Path,
+            shown=False,
+        ),
+    ] = None
+    fresh: Annotated[bool, Flag("Begin anew, whatever the board has learnt.", box=FILES)] = False
+    after: Annotated[
+        int,
+        Within(0),
+        Flag(
+            "Begin with other data where the board has done that many steps: it keeps what it has "
+            "learnt, and replays what it remembers. The same command continues.",
+            metavar="STEPS",
+            box=FILES,
+        ),
+    ] = 0
+
+    def check(self) -> None:
+        """Raise OptionError for options that do not go together."""
+        if self.fresh and self.begin_from is not None:
+            raise OptionError("fresh", "begins anew and --from goes on: give one, not both")
+        if self.fresh and self.after:
+            raise OptionError("after", "goes on from what the board has learnt: leave out --fresh")
+
+    @property
+    def begin(self) -> "Begin":
+        """What the board begins with."""
+        from mcutrain_host.trainer import Begin
+
+        if self.fresh:
+            return Begin.FRESH
+        return Begin.BOARD if self.begin_from is None else Begin.FILE
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitOptions(Keywords):
+    """How long a board is waited for."""
+
+    reconnect: Annotated[
+        float,
+        Within(0),
+        Flag("How long to wait for a board that was unplugged.", metavar="SECONDS", box=BOARD),
+    ] = 0.0
+    patience: Annotated[
+        float,
+        Within(1),
+        Flag("How long the board's first step may take.", metavar="SECONDS", box=BOARD),
+    ] = 120.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions(Keywords):
+    """Where a run on a board is written down."""
+
+    log: Annotated[
+        PathLike | None,
+        Flag(
+            f"A JSON object per step and event is appended there; DIR/{LOG} if not given.",
+            box=FILES,
+            kind=Path,
+            shown=False,
+        ),
+    ] = None
+    tensorboard: TensorBoardFolder = None
+
+    def check(self) -> None:
+        """Raise LogError if TensorBoard's files cannot be written."""
+        from mcutrain_host.log import check_tensorboard
+
+        if self.tensorboard is not None:
+            check_tensorboard(Path(self.tensorboard))

@@ -1,0 +1,131 @@
+"""Samples as a project's board takes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mcutrain_host.manifest import BoardProject
+
+from mcutrain.data import Data, InputOrder, ModelInput, Outputs, Split
+from mcutrain.errors import BuildError, DataError
+from mcutrain.functions.chosen import samples_for
+from mcutrain.functions.listener import Listener
+from mcutrain.functions.run_options import DataOptions
+from mcutrain.runs.training import check_latents, prepare_samples
+from mcutrain.simulation import (
+    Course,
+    LatentSamples,
+    LatentSimulator,
+    RunSettings,
+    Samples,
+    latents_of_folder,
+)
+
+
+def input_of(project: BoardProject, front: LatentSimulator | None = None) -> ModelInput:
+    """Return what data sets need to know of a board's input, or of that of the front before it."""
+    manifest = project.manifest
+    x = manifest.input if front is None else front.plan.training.input_type
+    order = None if front is None else front.plan.training.forward.input_order
+    if front is None and (said := manifest.sample_order) is not None:
+        order = InputOrder(said.file, said.shape, said.axes)
+    return ModelInput(x.shape[1:], x.scale, x.zero_point, order)
+
+
+def read_for_board(
+    project: BoardProject,
+    data: Data,
+    reading: DataOptions,
+    settings: RunSettings,
+    listener: Listener,
+    front: LatentSimulator | None = None,
+) -> Samples:
+    """Read the data as the board takes it. front: what makes latents of it, if something does.
+
+    Raises DataError.
+    """
+    manifest = project.manifest
+    asked = input_of(project, front)
+    split = _read(project, data, reading, settings, listener, asked, has_front=front is not None)
+    if manifest.has_labels:
+        split = _labelled(project, reading, split, listener, replays=settings.replay > 0)
+    else:
+        split = split.without_labels()
+    samples = prepare_samples(
+        split,
+        settings,
+        input_shape=asked.shape,
+        scale=asked.scale,
+        zero_point=asked.zero_point,
+        classes=manifest.classes if manifest.has_labels else None,
+        positions=manifest.positions,
+        normalization=reading.normalization,
+    )
+    return samples if front is None else LatentSamples.of(samples, front)
+
+
+def _read(
+    project: BoardProject,
+    data: Data,
+    reading: DataOptions,
+    settings: RunSettings,
+    listener: Listener,
+    asked: ModelInput,
+    *,
+    has_front: bool,
+) -> Split:
+    """Read the data. Raises DataError; of latents that do not fit, with what else they may be."""
+    manifest = project.manifest
+    knows_more = manifest.class_names or reading.class_names or _added(project)
+    takes_latents = bool(manifest.begins_with) and not has_front
+    try:
+        split = samples_for(
+            asked, data, reading, settings.seed, listener, is_partial=bool(knows_more)
+        )
+    except DataError as error:
+        if not takes_latents:
+            raise
+        raise DataError(
+            f"{error}; {project.folder} is a tail and takes latents of that shape: where the data "
+            "are samples, train with --model, whose front makes latents of them"
+        ) from error
+    if takes_latents:
+        check_latents(split, settings, manifest.begins_with, asked.shape)
+    return split
+
+
+def _added(project: BoardProject) -> tuple[str, ...]:
+    """Classes that the project learns in addition to its model's."""
+    return tuple((project.manifest.recipe or {}).get("added", ()))
+
+
+def _labelled(
+    project: BoardProject, reading: DataOptions, split: Split, listener: Listener, *, replays: bool
+) -> Split:
+    """The data with labels that are numbers of outputs; notes what was guessed, or is forgotten.
+
+    replays: whether what the board remembers keeps what it knows.
+    """
+    manifest = project.manifest
+    given = tuple(reading.class_names or ())
+    outputs = Outputs.of(manifest.classes, manifest.class_names, given, _added(project))
+    found = outputs.labelled(split)
+    forgets = "" if replays else outputs.forgets(found)
+    for note in filter(None, (outputs.guess(split), forgets)):
+        listener.note(note)
+    return found
+
+
+def of_latents(project: BoardProject, course: Course) -> tuple[Course, bool]:
+    """What the front makes of the samples, where the board takes that too: fewer bytes to send.
+
+    Returns whether it does.
+    """
+    manifest = project.manifest
+    if manifest.latent is None or manifest.levels is not None:  # the board counts what it chooses
+        return course, False
+    try:
+        latents = latents_of_folder(course.samples, project.folder, manifest)
+    except BuildError:  # the board computes fronts, too
+        return course, False
+    return replace(course, samples=latents), True

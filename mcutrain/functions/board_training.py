@@ -1,0 +1,306 @@
+"""A board learns, and this computer sends the samples."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from mcutrain_host.client import Device, Patience
+from mcutrain_host.errors import HostError, LinkError, LogError
+from mcutrain_host.link import SerialLink
+from mcutrain_host.log import last_kept
+from mcutrain_host.manifest import BoardProject
+from mcutrain_host.reading import opened as opened_file
+from mcutrain_host.saved import StateFile, feature_facts
+from mcutrain_host.trainer import Begin, Outcome, Settings, Training, ring_facts
+
+from mcutrain.arguments import PathLike, Seed, checked
+from mcutrain.data import Data
+from mcutrain.functions.board_lessons import BoardCourse, settings_for
+from mcutrain.functions.board_line import find_baud, find_port, may_be_virtual
+from mcutrain.functions.board_options import (
+    LOG,
+    STATE,
+    BoardChoices,
+    BoardDataOptions,
+    LineOptions,
+    RecordOptions,
+    StateOptions,
+    WaitOptions,
+)
+from mcutrain.functions.board_watch import Averaging
+from mcutrain.functions.files import check_writable
+from mcutrain.functions.keywords import with_keywords
+from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.run_options import ScheduledOptions
+from mcutrain.runs.log import opened
+from mcutrain.runs.training import check_after
+from mcutrain.shown import Record, Shown
+
+LONGEST_LINE_BYTES = 1 << 20
+"""The longest line of a log that is read; a longer one is not ours."""
+
+
+@dataclass(frozen=True, repr=False)
+class BoardRun(Shown):
+    """What a board has learnt.
+
+    outcome: of the run, as mcutrain_host.trainer.Outcome has it. begin: from where it started.
+    saved: the trained state, as mct_state_save writes it; state, log: the files.
+    features: what gate, proxy cascade and so on have counted.
+    warning: what is doubtful about the run, if anything.
+    is_virtual: whether the board may be `mcutrain board`, which counts instructions for cycles.
+    """
+
+    outcome: Outcome
+    begin: Begin
+    saved: bytes
+    state: Path
+    log: Path
+    features: Record
+    warning: str = ""
+    is_virtual: bool = False
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Did Ctrl-C end it? The same call goes on."""
+        return self.outcome.interrupted
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of the test samples that are right; None if it was not tested."""
+        return self.outcome.accuracy
+
+    @property
+    def again(self) -> str:
+        """The command that goes on."""
+        return again(self.begin, self.outcome.position)
+
+    def summary(self) -> str:
+        """Return a line that describes it."""
+        outcome, tested = self.outcome, ""
+        if outcome.before is not None and outcome.accuracy is not None:
+            tested = f"accuracy {100 * outcome.before:.1f} → {100 * outcome.accuracy:.1f} %, "
+        done = f"{outcome.position:,} of {outcome.total:,} steps"
+        return f"{tested}{done} on {outcome.identity.board}"
+
+    def records(self) -> list[Record]:
+        """A row with all of it."""
+        return [self.to_dict()]
+
+    def to_dict(self) -> Record:
+        """As `mcutrain train --json` prints it."""
+        outcome, identity = self.outcome, self.outcome.identity
+        warning = "; ".join(filter(None, (outcome.doubt, self.warning)))
+        return {
+            "board": identity.board,
+            "model": identity.model,
+            "scheme": identity.scheme,
+            "model_hash": f"{identity.model_hash:016x}",
+            "steps": outcome.position,
+            "steps_in_all": outcome.total,
+            "steps_of_this_run": outcome.steps,
+            **_scores(outcome),
+            "seconds": outcome.seconds,
+            "step_cycles": outcome.train_cycles,
+            "clock_hz": identity.clock_hz,
+            "sram_bytes": identity.sram_bytes,
+            "stack_bytes": identity.stack_bytes,
+            "stack_used_bytes": outcome.statistics.stack_used_bytes,
+            "restarts": outcome.restarts,
+            "requests_resent": outcome.resent,
+            "has_slots": identity.has_slots,
+            "skipped": None,
+            "levels": None,
+            "drift": None,
+            **self.features,
+            "save_number": outcome.saved.number if outcome.saved else None,
+            **ring_facts(outcome.statistics),
+            "state": str(self.state),
+            "state_sha256": hashlib.sha256(self.saved).hexdigest(),
+            "log": str(self.log),
+            "interrupted": outcome.interrupted,
+            "warning": warning or None,
+        }
+
+
+def _scores(outcome: Outcome) -> Record:
+    """Return what the test said before and after, by name."""
+    if outcome.scores_before is None and outcome.scores is None:
+        return {"accuracy_before": outcome.before, "accuracy": outcome.accuracy}
+    before, after = outcome.scores_before or {}, outcome.scores or {}
+    names = dict.fromkeys((*before, *after))
+    values = {f"{name}_before": before.get(name) for name in names}
+    return values | {name: after.get(name) for name in names}
+
+
+def again(begin: Begin, position: int) -> str:
+    """The command that goes on from a position; one that says what to begin with begins anew."""
+    without = {Begin.BOARD: "", Begin.FRESH: " without --fresh", Begin.FILE: " without --from"}
+    return f"the same command{without[begin] if position else ''}"
+
+
+@with_keywords
+@checked
+def train_board(
+    project: PathLike,
+    data: Data,
+    *,
+    model: PathLike | None = None,
+    line: LineOptions = LineOptions(),
+    learning: ScheduledOptions = ScheduledOptions(),
+    choices: BoardChoices = BoardChoices(),
+    reading: BoardDataOptions = BoardDataOptions(),
+    saving: StateOptions = StateOptions(),
+    waiting: WaitOptions = WaitOptions(),
+    record: RecordOptions = RecordOptions(),
+    seed: Seed = 0,
+    listener: Listener = SILENT,
+) -> BoardRun:
+    """Train on a board; this computer sends samples and learning rates.
+
+    With the options that `simulate` had, the board ends with the simulation's bits. The run goes on
+    where the board is: after Ctrl-C, a power cut or an unplugged cable, the same call continues.
+    Ctrl-C ends the step and saves, and the result says so; a second one leaves at once.
+
+    Fields of line, learning, choices, reading, saving, waiting and record are keywords, too;
+    mcutrain.functions.board_options and mcutrain.functions.run_options explain each.
+
+    project: a folder of `generate` with a board. data: as `simulate` takes it. model: for a project
+    of part "tail", the file that it is the tail of: this computer computes its front, and the board
+    gets latents; without it the data are latents. line: port, found if only one fits. saving:
+    state, the file that the trained state is brought to. record: log, a file of JSON lines.
+
+    Raises DataError if the data does not fit; BuildError with what the line, the project or the
+    board say; ArgumentError.
+
+    >>> train_board("project", (x, y), port="/dev/ttyACM0", epochs=2, learning_rate=0.03).accuracy
+    """
+    saving.check()
+    record.check()
+    _ = reading.normalization  # or a sentence
+    found = BoardProject.read(Path(project))
+    settings = settings_for(found, choices, learning.settings(seed))
+    if saving.after:
+        check_after(settings)
+    state = Path(saving.state or found.folder / STATE)
+    check_writable(state)
+    port, baud = find_port(found, line.port), find_baud(found, line.baud)
+    log = Path(record.log or found.folder / LOG)
+    board_log = None if record.tensorboard is None else Path(record.tensorboard)
+    tail_of = None if model is None else Path(model)
+    course = BoardCourse.of(found, data, reading, settings, tail_of, saving.after, listener)
+    session = _Session(port, baud, waiting, log, board_log, listener)
+    outcome, loss = session.run(course, state, saving)
+    saved = _state_in(state)
+    warning = course.doubts(outcome, loss, saved)
+    if warning:
+        listener.result_says(warning)
+    features = feature_facts(saved, found.manifest.table)
+    is_virtual = may_be_virtual(found, port)
+    return BoardRun(outcome, saving.begin, saved, state, log, features, warning, is_virtual)
+
+
+def _state_in(path: Path) -> bytes:
+    """Return what the run has left in its file."""
+    file = StateFile.of(path)
+    return file.read(file.saved_bytes).raw
+
+
+@dataclass(frozen=True)
+class _Session:
+    """A connection with a board, and the logs of what happens there."""
+
+    port: str
+    baud: int
+    waiting: WaitOptions
+    log: Path
+    tensorboard: Path | None
+    listener: Listener
+
+    def run(self, course: BoardCourse, state: Path, saving: StateOptions) -> tuple[Outcome, float]:
+        """Return what the run did, and the mean loss of its last steps. Raises HostError."""
+        lessons, earlier = course.lessons, _last_course(self.log)
+        is_other = earlier not in (None, course.course.digest)
+        with (
+            SerialLink(self.port, self.baud) as link,
+            _stopping(self.listener) as stop,
+            opened(self.log, self.tensorboard) as log,
+            self.listener.training_board(lessons, is_other_course=is_other) as watch,
+        ):
+            told = Averaging(watch, lessons)
+            how = replace(
+                course.run_settings(state, saving, self.waiting.reconnect, told.doubt),
+                earlier=last_kept(self.log),
+            )
+            device = Device(link, Patience(work_seconds=self.waiting.patience))
+            outcome = _trained(Training(device, lessons, how, log, told, stop), how)
+            return outcome, told.means.loss
+
+
+def _trained(training: Training, how: Settings) -> Outcome:
+    """Train. Raises HostError with the command that goes on."""
+    try:
+        return training.run()
+    except LogError as error:
+        raise HostError(
+            f"{error}; {training.saved_position:,} steps are done and saved, and "
+            f"{again(how.begin, training.saved_position)} goes on when it can be written"
+        ) from error
+    except LinkError as error:
+        raise HostError(
+            f"{error}; {training.position:,} of {training.lessons.total:,} steps were done, and "
+            f"{again(how.begin, training.position)} goes on from what the board kept"
+        ) from error
+
+
+def _last_course(log: Path) -> str | None:
+    """Return what the last run that is in the log learnt from."""
+    last = None
+    if not log.is_file():
+        return None
+    with suppress(OSError), opened_file(log) as lines:
+        while line := lines.readline(LONGEST_LINE_BYTES):
+            if line.startswith(b'{"event": "connected"'):
+                with suppress(ValueError, RecursionError):
+                    last = json.loads(line).get("course")
+    return last
+
+
+class _Stop:
+    """Whether Ctrl-C was pressed."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.is_asked, self.listener = False, listener
+
+    def __call__(self) -> bool:
+        return self.is_asked
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """Ask for an end; the second time, be one."""
+        if self.is_asked:
+            raise KeyboardInterrupt
+        self.is_asked = True
+        self.listener.finishing()
+
+
+@contextmanager
+def _stopping(listener: Listener) -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C asks for an end, the second is one."""
+    stop = _Stop(listener)
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before: Any = signal.signal(signal.SIGINT, stop.note)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
