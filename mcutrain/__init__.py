@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from mcutrain.functions.preparing import prepare
     from mcutrain.functions.profiling import Profiled, profile
     from mcutrain.functions.quantizing import QuantizedModel, quantize
+    from mcutrain.functions.selecting import (
+        BudgetSweep,
+        TrainedSelection,
+        select_by_training,
+        select_for_budgets,
+    )
     from mcutrain.functions.simulating import simulate
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import StepOptions, TrainingStep, load
@@ -44,6 +50,7 @@ __all__ = [
     "AugmentedModel",
     "AutoScheme",
     "BoardRun",
+    "BudgetSweep",
     "Comparison",
     "Generated",
     "Graph",
@@ -56,6 +63,7 @@ __all__ = [
     "SimulationResult",
     "Split",
     "StepOptions",
+    "TrainedSelection",
     "TrainingStep",
     "UpdateScheme",
     "analyze",
@@ -72,6 +80,8 @@ __all__ = [
     "profile",
     "quantize",
     "select",
+    "select_by_training",
+    "select_for_budgets",
     "simulate",
     "train",
     "train_board",
@@ -94,6 +104,10 @@ _NAMES = {
     "mcutrain.functions.planning": ("Planned", "plan"),
     "mcutrain.functions.profiling": ("Profiled", "profile"),
     "mcutrain.functions.quantizing": ("QuantizedModel", "quantize"),
+    "mcutrain.functions.selecting": (
+        *("BudgetSweep", "TrainedSelection"),
+        *("select_by_training", "select_for_budgets"),
+    ),
     "mcutrain.functions.simulating": ("simulate",),
     "mcutrain.ir.graph": ("Graph",),
     "mcutrain.functions.preparing": ("prepare",),

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from mcutrain.cli.output import say
 from mcutrain.errors import ArgumentError
 from mcutrain.functions.options import number, number_of_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mcutrain.data import Split
-    from mcutrain.ir.graph import Graph
 
 KEEP = "keep"
 AUTO = "auto"
@@ -35,13 +28,6 @@ def parse_bytes(text: str) -> int:
         return number_of_bytes(text)
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
-
-
-def parse_numbers(text: str) -> str:
-    """Numbers joined by commas, checked here and kept as text."""
-    for part in text.split(","):
-        parse_number(part)
-    return text
 
 
 def parse_classes(text: str) -> str:
@@ -129,25 +115,6 @@ AutoClasses = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 2, help="Of everything that is random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-
-
-def fit_classes(
-    graph: Graph, split: Split, classes: str, class_names: Sequence[str] = ()
-) -> tuple[int | None, Split]:
-    """The outputs of a new head for this data, None to keep the model's own, and ordered labels.
-
-    Says what was guessed. Raises DataError for data without labels, or other classes.
-    """
-    from mcutrain.pipeline.losses import fit_classes
-
-    fitted = fit_classes(graph, split, as_classes(classes), class_names)
-    _say_notes(fitted.notes)
-    return fitted.classes, fitted.split
-
-
-def _say_notes(notes: Sequence[str]) -> None:
-    for note in filter(None, notes):
-        say(f"mcutrain: note: {note}")
 
 
 def as_classes(text: str) -> int | str:

@@ -25,7 +25,6 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-TEST_SHARE = 0.2
 Jobs = Annotated[
     int | None,
     typer.Option(min=1, help="Processes that train; one per CPU by default.", show_default=False),

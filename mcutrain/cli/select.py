@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,20 +9,21 @@ import typer
 
 from mcutrain.cli import options, select_output
 from mcutrain.cli import samples as inputs
-from mcutrain.cli.finalists import SchemeTraining, final, finalist_facts, proposals, show_finalists
-from mcutrain.cli.output import count_bar, err
-from mcutrain.cli.training import Lines
+from mcutrain.cli.listening import OnScreen
+from mcutrain.cli.output import err
 from mcutrain.errors import McutrainError
 from mcutrain.functions.files import check_writable_folder
-from mcutrain.functions.run_options import LimitOptions, SelectOptions, TrainingOptions
+from mcutrain.functions.options import Seed
+from mcutrain.functions.run_options import (
+    LimitOptions,
+    SchemeReading,
+    SelectOptions,
+    TrainingOptions,
+)
 
 if TYPE_CHECKING:
-    from mcutrain.data import Split
-    from mcutrain.experiments.finalists import Finalist
-    from mcutrain.experiments.parallel import Lesson
     from mcutrain.functions.choosing import Choice, LevelsBeside
     from mcutrain.selection.result import Selection
-    from mcutrain.selection.select import Selector
 
 LADDER_FOLDER = "ladder"
 SWEEP_STEPS = 12
@@ -95,18 +95,9 @@ def select(
     data: Annotated[
         Path | None, typer.Option(help="As for `mcutrain simulate`.", show_default=False)
     ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Training samples to train on, of every class alike; all by default.",
-            show_default=False,
-        ),
-    ] = None,
-    learning: TrainingOptions,
-    reading: inputs.ReadingFlags,
-    seed: options.Seed = 0,
+    training: TrainingOptions,
+    reading: SchemeReading,
+    seed: Seed = 0,
     jobs: inputs.Jobs = None,
     no_build: Annotated[
         bool, typer.Option("--no-build", help="Do not compile the selected firmware.")
@@ -130,53 +121,41 @@ def select(
 
     Example: `mcutrain select model.tflite --analysis analysis.json --board nucleo-f446re -o best`
     """
+    from mcutrain.functions import selecting
     from mcutrain.functions.choosing import Choice, all_limits
 
-    _check_sweep(sweep, proxies, request, limits)
+    if sweep is not None and proxies is not None:
+        raise typer.BadParameter("it does not go with --sweep", param_hint="--proxies")
     _check_training(sweep, finalists, data, train)
-    if finalists is not None and request.elastic:
-        raise typer.BadParameter("it does not go with --finalists", param_hint="--elastic")
     if output is not None:
         check_writable_folder(output)
     if proxies is not None:
         _check_ladder(proxies, None if output is None else output / LADDER_FOLDER)
-    training = None
+    wanted, hears = options.as_classes(classes), OnScreen(json)
     if data is not None:
-        settings = learning.settings(seed)
-        source = reading.source(data, None, None, seed)
-        training = SchemeTraining(source, settings, samples, request.accumulate, jobs)
-    is_free = sweep is not None and request.board is None and limits == LimitOptions()
-    choice = Choice.of(
-        model,
-        analysis,
-        request,
-        None if is_free else all_limits(request, limits),
-        options.as_classes(classes),
-        builds=not no_build and sweep is None,
-    )
+        training.settings(seed)  # or a sentence
+    trials = None if data is None else selecting.Trials(data, training, reading, seed, jobs)
     if sweep is not None:
-        _sweep(choice, budgets_of(sweep), training if train else None, output, json)
-    elif finalists is not None and training is not None:
-        found, more = _select_by_training(choice, finalists, training, json)
-        _tell(choice, found, {**choice.facts, **more}, proxies, output, json)
+        choice = selecting.sweep_choice(model, analysis, request, limits, wanted)
+        budgets, learning = budgets_of(sweep), trials if train else None
+        points = selecting.swept(choice, budgets, learning, output, hears)
+        select_output.show_points(points, json)
+    elif finalists is not None and trials is not None:
+        choice = selecting.finalists_choice(
+            model, analysis, request, limits, wanted, builds=not no_build
+        )
+        best = selecting.best_trained(choice, finalists, trials, hears)
+        if not json:
+            select_output.show_finalists(best)
+        facts = {**choice.facts, "finalists": best.records()}
+        _tell(choice, best.selection, facts, proxies, output, json)
     else:
+        allowed = all_limits(request, limits)
+        choice = Choice.of(model, analysis, request, allowed, wanted, builds=not no_build)
+        selector = selecting.selector_of(choice, hears)
         with err.status("selecting"):
-            found = choice.best(_selector(choice))
+            found = choice.best(selector)
         _tell(choice, found, choice.facts, proxies, output, json)
-
-
-def _check_sweep(
-    sweep: str | None, proxies: Path | None, request: SelectOptions, limits: LimitOptions
-) -> None:
-    """Raise typer.BadParameter for flags that do not go with a sweep."""
-    if sweep is None:
-        return
-    if proxies is not None:
-        raise typer.BadParameter("it does not go with --sweep", param_hint="--proxies")
-    if request.elastic:
-        raise typer.BadParameter("it does not go with --sweep", param_hint="--elastic")
-    if limits.sram is not None:
-        raise typer.BadParameter("a sweep has its own budgets", param_hint="--sram")
 
 
 def _check_training(
@@ -187,53 +166,6 @@ def _check_training(
         raise typer.BadParameter("it needs --sweep and --data", param_hint="--train")
     if finalists is not None and (data is None or sweep is not None):
         raise typer.BadParameter("it needs --data, and no --sweep", param_hint="--finalists")
-
-
-def _sweep(
-    choice: Choice,
-    budgets: list[int],
-    training: SchemeTraining | None,
-    output: Path | None,
-    json: bool,
-) -> None:
-    """A selection for each budget. training: of those that are worth their bytes."""
-    lesson = None
-    if training is not None:
-        split = training.some(choice.graph, choice.classes)
-        lesson = _lesson(choice, training, split)
-    points = select_output.select_each(_selector(choice), choice.limits, budgets)
-    if output is not None:
-        select_output.write_points(points, output)
-    if lesson is not None and training is not None:
-        points = select_output.trained(points, lesson, training.processes)
-        if output is not None:
-            select_output.write_points(points, output)
-    select_output.show_points(choice.graph.name, points, json)
-
-
-def _select_by_training(
-    choice: Choice, count: int, training: SchemeTraining, is_quiet: bool
-) -> tuple[Selection, dict[str, Any]]:
-    """The best of so many proposals, each trained, and what is known of all of them."""
-    split = training.parted(choice.graph, choice.classes)
-    lesson = _lesson(choice, training, split)
-    finalists = _finalists(choice, count, lesson, training.processes)
-    if not is_quiet:
-        show_finalists(finalists, split)
-    return finalists[0].proposal.selection, {"finalists": finalist_facts(finalists)}
-
-
-def _lesson(choice: Choice, training: SchemeTraining, split: Split) -> Lesson:
-    assert choice.file is not None, "every process reads the model's file"
-    return training.lesson(choice.file, choice.classes, split)
-
-
-def _finalists(choice: Choice, count: int, lesson: Lesson, processes: int) -> list[Finalist]:
-    """All of them, the best first."""
-    read, measure = choice.contributions.smoothed(), choice.request.measure
-    if measure is not None:
-        read = replace(read, gains={measure: read.gain(measure)})
-    return final(proposals(choice, read, count), lesson, processes)
 
 
 def _tell(
@@ -295,16 +227,3 @@ def _levels(
     if output is not None:
         levels.write(proxies, output / LADDER_FOLDER)
     return levels
-
-
-def _selector(choice: Choice) -> Selector:
-    """All costs, with progress."""
-    lines = Lines("costing schemes")
-    with count_bar() as bar:
-        task = bar.add_task("costing schemes", total=None)
-
-        def progress(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-            lines.tell(f"{done:,} of {total:,}")
-
-        return choice.selector(progress)

@@ -1,27 +1,22 @@
-"""What `mcutrain select` prints and writes, and its sweep over budgets."""
+"""What `mcutrain select` prints and writes."""
 
 from __future__ import annotations
 
-import errno
 import json as json_format
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcutrain_host.files import NOT_OURS, sync
-
-from mcutrain.cli.output import IN_PERCENT, count_bar, percent, say, show, show_json, show_table
-from mcutrain.cli.training import Lines, placing
-from mcutrain.cli.trials import watching_trials
-from mcutrain.functions.files import writing
+from mcutrain.cli.output import IN_PERCENT, percent, say, show, show_json, show_table
+from mcutrain.cli.training import placing
+from mcutrain.functions.files import write_all
 
 if TYPE_CHECKING:
-    from mcutrain.experiments.parallel import Lesson
     from mcutrain.functions.choosing import Choice, LevelsBeside
+    from mcutrain.functions.selecting import BudgetSweep, TrainedSelection
     from mcutrain.selection.cost import Limits
     from mcutrain.selection.result import Selection
-    from mcutrain.selection.select import Selector
     from mcutrain.target import Target
 
 WITH_HEAD = (*IN_PERCENT, "loss")
@@ -47,30 +42,6 @@ def write_report(choice: Choice, found: Selection, folder: Path) -> None:
     content = replace(collect(step, choice.target), commands=(command_line(),))
     path = write_both(with_selection(content, found, choice.contributions), folder)
     say(f"The report is {path}")
-
-
-def write_all(folder: Path, files: Mapping[str, str]) -> None:
-    """All files, each as a whole; none of them changes before all are written beside them.
-
-    The last one is JSON. Raises McutrainError where another of them is there without it, for then
-    it is somebody else's.
-    """
-    with writing(folder):
-        *others, mark = files
-        strange = [name for name in others if (folder / name).exists()]
-        if strange and not (folder / mark).is_file():
-            raise FileExistsError(errno.EEXIST, f"{folder / strange[0]} is there: {NOT_OURS}")
-        folder.mkdir(parents=True, exist_ok=True)
-        parts = {name: folder / f".{name}.part" for name in files}
-        try:
-            for name, text in files.items():
-                parts[name].write_text(text, encoding="utf-8")
-                sync(parts[name])
-            for name, part in parts.items():
-                part.replace(folder / name)
-        finally:
-            for part in parts.values():
-                part.unlink(missing_ok=True)
 
 
 def show_selection(
@@ -210,91 +181,13 @@ def _amount(measure: str, value: float) -> str:
     return percent(value) if measure in IN_PERCENT else f"{value:.4g}"
 
 
-# ---------------------------------------------------------------------------- a range of budgets
-
-
-@dataclass(frozen=True)
-class BudgetPoint:
-    """The selection for one budget; None if nothing fits. trained: accuracy after training."""
-
-    budget: int
-    found: Selection | None
-    reason: str = ""
-    is_pareto: bool = False
-    trained: float | None = None
-
-
-def select_each(selector: Selector, limits: Limits, budgets: Sequence[int]) -> list[BudgetPoint]:
-    """A selection for each budget. Raises PlanError if nothing fits any."""
-    from mcutrain.errors import PlanError
-
-    points = []
-    lines = Lines("selecting")
-    with count_bar() as bar:
-        for done, budget in enumerate(bar.track(budgets, description="selecting"), 1):
-            try:
-                found = selector.select(replace(limits, sram_bytes=budget), with_next=False)
-                points.append(BudgetPoint(budget, found))
-            except PlanError as error:
-                points.append(BudgetPoint(budget, None, str(error)))
-            lines.tell(f"{done} of {len(budgets)} budgets")
-    if not any(point.found for point in points):
-        raise PlanError(points[-1].reason)
-    return _marked(points)
-
-
-def _marked(points: Sequence[BudgetPoint]) -> list[BudgetPoint]:
-    """Pareto: gains more than every point with less SRAM."""
-    marked = []
-    best = float("-inf")
-    for point in points:
-        is_pareto = point.found is not None and point.found.gain > best
-        if point.found is not None:
-            best = max(best, point.found.gain)
-        marked.append(replace(point, is_pareto=is_pareto))
-    return marked
-
-
-def trained(points: Sequence[BudgetPoint], lesson: Lesson, processes: int) -> list[BudgetPoint]:
-    """Those on the Pareto front with the accuracy that training reaches."""
-    from mcutrain.experiments.parallel import Trial, train_all
-
-    worth = [point for point in points if point.is_pareto and point.found is not None]
-    schemes = tuple(point.found.scheme for point in worth if point.found is not None)
-    names = [f"{point.budget:,} bytes" for point in worth]
-    trials = [Trial(i, lesson.settings.seed) for i in range(len(worth))]
-    with watching_trials("sweep", names, len(worth)) as report:
-        results = train_all(replace(lesson, schemes=schemes), trials, processes, report)
-    accuracies = {p.budget: r.accuracy for p, r in zip(worth, results, strict=True)}
-    return [replace(point, trained=accuracies.get(point.budget)) for point in points]
-
-
-def _point_facts(point: BudgetPoint) -> dict[str, Any]:
-    facts: dict[str, Any] = {"budget_bytes": point.budget, "is_pareto": point.is_pareto}
-    if point.found is None:
-        return {**facts, "reason": point.reason}
-    return {**facts, "trained_accuracy": point.trained, **point.found.to_dict()}
-
-
-def write_points(points: Sequence[BudgetPoint], folder: Path) -> None:
-    """A scheme for each budget, and all in one file."""
-    files = {
-        f"scheme-{point.budget}.toml": point.found.scheme.to_toml()
-        for point in points
-        if point.found is not None
-    }
-    facts = {"points": [_point_facts(point) for point in points]}
-    files["sweep.json"] = json_format.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-    write_all(folder, files)
-
-
-def show_points(model: str, points: Sequence[BudgetPoint], json: bool) -> None:
-    """A row for each budget. model: its name."""
+def show_points(sweep: BudgetSweep, json: bool) -> None:
+    """A row for each budget."""
     if json:
-        show_json({"model": model, "points": [_point_facts(point) for point in points]})
+        show_json(sweep.to_dict())
         return
     rows: list[list[object]] = []
-    for point in points:
+    for point in sweep.points:
         found = point.found
         if found is None:
             rows.append([point.budget, None, None, None, None, "too small", None])
@@ -310,10 +203,39 @@ def show_points(model: str, points: Sequence[BudgetPoint], json: bool) -> None:
                 "*" if point.is_pareto else "",
             ]
         )
-    measure = next(point.found.measure for point in points if point.found)
-    columns = ("budget", "SRAM", f"sum of {measure}", "trained", "biases", "weights", "Pareto")
+    columns = (
+        "budget",
+        "SRAM",
+        f"sum of {sweep.measure}",
+        "trained",
+        "biases",
+        "weights",
+        "Pareto",
+    )
     show_table(columns, rows, left=0)
     show(
         "The sum is of what each part gains alone; trained together they overlap, so it ranks. "
         "--train says what is reached."
+    )
+
+
+def show_finalists(found: TrainedSelection) -> None:
+    """A row for each scheme that was trained, the best first."""
+    rows = []
+    for finalist in found.finalists:
+        selection = finalist.proposal.selection
+        rows.append(
+            [
+                finalist.proposal.reading,
+                percent(finalist.accuracy),
+                "" if finalist.learning_rate is None else f"{finalist.learning_rate:g}",
+                selection.measured.sram_bytes,
+                selection.scheme.bias_depth,
+                len(selection.layers),
+            ]
+        )
+    show_table(("best by", "accuracy", "lr", "SRAM", "biases", "weights"), rows)
+    show(
+        f"trained on {found.trained_samples:,} samples, accuracy on {found.held_out_samples:,} "
+        "other training samples; the first is selected"
     )

@@ -1,14 +1,14 @@
-"""Files that a function will write, checked before the work begins."""
+"""Files that a function writes, checked before its work begins."""
 
 from __future__ import annotations
 
 import errno
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from mcutrain_host.files import unwritable
+from mcutrain_host.files import NOT_OURS, sync, unwritable
 
 from mcutrain.errors import McutrainError
 
@@ -37,3 +37,27 @@ def check_writable_folder(path: Path) -> None:
         there = next(p for p in (path, *path.absolute().parents) if p.exists())
         with tempfile.TemporaryFile(dir=there):
             pass
+
+
+def write_all(folder: Path, files: Mapping[str, str]) -> None:
+    """All files, each as a whole; none of them changes before all are written beside them.
+
+    The last one is JSON. Raises McutrainError where another of them is there without it, for then
+    it is somebody else's.
+    """
+    with writing(folder):
+        *others, mark = files
+        strange = [name for name in others if (folder / name).exists()]
+        if strange and not (folder / mark).is_file():
+            raise FileExistsError(errno.EEXIST, f"{folder / strange[0]} is there: {NOT_OURS}")
+        folder.mkdir(parents=True, exist_ok=True)
+        parts = {name: folder / f".{name}.part" for name in files}
+        try:
+            for name, text in files.items():
+                parts[name].write_text(text, encoding="utf-8")
+                sync(parts[name])
+            for name, part in parts.items():
+                part.replace(folder / name)
+        finally:
+            for part in parts.values():
+                part.unlink(missing_ok=True)

@@ -685,6 +685,31 @@ def read_bias_bits(text: str) -> int | str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SchemeReading(ReadingOptions):
+    """How a data set is read that schemes are trained on."""
+
+    samples: Annotated[
+        Count | None,
+        Flag(
+            "Training samples to train on, of every class alike; all by default.",
+            metavar="N",
+            box=READING,
+            shown=False,
+        ),
+    ] = None
+
+    @property
+    def some(self) -> DataOptions:
+        """As many training samples, and all test samples."""
+        return DataOptions(**{f.name: getattr(self, f.name) for f in fields(SchemeReading)})
+
+    @property
+    def whole(self) -> DataOptions:
+        """All samples, read in the same way."""
+        return DataOptions(**{f.name: getattr(self, f.name) for f in fields(ReadingOptions)})
+
+
+@dataclass(frozen=True, kw_only=True)
 class LimitOptions(Keywords):
     """What a training step may take."""
 

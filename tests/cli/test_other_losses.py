@@ -12,7 +12,6 @@ import pytest
 from mcutrain_host.manifest import BoardProject
 
 from mcutrain import formats
-from mcutrain.cli import options
 from mcutrain.data import Dataset, Split
 from mcutrain.functions.chosen import fitted_to
 from mcutrain.functions.listener import SILENT
@@ -60,7 +59,6 @@ def sounds(tmp_path: Path) -> Path:
 def test_a_head_and_a_loss_are_fitted_to_data() -> None:
     part = Dataset(np.zeros((6, 8, 8, 3), np.uint8), np.arange(6), NAMES)
     graph, split = residual_network(classes=OLD), Split(part, part)
-    assert options.fit_classes(graph, split, "auto")[0] == len(NAMES)
     fitted = fitted_to(graph, split, "auto", Asked(), SILENT)
     assert fitted.classes == len(NAMES)
     assert (fitted.loss, fitted.class_names) == ("cross-entropy", NAMES)

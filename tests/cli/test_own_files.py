@@ -110,8 +110,8 @@ def test_the_demo_does_not_replace_data_of_somebody_else(tmp_path: Path) -> None
 
 
 def test_a_selection_does_not_replace_a_scheme_of_somebody_else(tmp_path: Path) -> None:
-    from mcutrain.cli.select_output import write_all
     from mcutrain.errors import McutrainError
+    from mcutrain.functions.files import write_all
 
     files = {"scheme.toml": "new", "selection.json": "{}"}
     (tmp_path / "scheme.toml").write_text("mine")

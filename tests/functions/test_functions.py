@@ -33,7 +33,8 @@ __all__ = ["images", "model", "run"]
 
 FUNCTIONS = (
     *("analyze", "auto_scheme", "compare", "diff", "export", "generate", "load", "plan"),
-    *("parse_scheme", "prepare", "profile", "quantize", "select", "simulate", "train", "verify"),
+    *("parse_scheme", "prepare", "profile", "quantize", "select", "select_by_training"),
+    *("select_for_budgets", "simulate", "train", "train_board", "verify"),
 )
 RATE = 0.03
 

@@ -20,10 +20,10 @@ from mcutrain_host.flashing.local import copy_program
 from mcutrain_host.manifest import BoardProject
 
 from mcutrain.cli import output
-from mcutrain.cli.select_output import write_all
 from mcutrain.codegen.project import Project
 from mcutrain.errors import AnalysisError, McutrainError, ReportError
 from mcutrain.formats.replacing import replace_checked
+from mcutrain.functions.files import write_all
 from mcutrain.report.write import replace_file
 from mcutrain.selection.contribution import Contributions
 

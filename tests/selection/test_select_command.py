@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import mcutrain
 from mcutrain import demo, prepare
-from mcutrain.cli import select
 from mcutrain.cli.commands import app
+from mcutrain.cli.select import budgets_of
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.ladder import front_flash_bytes
-from mcutrain.errors import AnalysisError, McutrainError, PlanError, TargetError
+from mcutrain.errors import AnalysisError, McutrainError, OptionError, PlanError, TargetError
+from mcutrain.functions import selecting
 from mcutrain.functions.run_options import seconds
 from mcutrain.proxies import kept_ladder, write_ladder
 from mcutrain.selection.contribution import Contributions
@@ -279,6 +281,22 @@ def test_a_sweep_marks_what_is_worth_its_bytes_and_writes_every_scheme(analysis,
     }
 
 
+def test_python_selects_for_budgets_as_the_command_does(found, analysis, tmp_path):
+    folder, budgets = tmp_path / "sweep", [7 * 1024, 27 * 1024, 37 * 1024]
+    values = answer("--analysis", analysis, "--sweep", "7K:37K:20K")
+    sweep = mcutrain.select_for_budgets(demo.MODEL, found, budgets, output=folder)
+    assert [p["budget_bytes"] for p in values["points"]] == budgets
+    assert sweep.to_dict() == values
+    assert json.loads((folder / "sweep.json").read_text())["points"] == values["points"]
+    assert sweep.records()[0]["gain"] is None
+    assert repr(sweep).startswith("<BudgetSweep: fashion")
+    for option in ({"sram": 5}, {"elastic": True}):
+        with pytest.raises(OptionError, match=next(iter(option))):
+            mcutrain.select_for_budgets(demo.MODEL, found, budgets, **option)
+    with pytest.raises(PlanError, match="no budget"):
+        mcutrain.select_for_budgets(demo.MODEL, found, [])
+
+
 @pytest.mark.slow
 def test_pareto_schemes_of_a_sweep_are_trained(analysis, tmp_path):
     rng = np.random.default_rng(0)
@@ -302,13 +320,13 @@ def test_the_best_of_the_finalists_is_selected(found, tmp_path, monkeypatch):
     other = replace(gains, bias=tuple(0.01 * k for k in range(26)), weights={24: {1.0: 0.5}})
     path.write_text(replace(found, gains={"accuracy": gains, "probability": other}).to_json())
     flags = ("--analysis", str(path), "--sram", "60K", "--data", str(data), "--epochs", "1")
-    by_training, selections = select._finalists, []
+    by_training, selections = selecting.best_trained, []
 
     def kept(*arguments):
         selections.append(by_training(*arguments))
         return selections[-1]
 
-    monkeypatch.setattr(select, "_finalists", kept)
+    monkeypatch.setattr(selecting, "best_trained", kept)
     values = answer(*flags, "--finalists", "3", "-o", str(out))
     finalists = values["finalists"]
     assert 2 <= len(finalists) <= 3
@@ -317,7 +335,12 @@ def test_the_best_of_the_finalists_is_selected(found, tmp_path, monkeypatch):
     assert values["scheme"] == finalists[0]["scheme"] == (out / "scheme.toml").read_text()
     assert json.loads((out / "selection.json").read_text())["finalists"] == finalists
     assert all(finalist["sram_bytes"] <= 60 * 1024 for finalist in finalists)
-    monkeypatch.setattr(select, "_finalists", lambda *_: selections[0])
+    assert selections[0].to_dict()["scheme"] == values["scheme"]
+    assert f"best of {len(finalists)} by " in selections[0].summary()
+    monkeypatch.setattr(selecting, "best_trained", lambda *_: selections[0])
+    python = {"sram": 60 * 1024, "epochs": 1}
+    again = mcutrain.select_by_training(demo.MODEL, path, data, 3, **python)
+    assert again.records() == finalists
     printed = run(*flags, "--finalists", "3")
     assert printed.exit_code == 0, (printed.output, printed.exception)
     assert "the first is selected" in printed.stdout
@@ -335,11 +358,11 @@ def test_finalists_have_the_head_and_the_augmentation_that_were_asked_for(
     np.savez(data, x=np.zeros((240, 28, 28, 1), np.uint8), y=np.arange(240) % 10)
     lessons = []
 
-    def final(_, lesson, __):
+    def trained(_, lesson, *__):
         lessons.append(lesson)
         raise AnalysisError("enough")
 
-    monkeypatch.setattr(select, "final", final)
+    monkeypatch.setattr(selecting.finalists, "trained", trained)
     found = ("--analysis", analysis, "--sram", "40K", "--finalists", "2", "--data", str(data))
     assert isinstance(run(*found, *flags).exception, AnalysisError)
     assert [lesson.options.classes for lesson in lessons] == [classes]
@@ -405,5 +428,5 @@ def test_times_are_read():
     assert seconds("200ms") == pytest.approx(0.2)
     assert seconds("1.5s") == 1.5
     assert seconds("10us") == pytest.approx(1e-5)
-    assert select.budgets_of("10:20:4") == [10, 14, 18, 20]
+    assert budgets_of("10:20:4") == [10, 14, 18, 20]
     assert Path(MODEL).is_file()

@@ -1,23 +1,26 @@
-"""What `select --finalists` trains on is what the flags of the data say."""
+"""What `select --finalists` trains on is what the options of the data say."""
 
 import numpy as np
 
 from mcutrain import demo
-from mcutrain.cli.finalists import SchemeTraining
-from mcutrain.cli.samples import DataSource
-from mcutrain.functions.run_options import normalization_of
-from mcutrain.simulation import RunSettings
+from mcutrain.data import Normalization
+from mcutrain.functions.choosing import Choice
+from mcutrain.functions.listener import SILENT
+from mcutrain.functions.run_options import SchemeReading, SelectOptions, TrainingOptions
+from mcutrain.functions.selecting import Trials
+from tests.selection.networks import contributions
 
 
 def test_share_and_normalization_reach_the_runs(tmp_path):
-    x = np.full((40, 28, 28, 1), 128, np.uint8)
+    x = np.random.default_rng(0).integers(0, 255, (40, 28, 28, 1), np.uint8)
     np.savez(tmp_path / "data.npz", x=x, y=np.arange(40) % 10)
-    given = normalization_of((0.3,), (0.4,))
-    source = DataSource(tmp_path / "data.npz", None, None, 0.5, given)
-    training = SchemeTraining(source, RunSettings(1, 0.01), 8, 2, None)
-    graph = demo.network()
-    split = training.some(graph, None)
+    reading = SchemeReading(test_share=0.5, mean=(0.0,), std=(1.0,), samples=8)
+    learning = TrainingOptions(epochs=1, learning_rate=0.01)
+    trials = Trials(tmp_path / "data.npz", learning, reading)
+    found = contributions(demo.network(), np.random.default_rng(7), (1.0,))
+    choice = Choice.of(demo.MODEL, found, SelectOptions(accumulate=2), builds=False)
+    split = trials.some(choice, SILENT)
     assert (len(split.train), len(split.test)) == (8, 20)
-    lesson = training.lesson(demo.MODEL, None, split)
-    assert (lesson.normalization, lesson.options.accumulate) == (given, 2)
-    assert given is not None
+    lesson = trials.lesson(choice, split)
+    assert lesson.normalization == Normalization((0.0,), (1.0,))
+    assert (lesson.options.accumulate, lesson.settings.epochs) == (2, 1)
