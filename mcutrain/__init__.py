@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcutrain.functions.chooser import AutoScheme
     from mcutrain.functions.choosing import select
     from mcutrain.functions.comparing import Comparison, compare
+    from mcutrain.functions.episodes import FewShot, simulate_episodes
     from mcutrain.functions.generating import Generated, generate
     from mcutrain.functions.learning import analyze
     from mcutrain.functions.models import diff, export, verify
@@ -52,6 +53,7 @@ __all__ = [
     "BoardRun",
     "BudgetSweep",
     "Comparison",
+    "FewShot",
     "Generated",
     "Graph",
     "McutrainError",
@@ -83,6 +85,7 @@ __all__ = [
     "select_by_training",
     "select_for_budgets",
     "simulate",
+    "simulate_episodes",
     "train",
     "train_board",
     "verify",
@@ -100,6 +103,7 @@ _NAMES = {
     "mcutrain.functions.learning": ("analyze",),
     "mcutrain.functions.models": ("diff", "export", "verify"),
     "mcutrain.functions.modules": ("AugmentedModel", "augment"),
+    "mcutrain.functions.episodes": ("FewShot", "simulate_episodes"),
     "mcutrain.functions.generating": ("Generated", "generate"),
     "mcutrain.functions.planning": ("Planned", "plan"),
     "mcutrain.functions.profiling": ("Profiled", "profile"),

@@ -15,7 +15,6 @@ from mcutrain.cli.output import percent, say, show, show_json
 from mcutrain.cli.training import (
     batch_line,
     level_lines,
-    rate_hint,
     score_lines,
     selection_lines,
     skipped_line,
@@ -34,7 +33,7 @@ from mcutrain.functions.run_options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcutrain.data import Episodes
+    from mcutrain.functions.episodes import FewShot
     from mcutrain.functions.simulating import Learnt
     from mcutrain.pipeline import TrainingStep
     from mcutrain.runs.training import SimulationResult
@@ -51,13 +50,9 @@ class _Told:
 
     @staticmethod
     def of(learnt: Learnt) -> _Told:
-        """Look at a run that is over; a rate that may be too large is compared with trials."""
-        from mcutrain.runs.training import rate_warning
-
-        step, run = learnt.step, learnt.run
-        hint = rate_hint(lambda report: rate_warning(step, run, report))
-        takes = used(learnt.choosing, learnt.asked, step, learnt.choice)
-        return _Told(learnt, takes, "; ".join(filter(None, (*learnt.doubts, hint))))
+        """Look at a run that is over."""
+        takes = used(learnt.choosing, learnt.asked, learnt.step, learnt.choice)
+        return _Told(learnt, takes, "; ".join(learnt.doubts))
 
 
 def simulate(
@@ -85,6 +80,7 @@ def simulate(
     Example: `mcutrain simulate model.tflite --data images/ --epochs 50 --test-every 5 --tensorboard
     runs/a`
     """
+    from mcutrain.functions.episodes import FewShot
     from mcutrain.functions.simulating import Simulation
 
     wanted = options.as_classes(classes)
@@ -100,7 +96,7 @@ def simulate(
     if episodes is None:
         _tell(told[0], as_json=json)
     else:
-        _tell_all(episodes, told, as_json=json)
+        _tell_all(FewShot(episodes, learnt), told, as_json=json)
 
 
 def _tell(told: _Told, *, as_json: bool) -> None:
@@ -115,16 +111,15 @@ def _tell(told: _Told, *, as_json: bool) -> None:
         show(line)
 
 
-def _tell_all(episodes: Episodes, told: list[_Told], *, as_json: bool) -> None:
+def _tell_all(found: FewShot, told: list[_Told], *, as_json: bool) -> None:
     """What episodes did."""
-    learnt = [one.learnt for one in told]
     if as_json:
-        show_json(episodes_facts(episodes, learnt, [_facts(one) for one in told]))
+        show_json(episodes_facts(found, [_facts(one) for one in told]))
         return
     for warning in dict.fromkeys(one.warning for one in told if one.warning):
         say(f"mcutrain: {warning}")
-    print_episodes(learnt)
-    show(_memory_line(learnt[0].result))
+    print_episodes(found)
+    show(_memory_line(found.results[0]))
     for line in told[0].used.lines():
         show(line)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mcutrain.cli.output import count_bar, err, percent, training_bar
@@ -107,16 +107,6 @@ def counting(title: str, is_quiet: bool) -> Iterator[Callable[[str, int, int], N
             lines.tell(f"{what} {done} of {of}")
 
         yield tell
-
-
-def rate_hint(warning: Callable[[Callable[[int, int], None]], str]) -> str:
-    """Return what `warning` says after trials of other learning rates; "" if Ctrl-C ends them.
-
-    Ctrl-C must not take the result of the run with it, which is over.
-    """
-    with searching() as report, suppress(KeyboardInterrupt):
-        return warning(report)
-    return ""
 
 
 def rate_line(

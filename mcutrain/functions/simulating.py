@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -120,10 +120,16 @@ def simulate(
         request, training, share, hardware, reading, kept, backend, head_start, seed
     )
     listener = SILENT if watch is None else _Watched(watch)
-    (learnt,) = simulation.run(model, data, scheme, classes, None, listener, validation)
-    for doubt in filter(None, (*learnt.doubts, learnt.result.order_doubt)):
-        listener.doubt(doubt)
-    return learnt.result
+    runs_done = simulation.run(model, data, scheme, classes, None, listener, validation)
+    say_doubts(runs_done, listener)
+    return runs_done[0].result
+
+
+def say_doubts(learnt: Sequence[Learnt], listener: Listener) -> None:
+    """Tell what is doubtful about runs, each sentence once."""
+    doubts = [text for one in learnt for text in (*one.doubts, one.result.order_doubt) if text]
+    for text in dict.fromkeys(doubts):
+        listener.doubt(text)
 
 
 class _Watched(Listener):
@@ -297,7 +303,7 @@ class _Runs:
         run, found = self._prepared(step, fitted.split, settings)
         doubts = [] if found is None else [self._doubt(step, fitted.split, run, found)]
         result = self._train(step, run, AUTO if choice is not None else step.scheme.name)
-        doubts += _doubts(run, result)
+        doubts += [*_doubts(run, result), self._rate_doubt(step, run)]
         said = tuple(filter(None, doubts))
         return Learnt(step, run, result, said, asked, choosing, choice)
 
@@ -333,6 +339,15 @@ class _Runs:
         """Return whether to train the head alone instead."""
         with self.listener.searching("comparing with the head alone") as report:
             return head_alone_warning(step, split, run, found, report)
+
+    def _rate_doubt(self, step: TrainingStep, run: Run) -> str:
+        """Return what trials say of a rate that may be too large; "" if Ctrl-C ends them.
+
+        Ctrl-C must not take the result of the run with it, which is over.
+        """
+        with self.listener.searching() as report, suppress(KeyboardInterrupt):
+            return runs.rate_warning(step, run, report)
+        return ""
 
     def _train(self, step: TrainingStep, run: Run, title: str) -> SimulationResult:
         kept = self.simulation.kept

@@ -53,6 +53,14 @@ def test_all_ways_to_compute_learn_the_same_episodes(run: Run, model: Path, imag
     assert found["accuracy"] == sum(accuracies) / 2
     assert found["interval"] == interval_of(accuracies)
     assert len({one["state_sha256"] for one in found["episodes"]}) == 2
+    learning: dict[str, Any] = {"epochs": 2, "learning_rate": 0.03, "test_samples": 30}
+    few: dict[str, Any] = {"ways": 3, "shots": 4, "episodes": 2}
+    told = mcutrain.simulate_episodes(model, images, "last:2", **few, **learning).to_dict()
+    states = [one.pop("state_sha256") for one in told.pop("episodes")]
+    assert states == [one["state_sha256"] for one in found["episodes"]]
+    assert told == {name: value for name, value in found.items() if name != "episodes"}
+    with pytest.raises(ArgumentError, match="ways and shots say what an episode is"):
+        mcutrain.simulate_episodes(model, images, "last:2", **learning)
 
 
 def test_what_they_reached_is_told(run: Run, model: Path, images: Path) -> None:

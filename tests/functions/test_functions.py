@@ -34,7 +34,7 @@ __all__ = ["images", "model", "run"]
 FUNCTIONS = (
     *("analyze", "auto_scheme", "compare", "diff", "export", "generate", "load", "plan"),
     *("parse_scheme", "prepare", "profile", "quantize", "select", "select_by_training"),
-    *("select_for_budgets", "simulate", "train", "train_board", "verify"),
+    *("select_for_budgets", "simulate", "simulate_episodes", "train", "train_board", "verify"),
 )
 RATE = 0.03
 
