@@ -145,6 +145,8 @@ def quantize(
     """
     if progress is not None:
         listener = _ToldOfParts(progress)
+    if output is not None and not Path(output).is_dir():
+        format_of(Path(output))  # or a sentence, before anything is read
     with choosing(model_output):
         found = read_float(Path(model))
         if found.several_outputs:
@@ -170,8 +172,6 @@ def _path(found: FloatModel, model: Path, output: PathLike | None) -> Path | Non
     """Return the file to write. Raises ModelError for one that cannot hold the model."""
     given = None if output is None else Path(output)
     is_folder = given is not None and given.is_dir()
-    if given is not None and not is_folder:
-        format_of(given)
     suffix = format_of_quantized(found.network, None if is_folder else given)
     path = given / f"{model.stem}.int8{suffix}" if is_folder and given is not None else given
     if path is not None:
