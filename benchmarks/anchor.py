@@ -54,7 +54,8 @@ from mcutrain.analysis.problem import MOST_SAMPLES
 from mcutrain.data import InputOrder, Split
 from mcutrain.errors import ArgumentError, DataError, McutrainError, some_of
 from mcutrain.ir.digest import arrays_digest
-from mcutrain.runs.training import Watch, load_data, model_input
+from mcutrain.runs.samples import load_data, model_input
+from mcutrain.runs.watch import Watch
 
 NETWORKS = {
     "mcunet-5fps": {"49kb": "mcunet-5fps-49kb", "100kb": "mcunet-5fps-100kb"},

@@ -36,7 +36,8 @@ from rich.table import Table
 from mcutrain import data, pipeline, prepare
 from mcutrain.memplan import find_latent
 from mcutrain.runs.fronts import latents_of
-from mcutrain.runs.training import model_input, prepare_run
+from mcutrain.runs.samples import model_input
+from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import LatentSimulator, RunSettings
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.simulation.replay import with_replays

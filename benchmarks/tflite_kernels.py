@@ -24,7 +24,7 @@ from rich.table import Table
 
 from mcutrain.oracle.tflite import interpreter
 from mcutrain.pipeline import load
-from mcutrain.runs.training import input_type, load_data, prepare_samples
+from mcutrain.runs.samples import input_type, load_data, prepare_samples
 from mcutrain.simulation import RunSettings
 
 Array = npt.NDArray[Any]

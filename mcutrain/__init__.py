@@ -39,9 +39,10 @@ if TYPE_CHECKING:
         select_for_budgets,
     )
     from mcutrain.functions.simulating import simulate
+    from mcutrain.functions.training import train
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import StepOptions, TrainingStep, load
-    from mcutrain.runs.training import SimulationResult, train
+    from mcutrain.runs.result import SimulationResult
     from mcutrain.simulation.settings import RunSettings
     from mcutrain.sparse import UpdateScheme, parse_scheme
 
@@ -92,7 +93,8 @@ __all__ = [
 ]
 
 _NAMES = {
-    "mcutrain.runs.training": ("SimulationResult", "train"),
+    "mcutrain.functions.training": ("train",),
+    "mcutrain.runs.result": ("SimulationResult",),
     "mcutrain.data": ("Normalization", "Split"),
     "mcutrain.errors": ("McutrainError",),
     "mcutrain.functions.automatic": ("auto_scheme",),

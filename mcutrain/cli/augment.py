@@ -63,7 +63,7 @@ def augment(
     )
     from mcutrain.modules import parse_modules
     from mcutrain.pipeline import load
-    from mcutrain.runs.training import model_input
+    from mcutrain.runs.samples import model_input
 
     format_of(output)
     check_writable(output)

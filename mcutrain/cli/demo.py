@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mcutrain.demo import Size
     from mcutrain.pipeline import TrainingStep
-    from mcutrain.runs.training import SimulationResult
+    from mcutrain.runs.result import SimulationResult
     from mcutrain.simulation import Run
 
 
@@ -189,7 +189,7 @@ def _accuracy_upright(graph: Any, images: Any, size: Size, seed: int) -> float:
 
 
 def _train(step: TrainingStep, run: Run) -> SimulationResult:
-    from mcutrain.runs.training import finish
+    from mcutrain.runs.checkpoint import finish
 
     with watching(run, f"{step.scheme.name:14}") as watch:
         return finish(step, run, None, watch)

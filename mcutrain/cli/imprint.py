@@ -179,7 +179,7 @@ def _new_class(
 
     from mcutrain.data import Split
     from mcutrain.functions.board_samples import input_of
-    from mcutrain.runs.training import check_latents, prepare_samples
+    from mcutrain.runs.samples import check_latents, prepare_samples
     from mcutrain.simulation import RunSettings
     from mcutrain.simulation.rates import LearningRate
 

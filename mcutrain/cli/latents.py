@@ -91,7 +91,7 @@ def _latents(front: LatentSimulator, source: inputs.DataSource, manifest: Manife
     """What the front makes of a data set, with labels that are numbers of the tail's outputs."""
     from mcutrain.data import ModelInput, Outputs
     from mcutrain.runs.fronts import latents_of
-    from mcutrain.runs.training import prepare_samples
+    from mcutrain.runs.samples import prepare_samples
     from mcutrain.simulation import RunSettings
 
     x, order = front.plan.training.input_type, front.plan.training.forward.input_order

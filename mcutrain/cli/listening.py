@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcutrain.functions.chooser import AutoScheme
     from mcutrain.functions.memory_limit import MemoryLimit
     from mcutrain.pipeline import TrainingStep
-    from mcutrain.runs.training import Watch
+    from mcutrain.runs.watch import Watch
     from mcutrain.simulation import FoundRate, Run
 
 

@@ -156,7 +156,7 @@ def proxies(
 
 def _inputs(graph: Graph, step: TrainingStep, source: inputs.DataSource) -> Any:
     """The training samples as the step takes them, int8."""
-    from mcutrain.runs.training import model_input
+    from mcutrain.runs.samples import model_input
     from mcutrain.simulation import RunSettings, Samples
 
     split, x_type = source.for_model(graph).read(model_input(graph)), step.input_type

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcutrain.functions.episodes import FewShot
     from mcutrain.functions.simulating import Learnt
     from mcutrain.pipeline import TrainingStep
-    from mcutrain.runs.training import SimulationResult
+    from mcutrain.runs.result import SimulationResult
     from mcutrain.simulation import Run
 
 

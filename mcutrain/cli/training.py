@@ -14,7 +14,7 @@ from mcutrain.functions.smoothed import Smoothed
 if TYPE_CHECKING:
     from mcutrain.autodiff.elastic import ElasticTensor
     from mcutrain.data import Split
-    from mcutrain.runs.training import Watch
+    from mcutrain.runs.watch import Watch
     from mcutrain.simulation import Decision, EpochResult, FoundRate, Progress, Run
 
 LEAST = 0.0005
@@ -28,7 +28,7 @@ QUIET_SECONDS = 2.0
 @contextmanager
 def watching(run: Run, title: str) -> Iterator[Watch]:
     """Show a run while it lasts."""
-    from mcutrain.runs.training import Watch
+    from mcutrain.runs.watch import Watch
 
     with training_bar() as bar:
         task = bar.add_task(title, total=run.total, facts="")

@@ -75,7 +75,7 @@ def verify(
 def _real_inputs(graph: Graph, source: inputs.DataSource, most: int) -> Array:
     """Samples of a data set as the model's int8 input, at most so many."""
     from mcutrain.functions.models import inputs_of
-    from mcutrain.runs.training import model_input
+    from mcutrain.runs.samples import model_input
 
     split = source.for_model(graph).read(model_input(graph))
     return inputs_of(graph, split, source.normalization, most, source.seed)

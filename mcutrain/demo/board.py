@@ -22,7 +22,8 @@ from mcutrain import data
 from mcutrain.cost.schemes import has_compiler
 from mcutrain.demo import SETTINGS
 from mcutrain.pipeline import TrainingStep
-from mcutrain.runs.training import board_lessons, prepare_run
+from mcutrain.runs.lessons import board_lessons
+from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import Run, rounding_seed
 from mcutrain.target import load_target
 

@@ -30,6 +30,9 @@ from mcutrain.formats import format_of_content, write
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import MakesLadder, StepOptions, TrainingStep, load, prepare
 from mcutrain.runs import training
+from mcutrain.runs.checkpoint import finish
+from mcutrain.runs.result import SimulationResult
+from mcutrain.runs.watch import Watch
 from mcutrain.simulation import Progress, Run, RunSettings
 from mcutrain.simulation.elastic import MOVES
 from mcutrain.sparse import UpdateScheme
@@ -155,7 +158,7 @@ class Standing:
 
     steps: int
     total: int
-    finished: tuple[tuple[Trial, training.SimulationResult], ...] = ()
+    finished: tuple[tuple[Trial, SimulationResult], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ def train_all(
     trials: Sequence[Trial],
     processes: int,
     report: Callable[[Standing], None] = lambda _: None,
-) -> list[training.SimulationResult]:
+) -> list[SimulationResult]:
     """The result of each trial, in order. Raises McutrainError of the first that fails.
 
     At KeyboardInterrupt every run has been saved; the same call continues.
@@ -378,7 +381,7 @@ def _graph(model: Path) -> Graph:
     return load(model)
 
 
-def _work(order: _Order) -> training.SimulationResult | None:
+def _work(order: _Order) -> SimulationResult | None:
     """Train one trial to its end; None if it was stopped."""
     telling = _Telling(order)
     try:
@@ -422,15 +425,15 @@ def _prepared(order: _Order, telling: _Telling) -> tuple[TrainingStep, Run]:
     return step, run
 
 
-def _train(order: _Order, telling: _Telling) -> training.SimulationResult:
+def _train(order: _Order, telling: _Telling) -> SimulationResult:
     step, run = _prepared(order, telling)
     checkpoint = _checkpoints() / f"{_identity(step, run)[:32]}.npz"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     if checkpoint.exists():
         checkpoint.touch()  # it is in use
         _forget_damaged(run, checkpoint)
-    watch = training.Watch(telling.training, telling.evaluating)
-    result = training.finish(step, run, checkpoint, watch)
+    watch = Watch(telling.training, telling.evaluating)
+    result = finish(step, run, checkpoint, watch)
     telling.write(run.total)
     return result
 

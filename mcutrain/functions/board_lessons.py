@@ -18,8 +18,9 @@ from mcutrain.data import Data, better_order
 from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, StateOptions
 from mcutrain.functions.board_samples import of_latents, read_for_board
 from mcutrain.functions.listener import Listener
+from mcutrain.runs.doubts import saturation_warning
 from mcutrain.runs.fronts import front_of_tail
-from mcutrain.runs.training import board_lessons, saturation_warning
+from mcutrain.runs.lessons import board_lessons
 from mcutrain.simulation import (
     FEWEST_STEPS,
     Course,

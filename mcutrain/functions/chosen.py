@@ -17,7 +17,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.pipeline.losses import Fitted, fit_to_data
 from mcutrain.quant import HeadStart
-from mcutrain.runs.training import load_data, model_input
+from mcutrain.runs.samples import load_data, model_input
 from mcutrain.sparse import UpdateScheme
 
 

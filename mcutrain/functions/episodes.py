@@ -22,7 +22,7 @@ from mcutrain.functions.run_options import (
 from mcutrain.functions.simulating import Learnt, Simulation, say_doubts
 from mcutrain.ir.graph import Graph
 from mcutrain.report.learning import interval_of, mean_of
-from mcutrain.runs.training import SimulationResult
+from mcutrain.runs.result import SimulationResult
 from mcutrain.shown import Record, Shown
 
 

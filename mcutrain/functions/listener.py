@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcutrain.functions.chooser import AutoScheme
     from mcutrain.functions.memory_limit import MemoryLimit
     from mcutrain.pipeline import TrainingStep
-    from mcutrain.runs.training import Watch
+    from mcutrain.runs.watch import Watch
     from mcutrain.simulation import FoundRate, Run
 
 Done = Callable[[int, int], None]
@@ -97,7 +97,7 @@ class Listener:
         self, run: Run, title: str, checkpoint: Path | None
     ) -> AbstractContextManager[Watch]:
         """Hear of a run. checkpoint: where an interrupted one goes on."""
-        from mcutrain.runs.training import Watch
+        from mcutrain.runs.watch import Watch
 
         return nullcontext(Watch())
 

@@ -29,7 +29,8 @@ from mcutrain.oracle.forward import Agreement, Verdict, draw_inputs
 from mcutrain.oracle.forward import compare as compare_with_runtime
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.pipeline.recipe import Recipe, contradiction, of_json
-from mcutrain.runs.training import SimulationResult, load_data, model_input, prepare_samples
+from mcutrain.runs.result import SimulationResult
+from mcutrain.runs.samples import load_data, model_input, prepare_samples
 from mcutrain.simulation import RunSettings
 from mcutrain.trained import (
     Changes,
@@ -104,7 +105,7 @@ def inputs_of(
     """Test samples as the model's int8 input, at most so many, drawn of every class alike.
 
     They are mixed, because the numpy reference computes the first ones only. note: as
-    mcutrain.runs.training.prepare_samples has it.
+    mcutrain.runs.samples.prepare_samples has it.
     """
     x = model_input(graph)
     test = split.test.drawn(min(most, len(split.test)), seed)

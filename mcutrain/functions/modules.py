@@ -24,7 +24,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.modules import Module
 from mcutrain.pipeline import load
 from mcutrain.pipeline.recipe import PutModules
-from mcutrain.runs.training import load_data
+from mcutrain.runs.samples import load_data
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme
 

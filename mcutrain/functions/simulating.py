@@ -34,11 +34,14 @@ from mcutrain.functions.run_options import (
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import TrainingStep
+from mcutrain.runs import checkpoint as checkpoints
+from mcutrain.runs import doubts as doubtful
 from mcutrain.runs import training as runs
 from mcutrain.runs.head_alone import head_alone_warning
 from mcutrain.runs.head_start import head_start_of
 from mcutrain.runs.log import both, logged
-from mcutrain.runs.training import SimulationResult, Watch
+from mcutrain.runs.result import SimulationResult
+from mcutrain.runs.watch import Watch
 from mcutrain.simulation import (
     Finished,
     FoundRate,
@@ -314,7 +317,7 @@ class _Runs:
         simulation = self.simulation
         found: list[FoundRate] = []
         checkpoint = _path(simulation.kept.checkpoint)
-        wanted = runs.continued(settings, checkpoint)
+        wanted = checkpoints.continued(settings, checkpoint)
         profile = simulation.share.profile_file
         with self.listener.searching("preparing samples, compiling the generated C") as report:
             run = runs.prepare_run(
@@ -346,7 +349,7 @@ class _Runs:
         Ctrl-C must not take the result of the run with it, which is over.
         """
         with self.listener.searching() as report, suppress(KeyboardInterrupt):
-            return runs.rate_warning(step, run, report)
+            return doubtful.rate_warning(step, run, report)
         return ""
 
     def _train(self, step: TrainingStep, run: Run, title: str) -> SimulationResult:
@@ -356,7 +359,7 @@ class _Runs:
             self.listener.running(run, title, checkpoint) as shown,
             logged(step, run, _path(kept.log), _path(kept.tensorboard)) as logging,
         ):
-            result = runs.finish(step, run, checkpoint, both(shown, logging))
+            result = checkpoints.finish(step, run, checkpoint, both(shown, logging))
         if kept.save_state is not None:
             write_whole(Path(kept.save_state), with_recipe(result.saved, result.recipe))
         return result
@@ -381,7 +384,7 @@ def _simulator(
 def _doubts(run: Run, result: SimulationResult) -> list[str]:
     """Return what is doubtful about a run that is over."""
     return [
-        runs.saturation_warning(result.saturated_biases),
-        runs.selection_warning(run),
-        runs.coarseness_warning(result),
+        doubtful.saturation_warning(result.saturated_biases),
+        doubtful.selection_warning(run),
+        doubtful.coarseness_warning(result),
     ]

@@ -33,7 +33,7 @@ from mcutrain.report.content import (
     UsagePart,
 )
 from mcutrain.report.learning import LearningCurve, Point
-from mcutrain.runs.training import SimulationResult
+from mcutrain.runs.result import SimulationResult
 from mcutrain.sparse import UpdateScheme, all_layers_of, find_head, layers_of, resolve
 from mcutrain.sparse.modules import added_columns
 from mcutrain.target import Target

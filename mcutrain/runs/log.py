@@ -17,7 +17,7 @@ from mcutrain_host.trainer import position_facts
 
 from mcutrain.autodiff.elastic import ElasticTensor
 from mcutrain.pipeline import TrainingStep
-from mcutrain.runs.training import Watch
+from mcutrain.runs.watch import Watch
 from mcutrain.simulation import Decision, Progress, Run
 
 HERE = "this computer"

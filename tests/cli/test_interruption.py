@@ -14,7 +14,9 @@ import typer
 from mcutrain import data, demo
 from mcutrain.demo import Size
 from mcutrain.errors import StateError
-from mcutrain.runs import training
+from mcutrain.runs.checkpoint import finish
+from mcutrain.runs.result import SimulationResult
+from mcutrain.runs.watch import Watch
 from mcutrain.simulation import Progress, Run
 from tests.cli.conftest import Run as Call
 from tests.host.test_files import full_disk
@@ -39,8 +41,8 @@ def begun(step: Any, images: data.Split) -> Run:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(step: Any, images: data.Split) -> training.SimulationResult:
-    return training.finish(step, begun(step, images))
+def uninterrupted(step: Any, images: data.Split) -> SimulationResult:
+    return finish(step, begun(step, images))
 
 
 class Interruption:
@@ -49,9 +51,7 @@ class Interruption:
     def __init__(self, after: int, what: str) -> None:
         self.left = after
         self.watch = (
-            training.Watch(training=self.count)
-            if what == "training"
-            else training.Watch(evaluating=self.count)
+            Watch(training=self.count) if what == "training" else Watch(evaluating=self.count)
         )
 
     def count(self, _: Progress | int) -> None:
@@ -60,7 +60,7 @@ class Interruption:
             raise KeyboardInterrupt
 
 
-def without_times(result: training.SimulationResult) -> tuple[Any, ...]:
+def without_times(result: SimulationResult) -> tuple[Any, ...]:
     epochs = [(e.epoch, e.loss, e.train_accuracy, e.test_accuracy) for e in result.epochs]
     return result.saved, result.before, result.accuracy, result.steps, epochs
 
@@ -72,15 +72,15 @@ def without_times(result: training.SimulationResult) -> tuple[Any, ...]:
 def test_a_continued_run_ends_with_the_same_bits(
     step: Any,
     images: data.Split,
-    uninterrupted: training.SimulationResult,
+    uninterrupted: SimulationResult,
     tmp_path: Path,
     what: str,
     after: int,
 ) -> None:
     checkpoint = tmp_path / "run.npz"
     with pytest.raises(KeyboardInterrupt):
-        training.finish(step, begun(step, images), checkpoint, Interruption(after, what).watch)
-    continued = training.finish(step, begun(step, images), checkpoint)
+        finish(step, begun(step, images), checkpoint, Interruption(after, what).watch)
+    continued = finish(step, begun(step, images), checkpoint)
     assert without_times(continued) == without_times(uninterrupted)
     assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
 
@@ -99,20 +99,20 @@ def test_a_checkpoint_on_a_full_disk_is_named_and_the_one_before_stays(
 
 
 def test_an_interrupted_run_continues_in_the_same_process(
-    step: Any, images: data.Split, uninterrupted: training.SimulationResult
+    step: Any, images: data.Split, uninterrupted: SimulationResult
 ) -> None:
     run = begun(step, images)
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
-            training.finish(step, run, None, Interruption(2, "training").watch)
-    assert without_times(training.finish(step, run)) == without_times(uninterrupted)
+            finish(step, run, None, Interruption(2, "training").watch)
+    assert without_times(finish(step, run)) == without_times(uninterrupted)
 
 
 def test_a_finished_checkpoint_gives_the_result_again(
-    step: Any, images: data.Split, uninterrupted: training.SimulationResult, tmp_path: Path
+    step: Any, images: data.Split, uninterrupted: SimulationResult, tmp_path: Path
 ) -> None:
-    first = training.finish(step, begun(step, images), tmp_path / "run.npz")
-    again = training.finish(step, begun(step, images), tmp_path / "run.npz")
+    first = finish(step, begun(step, images), tmp_path / "run.npz")
+    again = finish(step, begun(step, images), tmp_path / "run.npz")
     assert first == again
     assert without_times(again) == without_times(uninterrupted)
 

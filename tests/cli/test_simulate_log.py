@@ -14,6 +14,7 @@ from mcutrain.pipeline import prepare
 from mcutrain.report.board_log import read_log
 from mcutrain.runs import log as logs
 from mcutrain.runs import training
+from mcutrain.runs.samples import load_data
 from mcutrain.simulation import Run as TrainingRun
 from mcutrain.simulation import RunSettings
 from tests.cli.conftest import Run
@@ -26,7 +27,7 @@ COMMAND = ("simulate", MODEL, "--scheme", "head", *FEW, "--json")
 
 @pytest.fixture(scope="module")
 def split() -> Any:
-    whole = training.load_data(prepare(MODEL).graph, IMAGES)
+    whole = load_data(prepare(MODEL).graph, IMAGES)
     return replace(whole, train=whole.train.subset(COUNT), test=whole.test.subset(10))
 
 
@@ -177,7 +178,7 @@ def test_verify_takes_the_inputs_that_training_would_take(monkeypatch: pytest.Mo
     from mcutrain.cli.verify import _real_inputs
 
     step = prepare(MODEL)
-    whole = training.load_data(step.graph, IMAGES)
+    whole = load_data(step.graph, IMAGES)
     by_class = whole.test.take(np.argsort(whole.test.y, kind="stable"))
     monkeypatch.setattr(
         inputs.DataSource, "read", lambda self, model: replace(whole, test=by_class)

@@ -22,6 +22,7 @@ from mcutrain.experiments import parallel as runs
 from mcutrain.experiments.parallel import Elastic, Lesson, Swapping, Trial, Way, train_all
 from mcutrain.experiments.planner import LAST, Budget, Planner, last_that_fits, selected, usual
 from mcutrain.experiments.rows import PlannedRow, Proxies, elastic_rows, with_ladders_scheme
+from mcutrain.functions.training import train
 from mcutrain.pipeline import StepOptions, load
 from mcutrain.report.content import Report
 from mcutrain.report.folder import with_selection
@@ -29,8 +30,7 @@ from mcutrain.report.html import sections_of
 from mcutrain.report.json_values import from_json
 from mcutrain.report.learning import Compared
 from mcutrain.report.training_sections import accuracy_text
-from mcutrain.runs import training as api
-from mcutrain.runs.training import load_data
+from mcutrain.runs.samples import load_data
 from mcutrain.selection.contribution import Contributions, Gains, digest
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
@@ -162,9 +162,7 @@ def test_the_rate_of_a_row_is_judged_by_the_validation_part(model: Path, images:
         (result,) = train_all(
             Lesson(model, (UpdateScheme(),), StepOptions(), split, settings), [Trial(0, 0)], 1
         )
-        assert (
-            result.learning_rate == api.train(prepare(graph, "head"), split, settings).learning_rate
-        )
+        assert result.learning_rate == train(prepare(graph, "head"), split, settings).learning_rate
         rates.append(result.learning_rate)
     assert rates[1] < rates[0]  # there, whatever is learnt is wrong
 
@@ -233,7 +231,7 @@ def test_the_gate_of_a_comparison_is_that_of_its_runs(model: Path, images: Path)
     settings = RunSettings(epochs=2, learning_rate=0.03)
     lesson = Lesson(model, (UpdateScheme(),), StepOptions(gate=1.0), split, settings)
     (result,) = train_all(lesson, [Trial(0, 0)], 1)
-    assert result.saved == api.train(prepare(graph, "head", gate=1.0), split, settings).saved
+    assert result.saved == train(prepare(graph, "head", gate=1.0), split, settings).saved
     assert result.skipped
 
 
@@ -359,11 +357,11 @@ def test_an_elastic_row_learns_what_an_elastic_run_learns_and_is_kept_apart(
     ways = {i: Way(elastic=elastic) for i, elastic in enumerate(rows, 1)}
     lesson = Lesson(model, (scheme,) * 4, StepOptions(), split, settings, ways=ways)
     found = train_all(lesson, [Trial(i, 0) for i in range(4)], 1)
-    assert found[0].saved == api.train(prepare(graph, scheme), split, settings).saved
+    assert found[0].saved == train(prepare(graph, scheme), split, settings).saved
     assert not found[0].decisions
     step = prepare(graph, scheme, elastic=True)
     for result, row in zip(found[1:], rows, strict=True):
-        expected = api.train(step, split, row.of(settings))
+        expected = train(step, split, row.of(settings))
         assert (result.saved, result.decisions) == (expected.saved, expected.decisions)
         assert len(result.decisions) == 60 // row.every
     assert len(set(cache.glob("runs/*.npz")) - earlier) == 4

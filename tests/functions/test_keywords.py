@@ -143,7 +143,7 @@ def test_every_option_of_a_function_is_a_flag_of_its_command(name: str) -> None:
             assert flag_name(field, flag) in flags, (kind, field)
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, "prepare", "auto_scheme"])
+@pytest.mark.parametrize("name", [*FUNCTIONS, "prepare", "auto_scheme", "train"])
 def test_a_function_has_few_parameters_beside_its_options(name: str) -> None:
     function = getattr(mcutrain, name)
     names = inspect.signature(function.__wrapped__).parameters

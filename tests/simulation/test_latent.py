@@ -18,10 +18,12 @@ from mcutrain import data
 from mcutrain.autodiff import TrainOptions
 from mcutrain.codegen import Interface, generate
 from mcutrain.errors import DataError, PlanError
+from mcutrain.functions.training import train
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Latent, Stream, TrainingPlan, find_latent, latents, plan_training
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.runs import training
+from mcutrain.runs.watch import Watch
 from mcutrain.simulation import (
     CompiledSimulator,
     LatentReference,
@@ -176,7 +178,7 @@ def test_a_run_from_latents_learns_the_same_and_computes_each_front_once(
     step: TrainingStep, fronts: list[int], kept: Path
 ) -> None:
     split = split_of(step.graph)
-    off, auto = (training.train(step, split, SETTINGS, latent=how) for how in ("off", "auto"))
+    off, auto = (train(step, split, SETTINGS, latent=how) for how in ("off", "auto"))
     assert auto.saved == off.saved
     assert [e.loss for e in auto.epochs] == [e.loss for e in off.epochs]
     assert [e.test_accuracy for e in auto.epochs] == [e.test_accuracy for e in off.epochs]
@@ -188,17 +190,17 @@ def test_the_next_run_finds_the_latents_of_the_one_before(
     step: TrainingStep, fronts: list[int], kept: Path
 ) -> None:
     split = split_of(step.graph)
-    first = training.train(step, split, SETTINGS)
+    first = train(step, split, SETTINGS)
     assert len(list(kept.iterdir())) == 2
     fronts.clear()
-    again = training.train(step, split, SETTINGS)
+    again = train(step, split, SETTINGS)
     assert again.saved == first.saved
     assert not fronts
     for path in kept.iterdir():
         content = bytearray(path.read_bytes())
         content[-60] ^= 1
         path.write_bytes(content)
-    assert training.train(step, split, SETTINGS).saved == first.saved
+    assert train(step, split, SETTINGS).saved == first.saved
     assert sum(fronts) == len(split.train) + len(split.test)
     assert len(list(kept.iterdir())) == 2
 
@@ -207,7 +209,7 @@ def test_latents_of_something_else_are_not_taken(
     step: TrainingStep, fronts: list[int], kept: Path
 ) -> None:
     split = split_of(step.graph)
-    training.train(step, split, SETTINGS)
+    train(step, split, SETTINGS)
     fewer = step.graph, UpdateScheme("last", 1, {}, 1)
     others = [
         (prepare(*fewer), split, "auto"),
@@ -217,8 +219,8 @@ def test_latents_of_something_else_are_not_taken(
     ]
     for other, samples, latent in others:
         fronts.clear()
-        found = training.train(other, samples, SETTINGS, latent=latent)
-        assert found.saved == training.train(other, samples, SETTINGS, latent="off").saved
+        found = train(other, samples, SETTINGS, latent=latent)
+        assert found.saved == train(other, samples, SETTINGS, latent="off").saved
         assert sum(fronts) in (len(samples.train), len(samples.train) + len(samples.test))
 
 
@@ -274,7 +276,7 @@ def test_a_disk_that_keeps_nothing_does_not_stop_a_run(
     kept.parent.mkdir()
     kept.write_text("no folder")
     split = split_of(step.graph)
-    auto, off = (training.train(step, split, SETTINGS, latent=how) for how in ("auto", "off"))
+    auto, off = (train(step, split, SETTINGS, latent=how) for how in ("auto", "off"))
     assert auto.saved == off.saved
 
 
@@ -283,14 +285,14 @@ def test_samples_that_are_varied_in_a_few_ways_have_latents_of_each(
 ) -> None:
     split = split_of(step.graph)
     varied = replace(SETTINGS, augment=("noise",), versions=2, epochs=5)
-    off, auto = (training.train(step, split, varied, latent=how) for how in ("off", "auto"))
+    off, auto = (train(step, split, varied, latent=how) for how in ("off", "auto"))
     assert auto.saved == off.saved
     assert (off.latent, auto.latent) == ("", find_latent(step.plan).tensor)
     assert sum(fronts) == 2 * len(split.train) + len(split.test)
     fronts.clear()
     other = replace(varied, seed=3)
-    auto = training.train(step, split, other)
-    assert auto.saved == training.train(step, split, other, latent="off").saved
+    auto = train(step, split, other)
+    assert auto.saved == train(step, split, other, latent="off").saved
     assert sum(fronts) == 2 * len(split.train)  # the test's are the same
     samples = training.prepare_run(step, split, varied).samples
     index = np.arange(len(split.train))
@@ -301,26 +303,26 @@ def test_samples_that_are_varied_in_a_few_ways_have_latents_of_each(
 def test_versions_of_samples_that_are_as_they_are_make_no_sense(step: TrainingStep) -> None:
     for wrong in (replace(SETTINGS, versions=2), replace(SETTINGS, versions=-1, flip=True)):
         with pytest.raises(DataError, match="give an augmentation, too"):
-            training.train(step, split_of(step.graph), wrong)
+            train(step, split_of(step.graph), wrong)
 
 
 def test_an_augmentation_that_there_is_not_is_a_sentence(step: TrainingStep) -> None:
     with pytest.raises(DataError, match="'noise:3' is no augmentation: give some of crop, "):
-        training.train(step, split_of(step.graph), replace(SETTINGS, augment=("noise:3",)))
+        train(step, split_of(step.graph), replace(SETTINGS, augment=("noise:3",)))
 
 
 def test_a_checkpoint_goes_on_with_and_without_latents(step: TrainingStep, tmp_path: Any) -> None:
     split, file = split_of(step.graph), tmp_path / "run.npz"
-    expected = training.train(step, split, SETTINGS, latent="off")
+    expected = train(step, split, SETTINGS, latent="off")
 
     def stop(progress: Any) -> None:
         if progress.trained >= len(split.train):
             raise KeyboardInterrupt
 
-    watch = training.Watch(training=stop)
+    watch = Watch(training=stop)
     with pytest.raises(KeyboardInterrupt):
-        training.train(step, split, SETTINGS, checkpoint=file, latent="auto", watch=watch)
-    found = training.train(step, split, SETTINGS, checkpoint=file, latent="off")
+        train(step, split, SETTINGS, checkpoint=file, latent="auto", watch=watch)
+    found = train(step, split, SETTINGS, checkpoint=file, latent="off")
     assert found.saved == expected.saved
 
 

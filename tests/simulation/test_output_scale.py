@@ -14,8 +14,8 @@ from mcutrain.ops.loss import OutputRange
 from mcutrain.ops.softmax_cross_entropy import NEAR_Q16, OUTPUT_WINDOW, SoftmaxCrossEntropy
 from mcutrain.pipeline import TrainingStep
 from mcutrain.quant import add_classes, replace_head
-from mcutrain.runs import training
-from mcutrain.runs.training import SimulationResult
+from mcutrain.runs.doubts import coarseness_warning
+from mcutrain.runs.result import SimulationResult
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import find_head
 from mcutrain.trained import output_exponent, trained_graph
@@ -68,13 +68,13 @@ def test_fewer_right_answers_at_a_larger_scale_are_said_with_it() -> None:
     exponent = output_exponent(step, simulator.save())
     assert exponent == simulator.state["output.exponent"][0] > 0
     worse = SimulationResult(0.6, 0.59, (), 80, 1.0, 0, 0, b"", output_exponent=exponent)
-    assert f"have {2**exponent} times the scale" in training.coarseness_warning(worse)
+    assert f"have {2**exponent} times the scale" in coarseness_warning(worse)
     for other in (
         replace(worse, before=0.4),
         replace(worse, before=0.7),
         replace(worse, output_exponent=0),
     ):
-        assert training.coarseness_warning(other) == ""
+        assert coarseness_warning(other) == ""
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])

@@ -12,10 +12,11 @@ from mcutrain.autodiff import TrainOptions
 from mcutrain.codegen import Interface
 from mcutrain.data import IGNORED, Split, of_arrays
 from mcutrain.errors import DataError, McutrainError, SchemeError, UnsupportedError
+from mcutrain.functions.training import train
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, differentiated
 from mcutrain.pipeline.losses import fit_to_data, loss_of
-from mcutrain.runs.training import prepare_run, train
+from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator, RunSettings
 from mcutrain.simulation.positions import counts_of, scores_of
 from mcutrain.simulation.rates import LearningRate

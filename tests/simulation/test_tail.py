@@ -16,6 +16,7 @@ from mcutrain.codegen import Interface, generate
 from mcutrain.demo import MODEL
 from mcutrain.errors import DataError, McutrainError, PlanError
 from mcutrain.formats import write
+from mcutrain.functions.training import train
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.ir.verify import verify
@@ -179,16 +180,16 @@ def test_a_run_takes_latents_as_data(whole: TrainingStep, behind: TrainingStep) 
     made = whole.latent_simulator(find_latent(whole.plan))
     given_latents = split.each(lambda part: _with(part, made.front(part.x)))
     wanted = RunSettings(epochs=2, learning_rate=0.02)
-    a = training.train(whole, split, wanted, latent="off")
-    b = training.train(behind, given_latents, wanted)
+    a = train(whole, split, wanted, latent="off")
+    b = train(behind, given_latents, wanted)
     assert a.saved[HEADER_BYTES:] == b.saved[HEADER_BYTES:]
     with pytest.raises(DataError, match="augmentation varies samples"):
-        training.train(behind, given_latents, RunSettings(flip=True))
+        train(behind, given_latents, RunSettings(flip=True))
     pixels = split.each(lambda part: _with(part, (part.x.astype(np.int16) + 128).astype(np.uint8)))
     with pytest.raises(DataError, match=r"block7/add, int8 \(4, 4, 64\), but the data is uint8"):
-        training.train(behind, pixels, wanted)
+        train(behind, pixels, wanted)
     with pytest.raises(DataError, match=r"the data is int8 \(28, 28, 1\): give latents"):
-        training.train(behind, split, wanted)
+        train(behind, split, wanted)
 
 
 def _with(part: training.datasets.Dataset, x: np.ndarray) -> training.datasets.Dataset:

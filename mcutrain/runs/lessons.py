@@ -1,0 +1,82 @@
+"""What a simulated run learns, as lessons for a board."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from mcutrain_host.protocol import Rate, Selecting
+from mcutrain_host.trainer import Lessons, Scores
+
+from mcutrain import data as datasets
+from mcutrain.simulation import Course, Reconstruction
+from mcutrain.simulation.positions import counts_of, scores_of
+
+Array = npt.NDArray[Any]
+
+
+def board_lessons(
+    course: Course,
+    tests: int,
+    reconstruction: Reconstruction | None = None,
+    latents: bool = False,
+    selecting: Selecting | None = None,
+    after: int = 0,
+) -> Lessons:
+    """Return what `mcutrain.simulate` would learn, for a board. tests: test samples to evaluate.
+
+    reconstruction: of a network that reproduces its input; None for a classifier. latents: the
+    course's samples are latents that the firmware takes besides samples. selecting: when the board
+    chooses what it trains. after: steps that it has done before.
+    """
+    test = course.samples.split.test
+    has_classes = reconstruction is None
+
+    def sample_at(position: int) -> tuple[bytes, int | bytes]:
+        x, label = course.at(position - after)
+        return x.tobytes(), label
+
+    def rate_at(position: int) -> Rate:
+        rate = course.rates.at(position - after)
+        return Rate(rate.mult_q31, rate.shift)
+
+    def test_at(index: int) -> tuple[bytes, int | bytes]:
+        label = test.label(index) if has_classes else 0
+        return course.samples.test(index, index + 1)[0].tobytes(), label
+
+    scores = None if reconstruction is None else _scores(reconstruction, test)
+    if has_classes and test.positions:
+        scores = _position_scores(test)
+    settings = course.settings
+    ring = (settings.replay, settings.remember if settings.replay else 0)
+    facts = (course.total + after, sample_at, rate_at, tests, test_at, scores, *ring)
+    return Lessons(*facts, latents=latents, selecting=selecting, first=after)
+
+
+def _position_scores(test: datasets.Dataset) -> Scores:
+    """Score a network with a class for each position."""
+
+    def counts(x: bytes, y: bytes, index: int) -> Array:
+        return counts_of(np.frombuffer(y, np.int8)[np.newaxis], test.y[index : index + 1])
+
+    def of_all(found: Sequence[Array]) -> dict[str, Any]:
+        return scores_of(np.sum(found, axis=0)).of_positions
+
+    return Scores(counts, of_all)
+
+
+def _scores(reconstruction: Reconstruction, test: datasets.Dataset) -> Scores:
+    """Return how a board's outputs are judged, as a simulation's are."""
+
+    def loss_of(x: bytes, y: bytes, index: int) -> float:
+        pair = (np.frombuffer(part, np.int8)[np.newaxis] for part in (x, y))
+        return float(reconstruction.losses(*pair)[0])
+
+    def of_all(losses: Sequence[float]) -> dict[str, float]:
+        tested = reconstruction.tested(np.array(losses), test.y if test.is_labelled else None)
+        named = {"loss": tested.loss, "auc": tested.auc}
+        return {name: value for name, value in named.items() if value is not None}
+
+    return Scores(loss_of, of_all)

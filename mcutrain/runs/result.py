@@ -1,0 +1,174 @@
+"""What a run on this computer did."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy.typing as npt
+from mcutrain_host.saved import level_drift, level_samples, saturated_biases, skipped_samples
+
+from mcutrain.pipeline import TrainingStep
+from mcutrain.shown import Record, Shown
+from mcutrain.simulation import Decision, EpochResult, LatentReference, LatentSimulator, Run
+
+Array = npt.NDArray[Any]
+
+TAKES_LATENTS = (LatentSimulator, LatentReference)
+
+
+@dataclass(frozen=True, repr=False)
+class SimulationResult(Shown):
+    """What a run did.
+
+    before, accuracy: shares of the test samples that are right.
+    saved: the trained state, as mct_state_save writes it.
+    learning_rate: the run's, given or found.
+    seconds: of the steps. latent: what they began with, if not with the samples.
+    saturated_biases: how many stand at an end of the 16 bits of their difference to the model's,
+        where the scheme keeps that (bias_bits = 16).
+    skipped: steps whose samples the gate kept from being learnt; None without a gate.
+    decisions: what an elastic run selected.
+    output_exponent: by which power of two the outputs' scale is larger now.
+    levels: samples of each front of proxies, the whole one first; None without them.
+    drift: by how many units of a score each level is preferred to the one before, in the end; None
+        without policy feedback.
+    mixed_batches: updates from samples of several levels; None where none are put together by it.
+    order_doubt: what accuracy before training says against the order of the classes, if anything.
+    scheme: what was trained.
+    recipe: how the step was made, as JSON, for `export`.
+
+    A network that reproduces its input has NaN for before and accuracy; it has loss_before, loss,
+    auc_before and auc as mcutrain.simulation.Tested has them. A network that gives a class for each
+    position has iou_before, iou and class_iou, and its accuracy is of positions.
+    """
+
+    before: float
+    accuracy: float
+    epochs: tuple[EpochResult, ...]
+    steps: int
+    seconds: float
+    arena_bytes: int
+    state_bytes: int
+    saved: bytes
+    loss_before: float | None = None
+    loss: float | None = None
+    auc_before: float | None = None
+    auc: float | None = None
+    iou_before: float | None = None
+    iou: float | None = None
+    class_iou: tuple[float | None, ...] = ()
+    learning_rate: float | None = None
+    recipe: str = ""
+    saturated_biases: int = 0
+    latent: str = ""
+    skipped: int | None = None
+    decisions: tuple[Decision, ...] = ()
+    output_exponent: int = 0
+    levels: tuple[int, ...] | None = None
+    drift: float | None = None
+    mixed_batches: int | None = None
+    order_doubt: str = ""
+    scheme: str = ""
+
+    def summary(self) -> str:
+        """Return a line that describes it."""
+        if self.loss is None or self.loss_before is None:
+            scores = f"accuracy {100 * self.before:.1f} → {100 * self.accuracy:.1f} %"
+            if self.iou is not None and self.iou_before is not None:
+                scores += f", mean IoU {100 * self.iou_before:.1f} → {100 * self.iou:.1f} %"
+        else:
+            scores = f"loss {self.loss_before:.3f} → {self.loss:.3f}"
+        return f"{scores} in {self.steps:,} steps, {self.sram_bytes:,} bytes of SRAM"
+
+    def records(self) -> list[Record]:
+        """A row for each epoch."""
+        return [asdict(epoch) for epoch in self.epochs]
+
+    def to_dict(self) -> Record:
+        """All of it but the saved state, of which there is the SHA-256."""
+        left_out = ("saved", "recipe", "epochs", "decisions")
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+        return {
+            **values,
+            "epochs": self.records(),
+            "decisions": [asdict(decision) for decision in self.decisions],
+            "sram_bytes": self.sram_bytes,
+            "step_us": self.step_us,
+            "state_sha256": hashlib.sha256(self.saved).hexdigest(),
+        }
+
+    @property
+    def step_us(self) -> float:
+        """Microseconds per training step on this machine."""
+        return 1e6 * self.seconds / max(self.steps, 1)
+
+    @property
+    def sram_bytes(self) -> int:
+        """Arena and trainable state."""
+        return self.arena_bytes + self.state_bytes
+
+
+def trained_parameters(step: TrainingStep, saved: bytes) -> dict[str, Array]:
+    """Every tensor of the trained state by name: weights, residual bits, biases, exponents."""
+    from mcutrain.codegen import SAVED_HEADER_BYTES
+
+    return step.plan.state.unpack(saved[SAVED_HEADER_BYTES:])
+
+
+def result_of(step: TrainingStep, run: Run) -> SimulationResult:
+    """What a run that is over did."""
+    from mcutrain.trained import output_exponent
+
+    state = run.state
+    accuracy = state.epochs[-1].test_accuracy if state.epochs else state.before
+    assert state.before is not None
+    begin = run.simulator
+    assert accuracy is not None, "after the last epoch there is always a test"
+    return SimulationResult(
+        before=state.before,
+        accuracy=accuracy,
+        epochs=state.epochs,
+        steps=state.trained,
+        seconds=state.seconds,
+        arena_bytes=step.plan.arena_bytes,
+        state_bytes=step.plan.state_bytes,
+        saved=state.saved,
+        loss_before=state.loss_before,
+        loss=state.epochs[-1].test_loss if state.epochs else state.loss_before,
+        auc_before=state.auc_before,
+        auc=state.epochs[-1].test_auc if state.epochs else state.auc_before,
+        iou_before=state.iou_before,
+        iou=state.epochs[-1].test_iou if state.epochs else state.iou_before,
+        class_iou=state.class_iou,
+        learning_rate=run.settings.learning_rate,
+        recipe="" if step.recipe is None else step.recipe.to_json(),
+        saturated_biases=saturated_biases(state.saved, run.table),
+        latent=begin.latent.tensor if isinstance(begin, TAKES_LATENTS) else "",
+        skipped=_skipped(run),
+        output_exponent=output_exponent(step, state.saved),
+        decisions=state.decisions,
+        levels=_levels(run),
+        drift=level_drift(state.saved, run.table),
+        mixed_batches=_mixed_batches(state.epochs),
+        order_doubt=state.order_doubt,
+        scheme=step.scheme.name,
+    )
+
+
+def _skipped(run: Run) -> int | None:
+    now = skipped_samples(run.state.saved, run.table)
+    return None if now is None else now - (skipped_samples(run.begin, run.table) or 0)
+
+
+def _levels(run: Run) -> tuple[int, ...] | None:
+    counts = (level_samples(saved, run.table) for saved in (run.state.saved, run.begin))
+    pairs = [(now, before) for now, before in zip(*(c or () for c in counts), strict=True)]
+    return tuple(now - before for now, before in pairs) or None
+
+
+def _mixed_batches(epochs: Sequence[EpochResult]) -> int | None:
+    counts = [epoch.mixed_batches for epoch in epochs if epoch.mixed_batches is not None]
+    return sum(counts) if counts else None

@@ -1,0 +1,185 @@
+"""Samples for a model or a step: read, and made to fit its input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mcutrain import data as datasets
+from mcutrain.arguments import warn
+from mcutrain.errors import DataError
+from mcutrain.ir.graph import Graph, TensorType
+from mcutrain.pipeline import TrainingStep
+from mcutrain.simulation import RunSettings, Samples
+
+
+def load_data(
+    model: Graph | TrainingStep | datasets.ModelInput,
+    data: datasets.Data,
+    test_share: float = 0.2,
+    seed: int = 0,
+    progress: datasets.Progress | None = None,
+    validation: datasets.Data | None = None,
+    samples: int | None = None,
+    test_samples: int | None = None,
+    stride: int | None = None,
+    is_partial: bool = False,
+    note: Callable[[str], None] = warn,
+    certain: Callable[[str], None] = lambda _: None,
+) -> datasets.Split:
+    """A data set for a model: files are made to fit as they are read, and only what is drawn.
+
+    samples, test_samples: how many of each part, None is all. stride: of windows of CSV files.
+    is_partial: whether the model may know more classes than the data has. note: called with what is
+    left out, and with a guess of how samples are turned; a Python warning by default. certain:
+    called with how they are turned where that is no guess.
+    Samples have the order of axes of the model's file, see `mcutrain.data.InputOrder`.
+    """
+    order = (model if isinstance(model, datasets.ModelInput) else model_input(model)).known_order
+    turned = note if order.is_square else certain
+    if not datasets.is_path(data):
+        split = datasets.of_arrays(data, validation=validation, test_share=test_share, seed=seed)
+        return datasets.split_in_order(split.drawn(samples, test_samples, seed), order, turned)
+    if validation is not None:
+        raise DataError("validation goes with arrays; a file or folder has a test part of its own")
+    return datasets.load(
+        data,
+        test_share=test_share,
+        seed=seed,
+        order=order,
+        stride=stride,
+        progress=progress,
+        samples=samples,
+        test_samples=test_samples,
+        least_classes=1 if is_partial else 2,
+        note=turned,
+        left_out=note,
+    )
+
+
+def outputs_of(step: TrainingStep) -> datasets.Outputs:
+    """Return what is known of the outputs of a step that learns classes."""
+    recipe = step.recipe
+    added, is_new = (
+        ((), False)
+        if recipe is None
+        else (recipe.options.added, recipe.options.classes is not None)
+    )
+    names = step.graph.class_names
+    return datasets.Outputs.of(step.plan.training.classes, names, (), added, is_new)
+
+
+def input_type(model: Graph | TrainingStep) -> TensorType:
+    """The type of the model's input; of what a step begins with, which may be a latent."""
+    if isinstance(model, TrainingStep):
+        return model.input_type
+    return model.tensors[model.inputs[0]].type
+
+
+def model_input(model: Graph | TrainingStep) -> datasets.ModelInput:
+    """What data sets need to know of it; of a tail's, which takes latents as they are, too."""
+    x = input_type(model)
+    if isinstance(model, TrainingStep):
+        order = None if model.plan.training.is_tail else model.graph.input_order
+    else:
+        order = model.input_order
+    return datasets.ModelInput(x.shape[1:], x.scale, x.zero_point, order)
+
+
+def samples_of(
+    step: TrainingStep,
+    split: datasets.Split,
+    settings: RunSettings,
+    normalization: datasets.Normalization | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> Samples:
+    """A split made to fit a step, without labels if it learns without. Raises DataError."""
+    x, has_labels = input_type(step), step.plan.training.has_labels
+    return prepare_samples(
+        split if has_labels else split.without_labels(),
+        settings,
+        input_shape=x.shape[1:],
+        scale=x.scale,
+        zero_point=x.zero_point,
+        classes=step.plan.training.classes if has_labels else None,
+        positions=step.plan.training.positions,
+        normalization=normalization,
+        note=note,
+    )
+
+
+def prepare_samples(
+    split: datasets.Split,
+    settings: RunSettings,
+    *,
+    input_shape: tuple[int, ...],
+    scale: float,
+    zero_point: int,
+    classes: int | None,
+    positions: tuple[int, ...] = (),
+    normalization: datasets.Normalization | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> Samples:
+    """A split made to fit a model's input. Raises DataError if it does not fit the model.
+
+    input_shape: without the batch; scale, zero_point: the input's. classes: that are told apart;
+    None for a network that learns without labels. positions: see mcutrain.data.check.
+    normalization: see prepare_run. note: called with
+    what is to be said of values that the input clips, or hardly tells apart.
+    """
+    for dataset in (split.train, split.test, split.validation):
+        if dataset is not None and len(dataset) == 0:
+            raise DataError("the data set has no training, no test or no validation sample")
+    if classes is not None and split.positions:
+        _check_labels_stay(split, settings, input_shape)
+    samples = Samples.prepare(
+        split, input_shape, scale, zero_point, settings, normalization or "auto"
+    )
+    datasets.check(samples.split, input_shape=input_shape, classes=classes, positions=positions)
+    model = datasets.ModelInput(input_shape, scale, zero_point)
+    for said in datasets.input_notes(samples.split, model, normalization or "auto"):
+        note(said)
+    samples.test(0, 1)  # the normalization fits, or a sentence
+    return samples
+
+
+def _check_labels_stay(
+    split: datasets.Split, settings: RunSettings, input_shape: tuple[int, ...]
+) -> None:
+    """Raise DataError for what would move samples away from the labels of their positions."""
+    moves = [kind for kind in ("crop", "flip", "shift") if kind in settings.augment]
+    if settings.flip or settings.crop_pixels or moves:
+        raise DataError(
+            "the data has a label for each position, and augmentation that moves samples (crop, "
+            "flip, shift) does not move these: leave it out; colour, gain and noise can stay"
+        )
+    if settings.replay:
+        raise DataError(
+            "remembered samples have one label each, but the data has a label for each position: "
+            "train without --replay"
+        )
+    x = datasets.arranged(split.train.x, input_shape)
+    if not datasets.is_same_shape(x.shape[1:], input_shape):
+        raise DataError(
+            f"the samples have the shape {x.shape[1:]} but the model takes {input_shape}, and the "
+            "labels of their positions cannot be resized with them: save both as the model has them"
+        )
+
+
+def check_latents(
+    split: datasets.Split, settings: RunSettings, name: str, shape: tuple[int, ...]
+) -> None:
+    """Raise DataError for data that a tail does not take. name, shape: of its latent."""
+    if settings.varies_samples:
+        raise DataError(
+            f"augmentation varies samples, but the data of a tail are latents, {name}: leave it "
+            "out, or train with --model, whose front then takes the varied samples"
+        )
+    x = split.train.x
+    if x.dtype != np.int8 or not datasets.is_same_shape(x.shape[1:], shape):
+        raise DataError(
+            f"a tail begins with {name}, int8 {shape}, but the data is {x.dtype} {x.shape[1:]}: "
+            "give latents, which `mcutrain latents` makes of samples, or train with --model, whose "
+            "front does"
+        )

@@ -1,0 +1,22 @@
+"""Who wants to know how far a run is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mcutrain.simulation import Progress
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who wants to know how far a run is: called with training progress, and test samples done.
+
+    searching: called with the trials of a learning rate that are done, and how many there may be.
+    noting: called with what the first test says against the order of the classes, if anything.
+    """
+
+    training: Callable[[Progress], None] = lambda _: None
+    evaluating: Callable[[int], None] = lambda _: None
+    searching: Callable[[int, int], None] = lambda done, of: None
+    noting: Callable[[str], None] = lambda _: None
