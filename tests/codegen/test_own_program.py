@@ -490,7 +490,9 @@ int main(int argc, char **argv)
     static CTYPE x[MCT_INPUT_BYTES];
     FILE *in = fopen(argv[argc - 1], "rb");
     while (fread(x, sizeof x, 1, in) == 1) {
-        CALL(x);
+        if (CALL(x) != MCT_OK) {
+            return 2;
+        }
         fwrite(mct_input(), 1, MCT_INPUT_BYTES, stdout);
     }
     return 0;
@@ -574,9 +576,13 @@ int main(int argc, char **argv)
     FILE *in = fopen(argv[argc - 1], "rb");
     mct_reset(1);
     while (fread(x, sizeof x, 1, in) == 1 && fread(real, sizeof real, 1, in) == 1) {
-        mct_quantize_pixels(x);
+        if (mct_quantize_pixels(x) != MCT_OK) {
+            return 4;
+        }
         show();
-        mct_quantize_input(real);
+        if (mct_quantize_input(real) != MCT_OK) {
+            return 5;
+        }
         show();
         for (uint32_t i = 0; i < MCT_INPUT_BYTES; i += 101) {
             const uint32_t left = MCT_INPUT_BYTES - i;
@@ -624,6 +630,46 @@ def test_a_front_that_takes_rows_takes_pixels_and_real_numbers(way: str, tmp_pat
     of_real = simulator.infer(data.quantize_input(real, **facts))
     expected = np.stack([of_pixels, of_real, of_pixels], axis=1)
     assert done.stdout == expected.tobytes()
+
+
+REFUSING = """
+#include "mct_model.h"
+
+/* Of a front that takes rows; refuses the third piece. */
+static uint32_t pieces;
+
+mct_status mct_feed(uint32_t offset, const int8_t *bytes, uint32_t count)
+{
+    (void)offset;
+    (void)bytes;
+    (void)count;
+    return ++pieces == 3 ? MCT_ERROR_SIZE : MCT_OK;
+}
+
+int main(void)
+{
+    static uint8_t x[MCT_INPUT_BYTES];
+    static float real[MCT_INPUT_BYTES];
+    if (mct_quantize_pixels(x) != MCT_ERROR_SIZE || pieces != 3) {
+        return 1;
+    }
+    pieces = 0;
+    return mct_quantize_input(real) == MCT_ERROR_SIZE && pieces == 3 ? 0 : 2;
+}
+"""
+
+
+def test_a_piece_that_is_refused_ends_a_sample_and_is_told(tmp_path: Path) -> None:
+    graph = mobile_network()
+    x = graph.tensors[graph.inputs[0]]
+    kind = replace(x.type, scales=(1 / 255,), zero_point=-128)
+    graph = replace(graph, tensors={**graph.tensors, x.name: replace(x, type=kind)})
+    plan = plan_training(training_graph(graph, UpdateScheme()), align_bytes=8, stream="max")
+    generate(plan, "x").write(tmp_path / "p")
+    (tmp_path / "main.c").write_text(REFUSING)
+    command = [compiler("gcc"), "-std=c11", *STRICT, f"-I{tmp_path / 'p' / 'src'}"]
+    run([*command, tmp_path / "main.c", "-o", tmp_path / "program"])
+    run([tmp_path / "program"])
 
 
 # ------------------------------------------------------------------------------------------- names

@@ -113,10 +113,12 @@ uint32_t mct_position(void);
 uint32_t mct_saturations(void);
 
 /* Takes a sample as MCT_INPUT_BYTES real numbers: what the model was trained on, before any
- * quantization. The same bits as on the host. Costs floating point where it is called. */
-static inline void mct_quantize_input(const float *real)
+ * quantization. The same bits as on the host. Costs floating point where it is called. Returns what
+ * mct_feed does. */
+static inline mct_status mct_quantize_input(const float *real)
 {
     mct_quantize(real, MCT_INPUT_BYTES, (float)MCT_INPUT_SCALE, MCT_INPUT_ZERO_POINT, mct_input());
+    return MCT_OK;
 }
 
 #ifdef __cplusplus
