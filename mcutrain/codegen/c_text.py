@@ -65,14 +65,18 @@ def literal(value: int) -> str:
 
 @lru_cache(maxsize=4096)
 def broken(code: str, indent: int) -> str:
-    """A statement or initializer in lines of limited length, after `indent` spaces."""
-    lines = textwrap.wrap(
-        code,
-        LINE_LENGTH - indent,
-        subsequent_indent=" " * 4,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    """Statements, one a line, or an initializer, in lines of limited length after `indent` spaces."""
+    lines = [
+        line
+        for statement in code.split("\n")
+        for line in textwrap.wrap(
+            statement,
+            LINE_LENGTH - indent,
+            subsequent_indent=" " * 4,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]
     return ("\n" + " " * indent).join(lines)
 
 

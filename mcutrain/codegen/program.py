@@ -25,6 +25,8 @@ from mcutrain.memplan.stream import Segment
 
 BETWEEN_NODES = "mct_between_nodes();"
 """A board's own function, see firmware/app/mct_board.h."""
+HOOK = "{}_BETWEEN_NODES();"
+"""A macro of whoever takes a library into a program; {}: the model's prefix. See mct_model.h."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ class Program:
     latent: what both may begin with, then `front` has the statements before it, and `infer` and
     `forward` only those behind it. timed: nodes by whose number steps keep the time that they take.
     classifier: whose features an inference adds up when it is asked to; None for other programs.
-    calls_between: `mct_between_nodes` is called behind each node.
+    between: a statement that stands behind each node and each strip of rows: BETWEEN_NODES of a
+    board, HOOK of a library; empty for none.
     """
 
     def __init__(
@@ -109,10 +112,10 @@ class Program:
         latent: Latent | None = None,
         timed: Sequence[str] = (),
         classifier: Classifier | None = None,
-        calls_between: bool = False,
+        between: str = "",
     ) -> None:
         self.prefix = prefix
-        self.calls_between = calls_between
+        self.between = between
         self.classifier = classifier
         self.plan = plan
         self.latent = latent
@@ -317,9 +320,9 @@ class Program:
         return self._with_hook(tuple(calls.values()))
 
     def _with_hook(self, calls: tuple[Call, ...]) -> tuple[Call, ...]:
-        """With a call of the program's own behind each, on the same condition."""
-        if not self.calls_between:
-            return calls
+        """With what the program does between nodes behind each, on the same condition."""
+        if self.between != BETWEEN_NODES:
+            return tuple(replace(c, code=f"{c.code}\n{self.between}".strip()) for c in calls)
         own = Call("what the board does meanwhile", BETWEEN_NODES, "")
         return tuple(c for call in calls for c in (call, replace(own, condition=call.condition)))
 
@@ -391,7 +394,7 @@ class Program:
 
         *copies, statement = self._declarations.rows(call, operand, node.name, sets)
         code = (*copies, self.timed(node.name, statement))
-        code += (BETWEEN_NODES,) if self.calls_between else ()
+        code += (self.between,) if self.between else ()
         text = comment(f"{node.name}: {type_text(graph.tensors[node.outputs[0]].type)}")
         numbers = (rows.span, rows.stride, rows.pad, stage.strip, segment.sources + place, first)
         row = ", ".join(map(str, (name, *numbers, len(stage.reads))))

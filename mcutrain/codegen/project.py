@@ -36,7 +36,7 @@ from mcutrain.codegen.bodies import HEADER, header, library_bodies, library_flag
 from mcutrain.codegen.c_text import CTYPES, characters, comment, is_long, lines, string
 from mcutrain.codegen.interface import DEFAULT, DEFAULT_PREFIX, Interface
 from mcutrain.codegen.isa import check_isa
-from mcutrain.codegen.program import Program, headers_of, sources_of
+from mcutrain.codegen.program import BETWEEN_NODES, HOOK, Program, headers_of, sources_of
 from mcutrain.codegen.slots import commands_of, parts_of
 from mcutrain.codegen.templates import render
 from mcutrain.errors import McutrainError
@@ -163,8 +163,8 @@ def generate(
     timing = interface.timing
     timed = () if timing is None else tuple(node.name for node in timing.nodes)
     classifier = Classifier.of(plan.training) if interface.centre else None
-    calls_between = target is not None and target.calls_between
-    program = Program(plan, interface.prefix, latent, timed, classifier, calls_between)
+    between = _between(target, interface.prefix)
+    program = Program(plan, interface.prefix, latent, timed, classifier, between)
     isa = interface.isa if target is None else target.isa
     found = library_bodies(firmware_files(program, interface.elastic is not None), isa)
     values = template_values(plan, program, scheme, interface)
@@ -200,6 +200,13 @@ def generate(
     facts = replace(facts, files=tuple(sorted((*files, FILE))))
     files[FILE] = facts.to_json()
     return Project(dict(sorted(files.items())))
+
+
+def _between(target: Target | None, prefix: str) -> str:
+    """Return what stands between nodes; a library's user may define it."""
+    if target is None:
+        return HOOK.format(prefix.upper())
+    return BETWEEN_NODES if target.calls_between else ""
 
 
 def _build_files(
@@ -384,7 +391,7 @@ def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
         "fed": program.fed if program.is_fed else None,
         "feed": program.feed if program.is_fed else None,
         "timed": 0 if interface.timing is None else len(interface.timing.nodes),
-        "calls_between": program.calls_between,
+        "calls_between": program.between == BETWEEN_NODES,
         "segments": program.segments,
         "output": program.expression(forward, forward.outputs[0]),
         "latent": _latent(program),

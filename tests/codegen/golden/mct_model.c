@@ -29,6 +29,9 @@
 #ifndef MCT_STATE_ATTRIBUTES
 #define MCT_STATE_ATTRIBUTES
 #endif
+#ifndef MCT_BETWEEN_NODES
+#define MCT_BETWEEN_NODES() ((void)0)
+#endif
 
 /* All activations, gradients and scratch; what lies where at which step is in plan.csv. */
 MCT_ARENA_ATTRIBUTES static union {
@@ -82,17 +85,22 @@ const int8_t *mct_infer(void)
     /* b0.sum: int32[2], 2 scales */
     mct_add_difference_s32(&b0_sum_params, mct_constant_b0_frozen, STATE(int16_t, 20),
         ARENA(int32_t, 8));
+    MCT_BETWEEN_NODES();
     /* node0: int8[1,2,2,2] = 0.017318 * (q + 128) */
     mct_conv_2d_s8(&node0_params, ARENA(int8_t, 40), STATE(int8_t, 28), ARENA(int32_t, 8),
         ARENA(int8_t, 16), NULL, NULL, NULL);
+    MCT_BETWEEN_NODES();
     /* node1: int8[1,1,1,2] = 0.00865898 * (q - 4) */
     mct_mean_s8(&node1_params, ARENA(int8_t, 16), ARENA(int8_t, 8), NULL);
+    MCT_BETWEEN_NODES();
     /* node2: int32[1,1,1,2] */
     mct_conv_2d_s32(&node2_params, ARENA(int8_t, 8), STATE(int8_t, 24), STATE(int32_t, 12),
         ARENA(int32_t, 32));
+    MCT_BETWEEN_NODES();
     /* node2/scaled: int8[1,1,1,2] = 0.00941963 * (q - 15) */
     mct_scale_sums_s8(&node2_scaled_params, ARENA(int32_t, 32), STATE(mct_exponent, 49),
         ARENA(int8_t, 16));
+    MCT_BETWEEN_NODES();
     return ARENA(int8_t, 16);
 }
 
@@ -104,14 +112,18 @@ static void mct_train_sample(const mct_step *step, int32_t label, mct_result *re
     /* b0.sum: int32[2], 2 scales */
     mct_add_difference_s32(&b0_sum_params, mct_constant_b0_frozen, STATE(int16_t, 20),
         ARENA(int32_t, 8));
+    MCT_BETWEEN_NODES();
     /* node0: int8[1,2,2,2] = 0.017318 * (q + 128) */
     mct_conv_2d_s8(&node0_params, ARENA(int8_t, 40), STATE(int8_t, 28), ARENA(int32_t, 8),
         ARENA(int8_t, 16), ARENA(uint8_t, 0), NULL, NULL);
+    MCT_BETWEEN_NODES();
     /* node1: int8[1,1,1,2] = 0.00865898 * (q - 4) */
     mct_mean_s8(&node1_params, ARENA(int8_t, 16), ARENA(int8_t, 8), ARENA(uint8_t, 24));
+    MCT_BETWEEN_NODES();
     /* node2/sums: int32[1,1,1,2] */
     mct_conv_2d_s32(&node2_params, ARENA(int8_t, 8), STATE(int8_t, 24), STATE(int32_t, 12),
         ARENA(int32_t, 32));
+    MCT_BETWEEN_NODES();
 
     /* ---- loss, and backward with updates ---- */
 
@@ -119,25 +131,32 @@ static void mct_train_sample(const mct_step *step, int32_t label, mct_result *re
     mct_softmax_cross_entropy_s8(&loss_params, step, ARENA(int32_t, 32), &label,
         STATE(mct_exponent, 46), ARENA(int8_t, 16), &result->loss_q16, &result->prediction,
         STATE(mct_exponent, 49), (void *)(arena.bytes + 56));
+    MCT_BETWEEN_NODES();
     /* node2/sums/dx: int8[1,1,1,2] */
     mct_conv_2d_grad_input_s8(&node2_sums_dx_params, step, ARENA(int8_t, 16),
         STATE(mct_exponent, 46), STATE(int8_t, 24), NULL, NULL, ARENA(uint8_t, 24),
         STATE(mct_exponent, 52), ARENA(int8_t, 32), (void *)(arena.bytes + 56), NULL);
+    MCT_BETWEEN_NODES();
     /* w2.update: int8[2,1,1,2], 2 scales */
     mct_conv_2d_update_weight_s8(&w2_update_params, step, ARENA(int8_t, 16), STATE(mct_exponent,
         46), ARENA(int8_t, 8), (void *)(arena.bytes + 24));
+    MCT_BETWEEN_NODES();
     /* b2.update: int32[2], 2 scales */
     mct_bias_update_s8(&b2_update_params, step, ARENA(int8_t, 16), STATE(mct_exponent, 46));
+    MCT_BETWEEN_NODES();
     /* node1/dx2: int8[1,2,2,2] */
     mct_average_pool_2d_grad_input_s8(&node1_dx2_params, step, ARENA(int8_t, 32),
         STATE(mct_exponent, 52), ARENA(uint8_t, 0), STATE(mct_exponent, 57), ARENA(int8_t, 56),
         (void *)(arena.bytes + 8));
+    MCT_BETWEEN_NODES();
     /* w0.update: int8[2,3,3,1], 2 scales */
     mct_conv_2d_update_weight_s8(&w0_update_params, step, ARENA(int8_t, 56), STATE(mct_exponent,
         57), ARENA(int8_t, 40), (void *)(arena.bytes + 0));
+    MCT_BETWEEN_NODES();
     /* b0.update: int16[2] */
     mct_bias_update_difference_s8(&b0_update_params, step, ARENA(int8_t, 56),
         STATE(mct_exponent, 57));
+    MCT_BETWEEN_NODES();
 }
 
 mct_status mct_train(int32_t label, mct_learning_rate rate, mct_result *result)

@@ -30,7 +30,15 @@
  *
  *     #define MCT_ARENA_ATTRIBUTES __attribute__((section(".bss.dtcm")))
  *
- * Nothing that lies there has to be initialized or kept before mct_reset. */
+ * Nothing that lies there has to be initialized or kept before mct_reset.
+ *
+ * MCT_BETWEEN_NODES(), defined in the same way, runs behind each node of the network, of those that
+ * compute row by row behind each strip: to feed a watchdog, or to let other tasks run. It calls no
+ * function of this file. Undefined, it costs nothing. As
+ *
+ *     void feed_watchdog(void);
+ *     #define MCT_BETWEEN_NODES() feed_watchdog()
+ */
 #ifndef MCT_MODEL_H
 #define MCT_MODEL_H
 
