@@ -21,6 +21,9 @@ typedef enum {
     MCT_ERROR_CHECKSUM = 5, /* damaged */
     MCT_ERROR_RANGE = 6,  /* a bias is beyond what sums allow; training never makes such a state */
     MCT_ERROR_BUDGET = 7, /* too little time for what is always trained; see mct_elastic.h */
+    MCT_UNFINISHED = 8,   /* no error: the step goes on with the next call; see mct_train_some */
+    MCT_ERROR_BUSY = 9,   /* a step is under way that the call would change */
+    MCT_ERROR_IDLE = 10,  /* no step is under way */
 } mct_status;
 
 /* "MCTS", version, model hash (8 bytes), state bytes, CRC-32 of all before it and of the state;

@@ -65,7 +65,10 @@ def literal(value: int) -> str:
 
 @lru_cache(maxsize=4096)
 def broken(code: str, indent: int) -> str:
-    """Statements, one a line, or an initializer, in lines of limited length after `indent` spaces."""
+    """Statements, or an initializer, in lines of limited length, after `indent` spaces.
+
+    A statement begins a line.
+    """
     lines = [
         line
         for statement in code.split("\n")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mcutrain_host.manifest import FrontCost, Timing
 
 from mcutrain import data
+from mcutrain.codegen.budget import Estimates
 from mcutrain.codegen.isa import ALL, check_isa
 from mcutrain.errors import McutrainError
 from mcutrain.memplan.latent import DEEPEST
@@ -31,8 +32,9 @@ class Interface:
     int8 code for each, of a program that gives a class its weights from a few samples (see
     mcutrain.quant.imprint); empty for others. isa: the instruction set that a library has bodies
     for; all: every one that its compiler can choose from. package: the build system that a library
-    is a package for; empty: files that several of them take. Raises McutrainError for a prefix that
-    is no name, or that mct_ owns, and for an unknown instruction set.
+    is a package for; empty: files that several of them take. estimates: of what calls take, for
+    comments, and for a step that is budgeted: it may return between its nodes. Raises McutrainError
+    for a prefix that is no name, or that mct_ owns, and for an unknown instruction set.
     """
 
     prefix: str = DEFAULT_PREFIX
@@ -46,6 +48,8 @@ class Interface:
     centre: tuple[int, ...] = ()
     isa: str = ALL
     package: str = ""
+    budgeted: bool = False
+    estimates: tuple[Estimates, ...] = ()
 
     def __post_init__(self) -> None:
         check_isa(self.isa)

@@ -33,13 +33,15 @@ HOOK = "{}_BETWEEN_NODES();"
 class Call:
     """One statement and what it computes. condition: in C, on which it does; empty: always.
 
-    node: whose time it takes; of a segment the first.
+    node: whose time it takes; of a segment the first. segment: its C structure, of nodes that
+    compute row by row.
     """
 
     comment: str
     code: str
     node: str
     condition: str = ""
+    segment: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,11 @@ class StageFunction:
 
 @dataclass(frozen=True)
 class SegmentCode:
-    """Nodes that are computed row by row. tensors: rows of a table, with comments."""
+    """Nodes that compute row by row, one in each stage. tensors: rows of a table, with comments."""
 
     name: str
     comment: str
+    nodes: tuple[str, ...]
     stages: tuple[StageFunction, ...]
     tensors: tuple[tuple[str, str], ...]
     links: tuple[int, ...]
@@ -316,7 +319,7 @@ class Program:
             elif first is not None and not self._segments[first].is_fed:
                 segment = self._segments[first]
                 code = f"mct_segment_compute(&{segment.name}, arena.bytes);"
-                calls[first] = Call(segment.comment, code, node.name)
+                calls[first] = Call(segment.comment, code, node.name, segment=segment.name)
         return self._with_hook(tuple(calls.values()))
 
     def _with_hook(self, calls: tuple[Call, ...]) -> tuple[Call, ...]:
@@ -353,6 +356,7 @@ class Program:
         return SegmentCode(
             name,
             text,
+            tuple(stage.node.name for stage in segment.stages),
             tuple(stages),
             tuple(tensors),
             tuple(links),

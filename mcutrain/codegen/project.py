@@ -33,6 +33,7 @@ from mcutrain.autodiff import Classifier
 from mcutrain.autodiff.elastic import importance_of
 from mcutrain.codegen import firmware, packages
 from mcutrain.codegen.bodies import HEADER, header, library_bodies, library_flags
+from mcutrain.codegen.budget import CLOSE, OPEN, budgeted, check_budgeted, cost_tables
 from mcutrain.codegen.c_text import CTYPES, characters, comment, is_long, lines, string
 from mcutrain.codegen.interface import DEFAULT, DEFAULT_PREFIX, Interface
 from mcutrain.codegen.isa import check_isa
@@ -148,6 +149,9 @@ def generate(
         )
     check_isa(interface.isa, target)
     packages.check_package(interface.package, target)
+    if interface.budgeted:
+        remembers_input = plan.training.is_tail and interface.remember > 0
+        check_budgeted(remembers_input, target is not None)
     if plan.training.is_tail:
         _check_tail(interface)
     if plan.training.positions and interface.remember:
@@ -166,7 +170,8 @@ def generate(
     between = _between(target, interface.prefix)
     program = Program(plan, interface.prefix, latent, timed, classifier, between)
     isa = interface.isa if target is None else target.isa
-    found = library_bodies(firmware_files(program, interface.elastic is not None), isa)
+    names = firmware_files(program, interface.elastic is not None, interface.budgeted)
+    found = library_bodies(names, isa)
     values = template_values(plan, program, scheme, interface)
     values["is_library"] = target is None
     values["ring"] = None
@@ -296,13 +301,18 @@ def _board_files(
     return {**made, "Makefile": render("Makefile_board.j2", values)}, board
 
 
-def firmware_files(program: Program, selects: bool = False) -> dict[str, str]:
+def firmware_files(
+    program: Program, selects: bool = False, is_budgeted: bool = False
+) -> dict[str, str]:
     """The runtime and the portable kernels that are used, without what they include.
 
-    selects: the project decides which tensors are trained.
+    selects: the project decides which tensors are trained. is_budgeted: steps return in between.
     """
     names = [f"runtime/{name}.c" for name in RUNTIME_SOURCES]
     names += ["runtime/mct_stream.c"] if program.segments else []
+    has_strips = is_budgeted and any(not segment.is_fed for segment in program.segments)
+    names += ["runtime/mct_budget.h"] if is_budgeted else []
+    names += ["runtime/mct_stream_some.c"] if has_strips else []
     for feature in features_of(program.training):
         names += feature.sources(program.training)
     names += SELECTION_SOURCES if selects else []
@@ -408,6 +418,7 @@ def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
         "imprint": _imprint(program, interface.centre),
         "apply": program.apply,
         "constants": _constants(program),
+        "budgeted": _budgeted(program, interface),
     }
 
 
@@ -496,6 +507,23 @@ def _latent(program: Program) -> dict[str, Any] | None:
         "shape": " x ".join(map(str, latent.type.shape[1:])),
         "scale": f"{latent.type.scale:.9g}",
         "zero_point": latent.type.zero_point,
+    }
+
+
+def _budgeted(program: Program, interface: Interface) -> dict[str, Any] | None:
+    """Return the pieces of a step that may return in between; None for other steps."""
+    if not interface.budgeted:
+        return None
+    assert interface.estimates, "a budget is of estimated instructions"
+    step = budgeted(program)
+    return {
+        "pieces": step.pieces,
+        "conditional": step.conditional,
+        "tables": cost_tables(program, step, interface.estimates),
+        "has_strips": any(piece.segment for piece in step.pieces),
+        "first_change": step.first_change,
+        "open": step.number_of(OPEN),
+        "close": step.number_of(CLOSE),
     }
 
 

@@ -58,6 +58,7 @@ AFTER = (
     ProgramPart("selection", "selection", ("elastic",), "select"),
     ProgramPart("timing", "timed", ("fed", "latents"), "times"),
     ProgramPart("board_calls", "calls_between"),
+    ProgramPart("budgeted", "budgeted", ("accumulate", "latents", "gate")),
 )
 PARTS = (
     *BEFORE,
@@ -69,17 +70,18 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
     "c": (
         *("includes", "level_header"),
         *("counters_comment", "memory", "tables_comment", "tables"),
-        *("declarations", "level_declarations", "stages"),
+        *("declarations", "level_declarations", "partial_fields", "stages"),
         *("forget", "reset", "after_reset"),
-        *("feed", "begin_sample"),
-        *("fronts", "inference", "front", "take_sample", "taken_front", "level"),
+        *("feed", "refuse", "begin_sample"),
+        *("fronts", "inference", "front", "refuse_null", "take_sample", "taken_front", "level"),
         *("latent_is_written", "before_latent", "before_inference", "after_inference", "infer"),
         *("labels", "known_labels"),
-        *("sample", "updates"),
+        *("sample", "piece_choose", "before_step", "step_numbers", "piece_open", "piece_decide"),
+        *("piece_count", "piece_close", "updates"),
         *("train", "before_tail", "level_is_known"),
-        *("step", "before_step", "step_is", "step_numbers", "after_loss", "gated_updates"),
-        *("after_group", "after_step", "after_tail", "take_trained_sample"),
-        *("functions", "imprint_functions", "sample_is_lost"),
+        *("step", "step_is", "after_loss", "gated_updates"),
+        *("after_group", "after_step", "after_tail", "take_trained_sample", "abort"),
+        *("functions", "imprint_functions", "void_type", "is_ok", "sample_is_lost", "returns"),
         *("state_header", "state_middle", "state_rest", "content_bytes", "state_is_sound"),
         "state_loaded",
     ),
@@ -97,7 +99,7 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
         *("latents", "latent_differs", "fronts"),
         *("train_label", "train_sample", "train_result"),
         *("functions", "no_sample", "imprint_functions"),
-        *("saved", "load_comment", "more", "position", "last", "quantize"),
+        *("saved", "void_type", "load_comment", "more", "position", "last", "quantize"),
         "quantize_pixels",
     ),
 }
@@ -106,15 +108,16 @@ ONE: Mapping[str, frozenset[str]] = {
     "c": frozenset(
         (
             *("level_header", "feed", "inference", "front", "taken_front", "level", "infer"),
-            *("known_labels", "sample", "train", "step", "step_is", "step_numbers", "after_group"),
-            *("state_header", "state_rest", "content_bytes", "state_is_sound"),
+            *("known_labels", "sample", "updates", "train"),
+            *("step", "step_is", "step_numbers", "after_group"),
+            *("state_header", "state_rest", "content_bytes", "state_is_sound", "void_type"),
         )
     ),
     "h": frozenset(
         (
             *("usage", "outputs", "feed", "label_place", "label_check", "inference"),
             *("train_label", "train_result", "saved", "position", "quantize"),
-            "quantize_pixels",
+            *("quantize_pixels", "void_type"),
         )
     ),
 }

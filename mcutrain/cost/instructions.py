@@ -120,8 +120,24 @@ def read_costs(file: Path) -> Mapping[str, Terms]:
     return MappingProxyType(values)
 
 
+def strip_instructions(graph: Graph, segment: Segment, isa: str) -> Mapping[str, int]:
+    """The most that one strip of each node of a segment takes."""
+    found: dict[str, int] = {}
+    for name, _, one in _strip_costs(graph, segment, isa):
+        found[name] = max(found.get(name, 0), one)
+    return MappingProxyType(found)
+
+
 def _segment_costs(graph: Graph, segment: Segment, isa: str) -> Mapping[str, int]:
     """Every strip is a call, and what moves the rows is counted with the node that makes them."""
+    found = dict.fromkeys((stage.node.name for stage in segment.stages), 0)
+    for name, calls, one in _strip_costs(graph, segment, isa):
+        found[name] += calls * one
+    return found
+
+
+def _strip_costs(graph: Graph, segment: Segment, isa: str) -> Iterator[tuple[str, int, int]]:
+    """Of each kind of strip the node, how many there are, and what one takes."""
     heights = {t.name: t.rows for t in segment.tensors}
     strips: Counter[tuple[int, Strip]] = Counter()
     for place, first, count, _ in segment.flow.strips():
@@ -131,13 +147,11 @@ def _segment_costs(graph: Graph, segment: Segment, isa: str) -> Mapping[str, int
             begin, end = stage.rows.needed(first, count, height)
             pad_top = max(stage.rows.pad - first * stage.rows.stride, 0)
             strips[place, Strip(stage.rows, end - begin, count, pad_top)] += 1
-    found = dict.fromkeys((stage.node.name for stage in segment.stages), 0)
     for (place, strip), calls in strips.items():
         node = segment.stages[place].node
         types, results = graph.types(node.inputs), graph.types(node.outputs)
         one = _node_cost(node.op, types, results, isa, strip) + ENGINE_INSTRUCTIONS
-        found[node.name] += calls * one
-    return found
+        yield node.name, calls, one
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from mcutrain_host.files import unwritable
 
 from mcutrain.arguments import Count, PathLike, Seed, checked
 from mcutrain.codegen import Interface, check_isa, check_package
+from mcutrain.cost.budget import program_estimates
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.ladder import front_costs
 from mcutrain.cost.profile import timing_of
@@ -155,7 +156,8 @@ def generate(
         Beside rows of zeros a class gets zeros, so train a new head before, or begin it with
         prototypes.
     program: what names begin with (prefix), which instruction set (isa) and build system (package)
-        it is for, and what it knows of its classes and pixels (class_names, mean, std).
+        it is for, whether a step can return in between (budgeted), and what it knows of its classes
+        and pixels (class_names, mean, std).
         normalization: of pixels, instead of mean and std.
     data: samples that the scheme is chosen by, modules of pet, prototypes and a centre are made of.
     save_model: the file for the model with the modules of pet.
@@ -190,6 +192,8 @@ def generate(
     interface = _interface(step, request, program, pixels, target, centre)
     if request.stream == AUTO and not isinstance(model, TrainingStep):
         step = with_fewer_rows(step, target, interface)
+    if target is None:
+        interface = replace(interface, estimates=program_estimates(step.plan, program.isa))
     return write_project(step, on_board(target, step, interface), interface, Path(output))
 
 
@@ -267,6 +271,7 @@ def _interface(
         centre=centre,
         isa=program.isa,
         package=program.package,
+        budgeted=program.budgeted,
     )
 
 

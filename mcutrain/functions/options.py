@@ -570,6 +570,16 @@ class ProgramOptions(Keywords):
             shown=False,
         ),
     ] = ""
+    budgeted: Annotated[
+        bool,
+        Flag(
+            "A library with functions that compute a step in pieces: each call returns after about "
+            "as many instructions as it is given, and the next goes on, to the same bits; without "
+            "--board.",
+            box=FILES,
+            shown=False,
+        ),
+    ] = False
     class_names: Annotated[
         Sequence[str] | None,
         Flag(
