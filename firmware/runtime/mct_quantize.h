@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "mct_types.h"
+
 #define MCT_PIECE_BYTES 96 /* of a sample that is converted in pieces, on the stack */
 
 #ifdef __cplusplus
@@ -18,13 +20,13 @@ static inline int8_t mct_quantize_one(float real, float scale, int32_t zero_poin
     const float size = quotient < 0.0f ? -quotient : quotient;
     int32_t steps = 0;
     if (size < 256.0f) {
-        steps = (int32_t)size;
-        steps += size - (float)steps >= 0.5f;
+        steps = MCT_CAST(int32_t, size);
+        steps += size - MCT_CAST(float, steps) >= 0.5f;
     } else if (size >= 256.0f) {
         steps = 256; /* beyond all codes, whatever the zero point */
     }
     const int32_t code = zero_point + (quotient < 0.0f ? -steps : steps);
-    return (int8_t)(code < -128 ? -128 : (code > 127 ? 127 : code));
+    return MCT_CAST(int8_t, code < -128 ? -128 : (code > 127 ? 127 : code));
 }
 
 /* Real numbers, as the model took them before it was quantized. x may not overlap real. */
@@ -39,7 +41,7 @@ static inline void mct_quantize(const float *real, int32_t count, float scale, i
  * x may be the same memory as pixels. */
 static inline void mct_shift_pixels(const uint8_t *pixels, int32_t count, int8_t *x) {
     for (int32_t i = 0; i < count; i++) {
-        x[i] = (int8_t)(pixels[i] - 128);
+        x[i] = MCT_CAST(int8_t, pixels[i] - 128);
     }
 }
 

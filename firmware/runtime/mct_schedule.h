@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "mct_types.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -60,8 +62,8 @@ typedef struct {
 /* number * 2^(31 - shift) is in 2^30 … 2^31; rounded, halves up. */
 #define MCT_RATE_ROUNDED(x) ((x) * MCT_HALVED_160(x) * (2147483648.0 * MCT_2_64 * MCT_2_64) + 0.5)
 #define MCT_RATE_MULT_Q31(x)                                                                       \
-    ((int32_t)(MCT_RATE_ROUNDED(x) < 2147483647.0 ? MCT_RATE_ROUNDED(x) : 2147483647.0))
-#define MCT_RATE_SHIFT(x) ((int32_t)((x) > 0.0 ? MCT_COUNT_160(x) - 128 : 0))
+    MCT_CAST(int32_t, MCT_RATE_ROUNDED(x) < 2147483647.0 ? MCT_RATE_ROUNDED(x) : 2147483647.0)
+#define MCT_RATE_SHIFT(x) MCT_CAST(int32_t, (x) > 0.0 ? MCT_COUNT_160(x) - 128 : 0)
 
 /* rate * fraction / 2^31 for 0 <= fraction <= 2^31 - 1. */
 mct_learning_rate mct_rate_times(mct_learning_rate rate, int32_t fraction_q31);

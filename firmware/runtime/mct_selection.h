@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "mct_types.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -51,8 +53,9 @@ static inline mct_selection_due mct_selection_at(uint32_t position, uint32_t eve
 static inline uint32_t mct_selection_share(uint32_t share_q16, uint32_t every,
                                            uint32_t samples_per_update) {
     const uint32_t looks = 2u * mct_selection_look(every, samples_per_update);
-    const uint64_t all = (uint64_t)every * share_q16, taken = (uint64_t)looks << 16;
-    return all > taken ? (uint32_t)((all - taken) / (every - looks)) : 0u;
+    const uint64_t all = MCT_CAST(uint64_t, every) * share_q16;
+    const uint64_t taken = MCT_CAST(uint64_t, looks) << 16;
+    return all > taken ? MCT_CAST(uint32_t, (all - taken) / (every - looks)) : 0u;
 }
 
 #ifdef __cplusplus

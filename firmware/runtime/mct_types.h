@@ -10,6 +10,13 @@
 extern "C" {
 #endif
 
+/* A conversion of numbers that is meant. C++ warns of casts as C writes them (-Wold-style-cast). */
+#ifdef __cplusplus
+#define MCT_CAST(type, value) static_cast<type>(value)
+#else
+#define MCT_CAST(type, value) ((type)(value))
+#endif
+
 /* 10000 * major + 100 * minor + patch of the mcutrain that these files are of. Models of one version
  * share them in one program; mct_state.h sees to it that others do not link. */
 #define MCT_VERSION 100
