@@ -245,9 +245,12 @@ mct_status mct_elastic_choose(const mct_elastic_problem *problem, const int32_t 
     s.unit = s.left / steps + (s.left % steps != 0u ? 1u : 0u);
     s.unit = s.unit > 0u ? s.unit : 1u;
     s.limit = s.left / s.unit + MCT_ELASTIC_SPARE_UNITS;
+    uint8_t *bytes = scratch;
+    void *behind_g = bytes + PLACES * sizeof *s.g;
+    void *behind_reaches = bytes + PLACES * (sizeof *s.g + sizeof *s.reach_of);
     s.g = scratch;
-    s.reach_of = (uint16_t *)(void *)(s.g + PLACES);
-    s.then.best = (int32_t *)(void *)(s.reach_of + PLACES);
+    s.reach_of = behind_g;
+    s.then.best = behind_reaches;
     find_reaches(&s);
     find_selection(&s);
     return MCT_OK;

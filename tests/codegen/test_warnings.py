@@ -127,7 +127,8 @@ def test_what_models_share_compiles_without_a_warning(name: str, folder: Path) -
     assert len(c) > 100
     made = folder / name
     made.mkdir()
-    flags = (*WARNINGS, "-Wstrict-aliasing=1", "-O1", f"-I{folder / 'shared'}", "-c")
+    aliasing = "-Wstrict-aliasing" if name == "clang" else "-Wstrict-aliasing=1"
+    flags = (*WARNINGS, aliasing, "-O1", f"-I{folder / 'shared'}", "-c")
     silent([*of(name, folder), *flags, *c], made)
 
 
@@ -136,10 +137,11 @@ def test_what_models_share_compiles_without_a_warning(name: str, folder: Path) -
 def test_a_models_own_code_compiles_without_a_warning(
     name: str, level: int, folder: Path, tmp_path: Path
 ) -> None:
-    """Levels 1 and 2 warn of more casts, 3 of what is read by another type: that needs -O2."""
+    """Level 1 warns of most casts; 3, gcc's own, looks where pointers lead. clang has no levels."""
     for program in projects() if level == 1 else SEVERAL:
         place = folder / "own" / program
-        flags = (*WARNINGS, f"-Wstrict-aliasing={level}", "-O2", f"-I{place}", "-c")
+        aliasing = "-Wstrict-aliasing" if name == "clang" else f"-Wstrict-aliasing={level}"
+        flags = (*WARNINGS, aliasing, "-O2", f"-I{place}", "-c")
         silent([*of(name, folder), *flags, place / "mct_model.c"], tmp_path)
 
 
