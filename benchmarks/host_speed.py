@@ -54,7 +54,12 @@ def main() -> int:
     parser.add_argument("--classes", type=int, default=10, help="of the new head that is trained")
     parser.add_argument("--repeats", type=int, default=500)
     parser.add_argument("--march", help="what the compiler is told instead of native: haswell")
-    parser.add_argument("--stream", default="least", choices=["least", "off"], help="row by row")
+    parser.add_argument(
+        "--stream",
+        default="auto",
+        choices=["auto", "least"],
+        help="auto keeps whole images, as long runs do; least computes row by row",
+    )
     arguments = parser.parse_args()
     os.environ["MCT_THREADS"] = "1"
     flags = (f"-march={arguments.march}",) if arguments.march else ()
@@ -85,9 +90,10 @@ def programs(
     graph = pipeline.load(models / f"{arguments.model}.int8.tflite")
     stream = arguments.stream
     step = prepare(graph, arguments.scheme, classes=arguments.classes, stream=stream)
+    step, network = step.for_this_computer(), prepare(graph, stream=stream).for_this_computer()
     return {
         "onnxruntime, inference": peer(models / f"{arguments.model}.qdq.onnx"),
-        "inference": inference(prepare(graph, stream=stream), flags),
+        "inference": inference(network, flags),
         "training step": training(step, flags),
     }
 

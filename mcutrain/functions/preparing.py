@@ -76,7 +76,7 @@ class Asked:
     @property
     def stream(self) -> Stream:
         """What computes row by row."""
-        return self.request.stream if isinstance(self.request, StreamRequest) else "least"
+        return self.request.stream if isinstance(self.request, StreamRequest) else "auto"
 
     def having(self, **changes: Any) -> Asked:
         """The same with other options."""
@@ -163,7 +163,7 @@ def prepare(
     scheme: Scheme = HEAD,
     *,
     classes: Count | None = None,
-    request: PreparedRequest = PreparedRequest(loss="cross-entropy", stream="least"),
+    request: PreparedRequest = PreparedRequest(loss="cross-entropy"),
     head_seed: int = 0,
     head_start: HeadStart | None = None,
     ladder: Ladder | MakesLadder | None = None,
@@ -176,8 +176,8 @@ def prepare(
     one with so many outputs; None keeps the model's own. A new one learns at the scheme's
     head_rate, by default NEW_HEAD_RATE (see UpdateScheme). request: how the step learns; its fields
     are keywords, too, and mcutrain.functions.options explains each. loss is cross-entropy by
-    default, and stream least: auto is the same here, for only where a memory is known `plan` and
-    `generate` compute less row by row. head_start: what a new classifier starts from instead of
+    default. stream auto plans as least does, for only where a memory is known `plan` and `generate`
+    compute less row by row. head_start: what a new classifier starts from instead of
     zeros, see mcutrain.runs.head_start. head_seed: rounds the weights of added classes. ladder:
     fronts of which a policy takes one for each sample (see mcutrain.memplan.Ladder), or what makes
     or reads them for this step's own front, instead of a folder (proxies). class_names: of its

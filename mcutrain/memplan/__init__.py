@@ -29,6 +29,7 @@ from mcutrain.memplan.training_plan import (
     plan_training,
     rows_kept,
     state_parts,
+    with_whole_images,
 )
 from mcutrain.memplan.validate import validate
 
@@ -67,4 +68,5 @@ __all__ = [
     "tail",
     "to_csv",
     "validate",
+    "with_whole_images",
 ]

@@ -285,6 +285,14 @@ def plan_training(
     return plan
 
 
+def with_whole_images(plan: TrainingPlan) -> TrainingPlan:
+    """The same step without rows: every image lies in a larger arena as a whole.
+
+    For a computer with memory enough. Nodes, their order and the saved state stay as they are.
+    """
+    return place(_laid_out(plan.training, ()), plan.arena.align_bytes, search_nodes=0)
+
+
 def place(
     layout: ScheduledStep, align_bytes: int, search_nodes: int, report: Report = silent
 ) -> TrainingPlan:

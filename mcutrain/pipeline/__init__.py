@@ -33,6 +33,7 @@ from mcutrain.memplan import (
     plan_training,
     plan_with_ladder,
     tail,
+    with_whole_images,
 )
 from mcutrain.pipeline.losses import CROSS_ENTROPY, choose_loss, loss_of
 from mcutrain.pipeline.options import ALIGN_BYTES, Part, StepOptions
@@ -73,6 +74,7 @@ class TrainingStep(Shown):
     graph: as the model has it, but for modules that are not trained. order: how the step's graph
     orders the channels instead. recipe: how `prepare` made it from the model, if it did. A tail's
     front is not in the plan. left_out: names of the model's modules that are not in the graph.
+    stream: what was asked to compute row by row.
     """
 
     graph: Graph
@@ -81,6 +83,7 @@ class TrainingStep(Shown):
     order: ChannelOrder
     recipe: Recipe | None = None
     left_out: tuple[str, ...] = ()
+    stream: Stream = "auto"
 
     @property
     def input_type(self) -> TensorType:
@@ -126,6 +129,15 @@ class TrainingStep(Shown):
         names = interface or codegen.Interface()
         check_board(self.plan, codegen.with_latents(target, self.plan, names))
         return codegen.generate(self.plan, self.scheme.name, target, self._recipe(), names)
+
+    def for_this_computer(self) -> TrainingStep:
+        """The same step, planned for a computer that need not save memory; its bits are the same.
+
+        It keeps whole images, unless something else than auto was asked for or there is a ladder.
+        """
+        if self.stream != "auto" or self.plan.ladder is not None or not self.plan.segments:
+            return self
+        return replace(self, plan=with_whole_images(self.plan))
 
     def of_model(self, put: PutModules | None) -> TrainingStep:
         """The same; its recipe says which modules were put into the model, if some were."""
@@ -183,7 +195,7 @@ def prepare(
     ladder: Ladder | MakesLadder | None = None,
     head_start: HeadStart | None = None,
     head_seed: int = 0,
-    stream: Stream = "least",
+    stream: Stream = "auto",
     report: Callable[[int, int], None] = lambda nodes, of: None,
 ) -> TrainingStep:
     """The planned training step of a model under an update scheme.
@@ -195,8 +207,9 @@ def prepare(
     head_start: what a new classifier starts from instead of zeros, see mcutrain.runs.head_start.
     head_seed: rounds the weights of added classes. stream: what of the step computes row by row, so
     that its images never lie in memory as a whole: least as much as makes the arena smallest, off
-    nothing, max what makes the front smallest. auto is the same as least here: where a memory is
-    known, `plan` and `generate` then compute less row by row (mcutrain.cost.streaming). report:
+    nothing, max what makes the front smallest. auto plans as least does. Where a memory is known,
+    `plan` and `generate` then compute less row by row (mcutrain.cost.streaming), and a long run on
+    this computer keeps whole images. report:
     called during a search for a smaller arena, which can take 20 seconds, with the nodes so far and
     the most there can be.
 
@@ -232,7 +245,7 @@ def prepare(
     training = replace(training, levels=options.levels)
     plan = _planned(training, made, options.align_bytes, stream, report)
     recipe = Recipe(chosen, options, graph_digest(model), model.name)
-    return TrainingStep(graph, chosen, plan, order, recipe, without)
+    return TrainingStep(graph, chosen, plan, order, recipe, without, stream)
 
 
 def front_of(step: TrainingStep, latent: str = "auto") -> Graph:
