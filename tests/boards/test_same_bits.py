@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from mcutrain_host.virtual.qemu import QemuBoard
 
 from mcutrain import prepare
 from mcutrain.features.drift import Drift
+from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.sparse import UpdateScheme
@@ -47,8 +49,10 @@ from tests.cost.networks import attending, cutting, grouped, normalizing, resizi
 from tests.memplan.ladders import ladder_of
 from tests.memplan.test_stream import mobile_network
 from tests.simulation.networks import (
+    Network,
     modern_network,
     prelu_network,
+    same,
     samples,
     threaded_network,
     transformer_network,
@@ -224,6 +228,32 @@ def test_compilers_and_optimisation_do_not_change_the_bits(
     assert device.identify().position == count
     assert device.read_state() == simulated_state(count)
     assert device.statistics().stack_used_bytes < device.identity.stack_bytes
+
+
+def deep_network(blocks: int) -> Graph:
+    """So many blocks of a mobile network, of few channels."""
+    net = Network((6, 6, 4), 3)
+    y = net.x
+    for _ in range(blocks):
+        inner = net.depthwise(net.conv(y, 8, relu=True), same(3), relu=True)
+        y = net.add(net.conv(inner, 4), y)
+    return replace(net.graph(net.conv(net.mean(y), 4)), name=f"deep_{blocks}")
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("compiler", ["gcc", "zig"])
+def test_deep_networks_take_the_stack_of_shallow_ones(projects_root, compiler):
+    """Of addresses none is kept there: of 700 bytes mobilenet's step ran over its stack."""
+    if not has_compiler(projects_root, "mps2-an386", compiler):
+        pytest.skip(f"no {compiler} for mps2-an386: apt install gcc-arm-none-eabi")
+    used = []
+    for blocks in (2, 12):
+        step = prepare(deep_network(blocks), "full")
+        device = on_unicorn(built(projects_root, "mps2-an386", compiler, step=step))
+        x, y, simulator = simulated(step, 6, 1)
+        assert trained(device, x, y) == simulator.save()
+        used.append(device.statistics().stack_used_bytes)
+    assert used[1] - used[0] <= 32
 
 
 @pytest.mark.timeout(SECONDS)

@@ -52,6 +52,17 @@ MCT_STATE_ATTRIBUTES static union {
 /* Trained tensors lie in the state. */
 #include "mct_tables.h"
 
+#if defined(__clang__)
+/* clang would compute an address once and keep it on the stack until it is used again, hundreds of
+ * bytes of them. It has to compute those that begin with what it reads. */
+static uint8_t *const volatile arena_begin = arena.bytes;
+static uint8_t *const volatile state_begin = state.bytes;
+#undef ARENA
+#undef STATE
+#define ARENA(type, offset) ((type *)(void *)(arena_begin + (offset)))
+#define STATE(type, offset) ((type *)(void *)(state_begin + (offset)))
+#endif
+
 void mct_reset(uint32_t seed)
 {
     memset(state.bytes, 0, sizeof state.bytes);
