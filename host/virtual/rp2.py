@@ -150,11 +150,11 @@ class Clocks(Rp2Registers):
     SYS_CONTROL, SYS_DIVISOR, SYS_SELECTED, PERI_CONTROL = 0x3C, 0x40, 0x44, 0x48
     USB_CONTROL, USB_DIVISOR = 0x54, 0x58
 
-    def __init__(self, xosc: Xosc, pll: Pll) -> None:
+    def __init__(self, xosc: Xosc, pll: Pll, changed: Callable[[], None] = lambda: None) -> None:
         layout = dict.fromkeys(range(0, 0xC8, 4), 0)
         layout |= dict.fromkeys(range(0x04, 0x78, 12), self.ONE)  # dividers
         super().__init__("CLOCKS", layout | {0x38: 1, 0x44: 1})
-        self.xosc, self.pll = xosc, pll
+        self.xosc, self.pll, self.changed = xosc, pll, changed
 
     def load(self, word: int) -> int:
         """The glitchless multiplexers have switched at once."""
@@ -171,6 +171,7 @@ class Clocks(Rp2Registers):
             raise BoardFault(f"the core is set to {self.system_hz} Hz, and bears {self.MAX_HZ}")
         if word == self.REF_CONTROL:
             _ = self.reference_hz
+        self.changed()
 
     @property
     def reference_hz(self) -> int:
@@ -376,88 +377,6 @@ class Pl011(Rp2Registers):
         reason = self.reason()
         if reason:
             raise BoardFault(reason)
-
-
-class Ssi(Rp2Registers):
-    """4.10: what makes the flash readable as memory. Single commands to the flash chip are answered
-    with zeros (not busy, nothing set), but the one for its number."""
-
-    CTRLR0, ENABLE, SER, BAUDR, TX_LEVEL, RX_LEVEL, STATUS = (
-        0x00,
-        0x08,
-        0x10,
-        0x14,
-        0x20,
-        0x24,
-        0x28,
-    )
-    DATA, SPI_CTRLR0 = 0x60, 0xF4
-    NUMBER, BEFORE_NUMBER = bytes.fromhex("E6601234ABCD5678"), 5
-
-    def __init__(self, changed: Callable[[], None]) -> None:
-        layout = dict.fromkeys(range(0, 0xFC, 4), 0) | {0x58: 0x51535049, 0x5C: 0x3430312A}
-        super().__init__("XIP_SSI", layout)
-        self.changed = changed
-        self._answers = 0
-        self._command: list[int] = []
-
-    def reset(self) -> None:
-        """As after power-on."""
-        super().reset()
-        self._answers = 0
-
-    def begin_commands(self) -> None:
-        """Bytes to the flash chip and from it, as the ROM's flash_exit_xip leaves it."""
-        self.values |= {self.CTRLR0: 7 << 16, self.BAUDR: 6, self.ENABLE: 1}
-        self._command = []
-
-    @property
-    def reads_flash(self) -> bool:
-        """Does an access to the flash's addresses send a command that flash chips know?
-
-        True for 03h with one line; the quad commands are believed if the format is quad.
-        """
-        control, spi = self.values[self.CTRLR0], self.values[self.SPI_CTRLR0]
-        frame, kind, bits = control >> 21 & 3, control >> 8 & 3, control >> 16 & 0x1F
-        address_bits, command_bits = 4 * (spi >> 2 & 0xF), (0, 4, 8, 16)[spi >> 8 & 3]
-        divisor = self.values[self.BAUDR] & 0xFFFE
-        if not self.values[self.ENABLE] & 1 or kind != 3 or bits != 31 or divisor < 2:
-            return False
-        if frame == 0:
-            return spi >> 24 == 0x03 and (address_bits, command_bits) == (24, 8)
-        return address_bits in (24, 32)
-
-    def load(self, word: int) -> int:
-        """The FIFOs never fill; each word sent has an answer."""
-        if word == self.STATUS:
-            return 1 << 1 | 1 << 2 | (1 << 3 if self._answers else 0)
-        if word == self.RX_LEVEL:
-            return self._answers
-        if word == self.DATA:
-            self._answers = max(self._answers - 1, 0)
-            return self._answer()
-        return super().load(word)
-
-    def store(self, word: int, value: int) -> None:
-        """Settings change only while it is off."""
-        if self.DATA <= word < 0xF0:
-            self._answers += self.values[self.ENABLE] & 1
-            self._command.append(value & 0xFF)
-            return
-        fixed = word in (self.CTRLR0, 0x04, self.BAUDR, self.SPI_CTRLR0)
-        if fixed and self.values[self.ENABLE] & 1:
-            raise BoardFault(f"the firmware changes the SSI's register at {word:#x} while it is on")
-        was_on = self.values[self.ENABLE] & 1
-        super().store(word, value)
-        if word == self.ENABLE and value & 1 != was_on:  # the access comes twice
-            self._answers = 0
-            self.changed()
-
-    def _answer(self) -> int:
-        """To the last byte of a command: the chip's number behind 4Bh and four bytes."""
-        at = len(self._command) - self.BEFORE_NUMBER - 1
-        is_number = self._command[:1] == [0x4B] and 0 <= at < len(self.NUMBER)
-        return self.NUMBER[at] if is_number else 0
 
 
 class Sio(Registers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
 from mcutrain_host.manifest import BoardDescription
@@ -17,14 +18,15 @@ from mcutrain_host.virtual.rp2 import (
     Pll,
     Resets,
     Sio,
-    Ssi,
     Timer,
     Watchdog,
     Xosc,
     silent,
 )
+from mcutrain_host.virtual.rp2_ssi import OVERRIDE_NONE, QspiPins, Ssi
 from mcutrain_host.virtual.rp2_usb import SharedMemory, UsbPort, UsbRegisters
 from mcutrain_host.virtual.rp2350 import Clocks2350, Pads2350, Qmi, Resets2350, Ticks, Watchdog2350
+from mcutrain_host.virtual.serial_flash import SerialFlash
 
 USB = "USB"
 """The name of a line that is no UART."""
@@ -66,13 +68,17 @@ class Rp2Chip(Chip):
         super().__init__(machine, core)
         content = bytearray([ERASED]) * self.FLASH_BYTES
         sectors = equal_sectors(self.FLASH_BYTES, self.SECTOR)
-        self.flash = FlashMemory(self.FLASH, content, sectors)
+        self.flash = self.flash_chip(content, sectors)
         self.memories = [
             MemoryBank("flash", self.FLASH, content, "flash", self.ALIASES),
             MemoryBank("SRAM", self.RAM, bytearray(self.RAM_BYTES), "ram"),
             MemoryBank("boot ROM", 0, bytearray(rp2_rom.rom_content(self.FUNCTIONS)), "rom"),
         ]
         self._connected = self._serial = self._stale = False
+
+    def flash_chip(self, content: bytearray, sectors: Sequence[tuple[int, int]]) -> FlashMemory:
+        """What holds the program."""
+        return FlashMemory(self.FLASH, content, sectors)
 
     def _add_uart(self, at: int, baud: int, resets: Resets, clocks: Clocks, pins: Pins) -> None:
         self.serial = self.machine.line(32)
@@ -221,8 +227,14 @@ class Rp2040Chip(Rp2Chip):
         super().__init__(machine, "cortex-m0plus")
         resets, xosc = Resets(), Xosc()
         pll = Pll("PLL_SYS", xosc, resets.holds(resets.PLL_SYS))
-        clocks, watchdog = Clocks(xosc, pll), Watchdog(self.machine)
-        self.reader = self.ssi = Ssi(lambda: self.machine.between(self._update_flash))
+        clocks = Clocks(xosc, pll, lambda: self.ssi.check_clock())
+        watchdog = Watchdog(self.machine)
+        assert isinstance(self.flash, SerialFlash)
+        self.reader = self.ssi = Ssi(
+            self.flash,
+            lambda: clocks.system_hz,
+            lambda: self.machine.between(self._update_flash),
+        )
         io, pads = IoBank(resets.holds(resets.IO_BANK0)), Pads(resets.holds(resets.PADS_BANK0))
         pll_usb = Pll("PLL_USB", xosc, resets.holds(resets.PLL_USB))
         if spec.uart.name == USB:
@@ -236,7 +248,7 @@ class Rp2040Chip(Rp2Chip):
             (0x40010000, silent("PSM", 0x10)),
             (0x40014000, io),
             (0x4001C000, pads),
-            (0x40018000, silent("IO_QSPI", 0x58)),
+            (0x40018000, QspiPins(self.ssi)),
             (0x40020000, silent("PADS_QSPI", 0x1C)),
             (0x40024000, xosc),
             (0x40028000, pll),
@@ -251,9 +263,14 @@ class Rp2040Chip(Rp2Chip):
             self.add(address, device, 0x4000)
         self.add(0xD0000000, Sio(), 0x1000)
 
+    def flash_chip(self, content: bytearray, sectors: Sequence[tuple[int, int]]) -> FlashMemory:
+        """One that the firmware talks to by its pins."""
+        return SerialFlash(self.FLASH, content, sectors)
+
     def start(self) -> Start | None:
         """The boot ROM: copies the second stage to the RAM and runs it if its checksum is right."""
         assert self.flash is not None
+        self.ssi.begin_commands()
         self._update_flash()
         if self.machine.boot0 or not rp2_rom.boot2_is_sound(bytes(self.flash.bytes[:256])):
             self.ignores_uart = True
@@ -270,10 +287,14 @@ class Rp2040Chip(Rp2Chip):
             raise BoardFault("rom_table_lookup was given no table of the ROM")
         return rp2_rom.lookup(table, registers[1])
 
+    def _flush_cache(self, registers: tuple[int, int, int, int]) -> None:
+        """It also lets go of the chip's select line."""
+        self.ssi.select_by_hand(OVERRIDE_NONE)
+        super()._flush_cache(registers)
+
     def _enter_xip(self, registers: tuple[int, int, int, int]) -> None:
         """03h, one line, slowly: all that the ROM knows of the flash chip."""
         self.ssi.values |= {Ssi.CTRLR0: 0x001F0300, Ssi.SPI_CTRLR0: 0x03000218, Ssi.BAUDR: 6}
-        self.ssi.values[Ssi.ENABLE] = 1
         self._update_flash()
 
 

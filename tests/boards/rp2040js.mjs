@@ -17,6 +17,8 @@ const FLASH_BYTES = 2 << 20;
 const SECTOR = 4096;
 const BOOT2_BYTES = 256;
 const BOOT2_RUNS_AT = 0x20041f00;
+const SSI_STATUS = 0x28;
+const SSI_DATA = 0x60;
 const ROM_END = 0x4000;
 const DPRAM = 0x50100000;
 const EP0_IN = 0x80;
@@ -225,20 +227,31 @@ class Board {
     this.startBoot2();
   }
 
-  /** Single bytes to the flash chip: it knows the command for its number, 4Bh and four more bytes. */
+  /**
+   * Single bytes to the flash chip. rp2040js answers each of them with 0, as if no chip were there;
+   * this one says its maker (9Fh), its status (05h, 35h) and its number (4Bh and four more bytes).
+   */
   answerFlashCommands() {
     const ssi = this.mcu.peripherals[0x18000];
     const [read, write] = [ssi.readUint32.bind(ssi), ssi.writeUint32.bind(ssi)];
+    const chip = this.options.chip ? { 0x9f: [0xef, 0x40, 0x15], 0x05: [0], 0x35: [2] } : {};
+    const answerTo = (sent) => {
+      if (sent[0] === 0x4b) return unhex(this.options.number)[sent.length - 6] ?? 0;
+      return chip[sent[0]]?.[sent.length - 2] ?? 0;
+    };
     this.sent = [];
+    let answers = [];
     ssi.writeUint32 = (offset, value) => {
-      if (offset === 0x60 && this.isSerial) this.sent.push(value & 0xff);
-      else write(offset, value);
+      if (offset !== SSI_DATA) { write(offset, value); answers = []; return; }
+      this.sent.push(value & 0xff);
+      answers.push(answerTo(this.sent));
     };
     ssi.readUint32 = (offset) => {
-      if (offset !== 0x60 || !this.isSerial) return read(offset);
-      const number = unhex(this.options.number);
-      return this.sent[0] === 0x4b ? number[this.sent.length - 6] ?? 0 : 0;
+      if (offset === SSI_DATA) return answers.shift() ?? 0;
+      if (offset === SSI_STATUS && !this.isSerial) this.sent = []; // all was sent, the chip let go
+      return read(offset);
     };
+    this.ssi = ssi;
   }
 
   /** What the boot ROM does after a reset (2.8.1). */
@@ -251,7 +264,8 @@ class Board {
     if (crc >>> 0 !== Buffer.from(this.flash.buffer).readUInt32LE(BOOT2_BYTES - 4)) throw new Error('boot2 has another checksum');
     this.mcu.sram.set(this.flash.subarray(0, BOOT2_BYTES), BOOT2_RUNS_AT - 0x20000000);
     this.mcu.core.PC = BOOT2_RUNS_AT;
-    this.mcu.core.LR = BOOT2_RUNS_AT | 1;
+    this.mcu.core.SP = BOOT2_RUNS_AT;
+    this.mcu.core.LR = 0;
   }
 
   /** A function of the ROM, in the place of the trap that it consists of. */
@@ -390,8 +404,9 @@ const commands = {
   cutInFlash({ index }) { board.cutAt = index; return {}; },
   powerOn() { board.powerOn(); return {}; },
   facts() {
-    const { counts, complaints, inBootloader, isOff } = board;
-    return { ...counts, complaints, inBootloader, isOff, faults: board.line.faults ?? [], packets: board.line.packets?.splice(0) ?? [] };
+    const { counts, complaints, inBootloader, isOff, ssi } = board;
+    const reading = [0x00, 0x14, 0xf4, 0xf0].map((offset) => ssi.readUint32(offset) >>> 0);
+    return { ...counts, complaints, inBootloader, isOff, reading, faults: board.line.faults ?? [], packets: board.line.packets?.splice(0) ?? [] };
   },
 };
 

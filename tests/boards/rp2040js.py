@@ -50,11 +50,14 @@ class Stalled(Exception):  # noqa: N818  # what a host is told is no error of ou
 
 
 class Rp2040js:
-    """One board. line: uart or usb. A Link: what is read waits in the board's own time."""
+    """One board. line: uart or usb. A Link: what is read waits in the board's own time.
+
+    chip: the flash chip answers commands; rp2040js' own model answers zeros.
+    """
 
     name = "rp2040js"
 
-    def __init__(self, folder: Path, line: str, seed: int = 1) -> None:
+    def __init__(self, folder: Path, line: str, seed: int = 1, chip: bool = True) -> None:
         self.line = line
         command = ["node", str(SCRIPT), _package().as_uri()]
         self._node = subprocess.Popen(
@@ -69,6 +72,7 @@ class Rp2040js:
             number=NUMBER,
             line=line,
             seed=seed,
+            chip=chip,
         )
 
     def ask(self, what: str, **values: Any) -> dict[str, Any]:

@@ -26,6 +26,7 @@
 #if MCT_SLOT_BYTES > 0 || HAS_NUMBER || READ_MODES
 
 #define XIP_BASE 0x10000000u
+#define BOOT2_WORDS 64u /* of mct_boot2.c, where the flash begins */
 #define BLOCK_BYTES 0x10000u
 #define BLOCK_ERASE 0xD8u
 
@@ -38,6 +39,8 @@ typedef struct {
 #if READ_MODES
     void (*flash_select_xip_read_mode)(uint32_t mode, uint32_t divisor);
     uint32_t mode;
+#else
+    void (*boot2)(void); /* a copy in RAM: sets up the flash as after a reset */
 #endif
     uint32_t offset;
     const uint8_t *bytes; /* NULL: erase */
@@ -94,12 +97,7 @@ __attribute__((section(".ramfunc"), noinline, used)) static void run(const flash
 #if READ_MODES
     job->flash_select_xip_read_mode(job->mode, MCT_FLASH_DIVISOR);
 #else
-    MCT_REGISTER(MCT_SSI + 0x08u) = 0;
-    MCT_REGISTER(MCT_SSI + 0x14u) = MCT_SSI_BAUDR;
-    MCT_REGISTER(MCT_SSI + 0x00u) = MCT_SSI_CTRLR0;
-    MCT_REGISTER(MCT_SSI + 0x04u) = 0;
-    MCT_REGISTER(MCT_SSI + 0xF4u) = MCT_SSI_SPI_CTRLR0;
-    MCT_REGISTER(MCT_SSI + 0x08u) = 1;
+    job->boot2();
 #endif
 }
 
@@ -117,7 +115,18 @@ static uint32_t read_mode(void) {
 }
 #endif
 
+/* Lets what was copied to RAM be called: the compiler does not see that a call reads the copy, and
+ * gcc -Os would leave it out. */
+static uintptr_t code_in_ram(const uint32_t *copy) {
+    __asm__ volatile("" : : "r"(copy) : "memory");
+    return (uintptr_t)copy | 1u;
+}
+
 static void run_on_stack(uint32_t offset, const uint8_t *bytes, uint32_t count, uint8_t *number) {
+#if !READ_MODES
+    uint32_t boot2[BOOT2_WORDS];
+    memcpy(boot2, (const void *)(uintptr_t)XIP_BASE, sizeof boot2);
+#endif
     const flash_job job = {
         .connect_internal_flash = (void (*)(void))mct_rom_function('I', 'F'),
         .flash_exit_xip = (void (*)(void))mct_rom_function('E', 'X'),
@@ -129,6 +138,8 @@ static void run_on_stack(uint32_t offset, const uint8_t *bytes, uint32_t count, 
 #if READ_MODES
         .flash_select_xip_read_mode = (void (*)(uint32_t, uint32_t))mct_rom_function('X', 'M'),
         .mode = read_mode(),
+#else
+        .boot2 = (void (*)(void))code_in_ram(boot2),
 #endif
         .offset = offset,
         .bytes = bytes,
@@ -137,10 +148,8 @@ static void run_on_stack(uint32_t offset, const uint8_t *bytes, uint32_t count, 
     };
     uint32_t code[64]; /* link.ld asserts that this is enough */
     memcpy(code, mct_ramfunc_begin, (size_t)(mct_ramfunc_end - mct_ramfunc_begin));
-    /* the compiler does not see that the call reads it: without this, gcc -Os leaves the copy out */
-    __asm__ volatile("" : : "r"(code) : "memory");
+    void (*const copied)(const flash_job *) = (void (*)(const flash_job *))code_in_ram(code);
     mct_synchronize();
-    void (*const copied)(const flash_job *) = (void (*)(const flash_job *))((uintptr_t)code | 1u);
     copied(&job);
 }
 

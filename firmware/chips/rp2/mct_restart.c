@@ -48,8 +48,19 @@ static void enter_bootloader(void) {
 }
 #endif
 
+#ifdef MCT_RP2350
 void mct_chip_boot(void) {
 }
+#else
+#define VTOR 0xE000ED08u
+
+extern const uint32_t mct_vectors[];
+
+/* mct_boot2.c leaves the boot ROM's table in place: it has no byte to spare. */
+void mct_chip_boot(void) {
+    MCT_REGISTER(VTOR) = (uint32_t)(uintptr_t)mct_vectors;
+}
+#endif
 
 /* The core's own reset leaves the peripherals as they are; the watchdog's resets all but the
  * oscillators. */

@@ -34,12 +34,7 @@
 #define MCT_RESETS_UART0 (1u << 22)
 #define MCT_RESETS_USB (1u << 24)
 
-/* The flash as memory: command 03h, 24 address bits, one data line, which every flash chip knows. The
- * clock is a quarter of the core's: 31 MHz, and the slowest usual chips allow 50. mct_boot2.c and mct_flash.c
- * set it up. (4.10, "SSI") */
+/* What reads the flash as memory (4.10, "SSI"); mct_boot2.c alone sets it up. */
 #define MCT_SSI 0x18000000u
-#define MCT_SSI_CTRLR0 0x001F0300u     /* 32 bits in a frame; command, address, then read */
-#define MCT_SSI_SPI_CTRLR0 0x03000218u /* command 03h of 8 bits, 24 bits of address */
-#define MCT_SSI_BAUDR 4u
 
 #endif
