@@ -1,21 +1,26 @@
-"""What a training step on a Pico waits for flash, by a simulation of the cache in front of it.
+"""What a training step waits for flash, by simulations of the caches between it and the core.
 
     .venv/bin/python benchmarks/flash_waits.py --model mcunet-5fps.int8.tflite \
         --scheme mcunet-5fps-49kb --classes 10
 
-Every line of flash that the virtual board's third step reads goes through a cache of 16 KB with two
-ways and lines of 8 bytes (RP2040 datasheet, 2.6.3); one that is not there costs so many cycles:
+The step's firmware is run, and all that it reads of flash goes through caches as the chips have
+them; a line that is not there costs cycles. Nothing was measured on hardware. The third step is
+taken, after an inference.
 
-    serial  command 03h, one bit, at a quarter of the core's clock: 8 + 24 + 64 clocks
+rpi-pico: the virtual board in Unicorn. A cache of 16 KB with two ways and lines of 8 bytes (RP2040
+datasheet, 2.6.3), in front of flash that is read in one of two ways (mct_boot2.c):
+
     quad    command EBh that goes on without its first byte, four bits, at half of the clock:
             8 + 4 + 16 clocks of address, dummies and data
+    serial  command 03h, one bit, at a quarter of the core's clock: 8 + 24 + 64 clocks
 
-Cycles without waits are instructions times CYCLES, which is by Arm's tables
-(benchmarks/cycles_per_instruction.py). Nothing was measured on hardware: that a core goes on while
-it waits for data, and that a branch waits longer than straight code, is left out.
+That a core goes on while it waits for data, and that a branch waits longer than straight code, is
+left out. Cycles without waits are instructions times CYCLES, which is by Arm's tables
+(benchmarks/cycles_per_instruction.py).
 
-Boards with a Cortex-M4 or M7 are left out: their kernels jump to addresses that they load, and
-Unicorn does not go on from there while loads are watched.
+netduinoplus2, mps2-an500: their firmware in QEMU, with a plugin, for chips whose kernels are the
+same; chip_flash.py says what each chip has. Unicorn does not go on from the jumps of these kernels
+while loads are watched.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from chip_flash import CHIPS, Waits, waits
 from device_instructions import RATE, SETTLING_STEPS
 from mcutrain_host.build import build
 from mcutrain_host.client import Device
@@ -45,8 +51,13 @@ from mcutrain.target import Target, load_target
 BOARD = "rpi-pico"
 CYCLES = 1.4
 LINE_BYTES = 8
-WAYS = {"serial": (8 + 24 + 64) * 4, "quad": (8 + 4 + 16) * 2}
+WAYS = {"quad": (8 + 4 + 16) * 2, "serial": (8 + 24 + 64) * 4}
 """Of reading a line: cycles of the core."""
+HEAD = ("M instructions", "lines of code", "of data", "MB read", "KB once", "M cycles", "each", "s")
+HEAD_OF_CHIPS = (
+    *("M instructions", "M cycles waiting for code", "for data", "MB read", "% of all"),
+    *("M cycles", "each", "s"),
+)
 
 
 class Face(ctypes.Structure):
@@ -59,19 +70,42 @@ class Face(ctypes.Structure):
 
 
 def main() -> None:
-    """A row for inference and step by each way of reading."""
+    """A table for each emulator."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, default=demo.MODEL)
     parser.add_argument("--scheme", default="fashion-sparse")
     parser.add_argument("--classes", type=int)
+    runs = (BOARD, *CHIPS)
+    parser.add_argument("--runs", nargs="+", choices=runs, default=runs, help="whose firmware")
     options = parser.parse_args()
     step = prepare(load(options.model), options.scheme, classes=options.classes)
-    head = ("flash", "", "M instructions", "lines of code", "of data", "MB read", "KB once",
-            "M cycles", "each", "s")  # fmt: skip
-    table = Table(*head, title=f"{step.graph.name}, {step.scheme.name}, {BOARD}")
-    for row in rows(step, load_target(BOARD)):
-        table.add_row(*row)
-    Console(width=150).print(table)
+    title = f"{step.graph.name}, {step.scheme.name}"
+    if BOARD in options.runs:
+        table = Table("flash", "", *HEAD, title=f"{title}, {BOARD}")
+        for row in rows(step, load_target(BOARD)):
+            table.add_row(*row)
+        Console(width=150).print(table)
+    for runs_on in [name for name in options.runs if name in CHIPS]:
+        table = Table("board", "", *HEAD_OF_CHIPS, title=f"{title}, code of {runs_on}")
+        for name, found in sorted(waits(step, runs_on), key=lambda pair: pair[0]):
+            table.add_row(found.chip.board, name, *row_of_chip(found))
+        Console(width=150).print(table)
+
+
+def row_of_chip(found: Waits) -> list[str]:
+    """Numbers of one."""
+    clock_hz = load_target(found.chip.board).clock_hz
+    assert clock_hz is not None
+    return [
+        f"{found.instructions / 1e6:.1f}",
+        f"{found.code / 1e6:.2f}",
+        f"{found.data / 1e6:.2f}",
+        f"{found.bytes_read / 1e6:.2f}",
+        f"{100 * found.share:.1f}",
+        f"{found.cycles / 1e6:.1f}",
+        f"{found.cycles / found.instructions:.2f}",
+        f"{found.cycles / clock_hz:.3f}",
+    ]
 
 
 def rows(step: TrainingStep, target: Target) -> Iterator[list[str]]:
