@@ -84,6 +84,8 @@ class Ssi(Rp2Registers):
         *(0x60, 0xF0, 0xF4),
     )
     FIFO = 16
+    POLLS = 2
+    """How often the status is read before what was sent has gone."""
     MOST_HZ, MOST_HZ_03, MOST_HZ_AT_ONCE = 133_000_000, 50_000_000, 50_000_000
     """Of the chip's commands, of its command 03h (W25Q16JV, 9.5), and without RX_SAMPLE_DLY."""
     ROM_SETTINGS: ClassVar = {CTRLR0: 7 << 16, BAUDR: 6, SER: 1, ENABLE: 1}
@@ -98,6 +100,7 @@ class Ssi(Rp2Registers):
         self.override = OVERRIDE_NONE
         self._answers: list[int] = []
         self._words: list[int] = []
+        self._polls = 0
         self._probed: dict[tuple[object, ...], bool] = {}
 
     def reset(self) -> None:
@@ -108,7 +111,7 @@ class Ssi(Rp2Registers):
 
     def _forget(self) -> None:
         self.chip.deselect()
-        self._answers, self._words = [], []
+        self._answers, self._words, self._polls = [], [], 0
 
     @property
     def frames(self) -> Frames:
@@ -118,14 +121,21 @@ class Ssi(Rp2Registers):
     # ---- the core's accesses ----
 
     def load(self, word: int) -> int:
-        """Whoever looks has waited until all was sent."""
-        if word in (self.STATUS, self.RX_LEVEL, self.DATA):
-            self._sent_all()
+        """Busy for a while; then all was sent, and the chip is let go."""
         if word == self.STATUS:
+            if self._polls:
+                self._polls -= 1
+                return 1 << 0 | 1 << 1
+            self._sent_all()
             return 1 << 1 | 1 << 2 | (1 << 3 if self._answers else 0)
         if word == self.RX_LEVEL:
-            return len(self._answers)
+            return 0 if self._polls else len(self._answers)
         if word == self.DATA:
+            if self._polls:
+                raise BoardFault(
+                    "the firmware takes an answer of the flash chip before it has come"
+                )
+            self._sent_all()
             return self._answers.pop(0) if self._answers else 0
         return super().load(word)
 
@@ -146,6 +156,7 @@ class Ssi(Rp2Registers):
 
     def select_by_hand(self, override: int) -> None:
         """IO_QSPI's SS_CTRL: what the chip's select line is, whatever the SSI wants."""
+        self._polls = 0
         self._sent_all()
         self.override = override
         if override == OVERRIDE_LOW:
@@ -169,6 +180,7 @@ class Ssi(Rp2Registers):
             return
         if not self.values[self.SER] & 1:
             raise BoardFault("the firmware sends to a flash chip that SER does not select")
+        self._polls = self.POLLS
         frames = self.frames
         if frames.mode == EVERY_BYTE_ANSWERED and frames.data_lanes == 1:
             self._select()

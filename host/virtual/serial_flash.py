@@ -210,8 +210,12 @@ class SerialFlash(FlashMemory):
         elif enabled is not None and command == 0x01 and len(values) in (1, 2):
             second = values[1] if len(values) == 2 and self.kind.has_quad else self.status2
             self._write_status(values[0], second, enabled)
-        elif enabled is not None and command == 0x31 and len(values) == 1 and self.kind.has_31h:
+        elif enabled is not None and self._takes_31h and command == 0x31 and len(values) == 1:
             self._write_status(self.status1, values[0], enabled)
+
+    @property
+    def _takes_31h(self) -> bool:
+        return self.kind.has_31h and self.kind.has_quad
 
     def _write_status(self, first: int, second: int, enabled: str) -> None:
         """BUSY and WEL are read only (7.1)."""

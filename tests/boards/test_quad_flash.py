@@ -61,7 +61,7 @@ def flash_of(machine: Machine) -> SerialFlash:
 
 
 def settings(machine: Machine) -> tuple[int, ...]:
-    """How the flash is read."""
+    """How the flash is read: as QUAD and SERIAL."""
     ssi = chip_of(machine).ssi
     return tuple(ssi.values[w] for w in (ssi.CTRLR0, ssi.BAUDR, ssi.SPI_CTRLR0, ssi.DELAY))
 
@@ -152,7 +152,8 @@ BROKEN = {
     "too few address bits at first": (word(0x00002221), word(0x00002219)),
     "no volatile write": (half(MOV_R0 | 0x50), half(MOV_R0 | 0x51)),
     "data taken too early": (half(STR_DELAY), half(0xBF00)),
-    "an odd clock": (half(MOV_R4 | 2), half(MOV_R4 | 0)),
+    "an answer that is not waited for": (half(0x2A0E), half(0x2A03)),
+    "no clock": (half(MOV_R4 | 2), half(MOV_R4 | 0)),
 }
 
 

@@ -189,6 +189,12 @@ def reading(chip: SerialFlash, frames: int, read: int, divisor: int = 4, hz: int
     return ssi
 
 
+def polled(ssi: Ssi) -> None:
+    """Waits until all was sent and answered."""
+    while ssi.read(Ssi.STATUS, 4) != 0x0E:
+        pass
+
+
 def in_quad(read: int = QUAD_READ, frames: int = QUAD_FRAMES) -> bool:
     """A chip that reads on already, and the SSI set up for it."""
     chip = made()
@@ -244,6 +250,7 @@ def test_the_roms_sequence_ends_a_continuous_read() -> None:
     assert not chip.continuous
     for byte in (0x9F, 0):
         ssi.write(Ssi.DATA, 4, byte)
+    polled(ssi)
     ssi.read(Ssi.DATA, 4)
     assert ssi.read(Ssi.DATA, 4) == 0xEF
 
@@ -255,6 +262,21 @@ def test_a_poll_between_two_bytes_ends_the_command() -> None:
     answers = []
     for byte in (0x9F, 0):
         ssi.write(Ssi.DATA, 4, byte)
-        ssi.read(Ssi.STATUS, 4)
+        polled(ssi)
         answers.append(ssi.read(Ssi.DATA, 4))
     assert answers == [0, 0]
+
+
+def test_an_answer_must_be_waited_for() -> None:
+    ssi = Ssi(made(), lambda: BOOT_HZ, lambda: None)
+    ssi.begin_commands()
+    ssi.write(Ssi.DATA, 4, 0x9F)
+    with pytest.raises(BoardFault, match="before it has come"):
+        ssi.read(Ssi.DATA, 4)
+
+
+def test_a_chip_without_quad_keeps_no_second_status() -> None:
+    chip = made(FlashKind(has_quad=False))
+    said(chip, 0x50)
+    said(chip, 0x31, 0x02)
+    assert chip.status2 == 0
