@@ -4,6 +4,7 @@
     ├── ProjectError              the folder is no generated project, or not built
     ├── BuildError                no compiler, or it refused the project
     ├── CacheError                nothing can be kept in the cache folder
+    ├── BusyFileError             another program writes the file
     ├── PortError                 the port cannot be opened
     ├── LinkError                 the talk with the board broke off; another try may help
     │   ├── UnpluggedError        the port is gone
@@ -47,6 +48,17 @@ class CacheError(HostError):
             "that can be"
         )
         self.folder, self.reason = folder, reason
+
+
+class BusyFileError(HostError):
+    """Another program writes the file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} is written by another mcutrain, which is still running; wait for it, or give "
+            "each board its own project folder (or --state and --log)"
+        )
+        self.path = path
 
 
 class PortError(HostError):

@@ -170,6 +170,9 @@ def _reason(url: str, error: Exception) -> str:
     number = getattr(error, "errno", None) or getattr(cause, "errno", None) or _first(cause)
     if number in REASONS:
         return REASONS[number]
+    for name, reason in REASONS_OF_WINDOWS.items():
+        if name in str(error):
+            return reason
     text = getattr(cause, "strerror", None) or str(error)
     return str(text).rpartition("ould not open port ")[2] or type(error).__name__
 
@@ -184,6 +187,13 @@ REASONS = {
     errno.EISDIR: "it is no serial port",
     errno.ENOTTY: "it is no serial port",
 }
+
+
+REASONS_OF_WINDOWS = {
+    "PermissionError": IN_USE,  # the system lets one program have a port, and nobody else
+    "FileNotFoundError": REASONS[errno.ENOENT],
+}
+"""There pyserial says the system's error as text alone."""
 
 
 def _has_port(url: str) -> bool:

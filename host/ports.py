@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.errors import HostError, NoAnswerError, PortError
-from mcutrain_host.link import SerialLink
+from mcutrain_host.link import IN_USE, SerialLink
 from mcutrain_host.protocol import Identity
 from mcutrain_host.text import printable
 from serial.tools import list_ports
@@ -35,6 +34,8 @@ class Probe:
 
     identity: Identity | None
     reason: str = ""
+    is_busy: bool = False
+    """Whether another program has the port."""
 
 
 def find_ports() -> list[Port]:
@@ -51,7 +52,7 @@ def probe(path: str) -> Probe:
     try:
         device = connect(path, None, PROBE)
     except HostError as error:
-        return Probe(None, str(error))
+        return Probe(None, str(error), IN_USE in str(error))
     try:
         return Probe(device.identity)
     finally:
@@ -80,21 +81,6 @@ def connect(path: str, baud: int | None, patience: Patience | None = None) -> De
     raise PortError(
         path, f"nothing with mcutrain's firmware answered at {', '.join(map(str, BAUDS))} baud"
     )
-
-
-def port_of_board(usb: Sequence[Sequence[int]]) -> str:
-    """The one port whose USB adapter is on a board of that kind. Raises HostError.
-
-    usb: vendor and product numbers, as board.toml has them.
-    """
-    kinds = {tuple(pair) for pair in usb}
-    found = [port.path for port in find_ports() if (port.vendor, port.product) in kinds]
-    if len(found) != 1:
-        which = (
-            f"these ports fit the board: {', '.join(found)}" if found else "no port fits the board"
-        )
-        raise HostError(f"{which}; name one with --port (`mcutrain ports` lists them)")
-    return found[0]
 
 
 def _foreign(text: str | None) -> str | None:

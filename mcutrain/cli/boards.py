@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mcutrain.cli.output import say
 from mcutrain.functions import board_options
 
 if TYPE_CHECKING:
@@ -20,15 +21,6 @@ Project = Annotated[
     ),
 ]
 BoardPort = board_options.Port
-Port = Annotated[
-    str,
-    typer.Option(
-        metavar="PORT",
-        help="Where the board is: /dev/ttyACM0, COM3, socket://127.0.0.1:5000 or another URL of "
-        "pyserial.",
-        show_default=False,
-    ),
-]
 Baud = Annotated[
     int | None,
     typer.Option(min=1, help="The line's speed; tried out if not given.", show_default=False),
@@ -36,10 +28,21 @@ Baud = Annotated[
 
 
 def find_port(project: BoardProject, port: str | None) -> str:
-    """The given port, or the only one that fits the board. Raises HostError."""
+    """The given port, or that of the only board with the project's firmware. Raises HostError."""
     from mcutrain.functions import board_line
 
-    return board_line.find_port(project, port)
+    return board_line.find_port(project, port, _tell)
+
+
+def find_any_port(port: str | None) -> str:
+    """The given port, or that of the only board that answers. Raises HostError."""
+    from mcutrain.functions import board_line
+
+    return board_line.find_any_port(port, _tell)
+
+
+def _tell(note: str) -> None:
+    say(f"mcutrain: note: {note}")
 
 
 def find_baud(project: BoardProject, baud: int | None) -> int:

@@ -25,7 +25,8 @@ def flash(
         typer.Option(
             metavar="PORT",
             help="The serial port of the chip's bootloader, or of a board over USB that restarts "
-            "into it; and where the firmware is asked who it is afterwards.",
+            "into it (that may be left out where one board fits); and where the firmware is asked "
+            "who it is afterwards.",
             show_default=False,
         ),
     ] = None,
@@ -63,6 +64,7 @@ def flash(
         def progress(what: str, done: int, of: int) -> None:
             bar.update(task, description=what, completed=done, total=of)
 
+        port = port or _that_restarts(project)
         job = Job(project, port, to, progress)
         chosen = choose(job, way)
         done = chosen.run(job)
@@ -86,6 +88,14 @@ def flash(
     elif port is not None and chosen.talks:
         where = project.board.uart.pins or "another port"
         show(f"The firmware does not answer at {port}; it talks on {where}.")
+
+
+def _that_restarts(project: BoardProject) -> str | None:
+    """The port of the one board of this kind that runs, and restarts into its bootloader by it."""
+    from mcutrain_host.finding import ports_that_fit
+
+    fitting = ports_that_fit(project.board.uart.usb) if project.board.flash.touch_baud else []
+    return fitting[0].path if len(fitting) == 1 else None
 
 
 def _ask(project: BoardProject, port: str) -> Identity | None:

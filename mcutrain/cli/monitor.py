@@ -19,7 +19,7 @@ BAD_PREDICTION = -1
 
 
 def monitor(
-    port: boards.Port,
+    port: boards.BoardPort = None,
     baud: boards.Baud = None,
     every: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="Between two questions.")
@@ -38,7 +38,7 @@ def monitor(
     """
     from mcutrain_host.ports import PROBE, connect
 
-    device = connect(port, baud, PROBE)
+    device = connect(boards.find_any_port(port), baud, PROBE)
     try:
         tell = _tell_json if json else _tell_table
         if once:

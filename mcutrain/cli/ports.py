@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcutrain.cli.options import Json
-from mcutrain.cli.output import count_bar, show, show_json, show_table
+from mcutrain.cli.output import show, show_json, show_table
 
 if TYPE_CHECKING:
     from mcutrain_host.ports import Port, Probe
@@ -28,19 +28,16 @@ def ports(
 
     Example: `mcutrain ports --probe`
     """
+    from mcutrain_host.finding import NO_PORT, ask_all
     from mcutrain_host.ports import find_ports
-    from mcutrain_host.ports import probe as ask
 
     found = find_ports()
-    answers: dict[str, Probe] = {}
-    if probe:
-        with count_bar(json) as bar:
-            for port in bar.track(found, description="asking"):
-                answers[port.path] = ask(port.path)
+    asked = ask_all(found) if probe else []
+    answers = {port.path: answer for port, answer in zip(found, asked, strict=False)}
     if json:
         show_json({"ports": [_facts(port, answers.get(port.path)) for port in found]})
     elif not found:
-        show("there is no serial port; is the cable in, and does it carry data?")
+        show(NO_PORT)
     else:
         columns = ("port", "description", "USB", *(["board"] if probe else []))
         show_table(columns, [_row(port, answers.get(port.path)) for port in found], left=4)
@@ -58,14 +55,10 @@ def _facts(port: Port, answer: Probe | None) -> dict[str, Any]:
 
 
 def _row(port: Port, answer: Probe | None) -> list[str]:
+    from mcutrain_host.finding import answer_of
+
     usb = f"{port.vendor:04x}:{port.product:04x}" if port.vendor and port.product else ""
     row = [port.path, port.description, usb]
     if answer is not None:
-        identity = answer.identity
-        row.append(
-            f"{identity.board}: {identity.model}, scheme {identity.scheme}, "
-            f"{identity.position:,} samples learnt"
-            if identity
-            else "no answer"
-        )
+        row.append(answer_of(answer))
     return row

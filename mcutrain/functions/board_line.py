@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from mcutrain_host.errors import HostError
+from mcutrain_host.finding import FoundPort, find_board
 from mcutrain_host.flashing.local import EXAMPLE_PORT, Local
 from mcutrain_host.manifest import BoardProject
-from mcutrain_host.ports import port_of_board
 
 DEFAULT_BAUD = 115_200
 
 
-def find_port(project: BoardProject, port: str | None) -> str:
-    """The given port, or the only one that fits the board. Raises HostError."""
-    if port is None and Local.name in project.board.flash.ways:
+def find_port(project: BoardProject, port: str | None, tell: Callable[[str], None]) -> str:
+    """The given port, or that of the only board with the project's firmware.
+
+    tell: hears which port was taken, and why. Raises HostError if it is none or several.
+    """
+    if port is not None:
+        return port
+    if Local.name in project.board.flash.ways:
         program = project.folder / "build" / "firmware"
         raise HostError(
             f"the firmware is a program: start it with `{program} --port tcp:{EXAMPLE_PORT}`, and "
             f"give --port socket://127.0.0.1:{EXAMPLE_PORT} here"
         )
-    return port or port_of_board(project.board.uart.usb)
+    board = project.board
+    return _told(find_board(board.name, board.uart.usb, project.model_hash), tell)
+
+
+def find_any_port(port: str | None, tell: Callable[[str], None]) -> str:
+    """The given port, or that of the only board that answers. Raises HostError."""
+    return _told(find_board(), tell) if port is None else port
+
+
+def _told(found: FoundPort, tell: Callable[[str], None]) -> str:
+    tell(found.why)
+    return found.path
 
 
 def find_baud(project: BoardProject, baud: int | None) -> int:

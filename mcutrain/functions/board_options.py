@@ -34,7 +34,7 @@ Port = Annotated[
     str | None,
     Flag(
         "Where the board is: /dev/ttyACM0, COM3, socket://127.0.0.1:5000 or another URL of "
-        "pyserial; found by its USB adapter if only one fits.",
+        "pyserial; if it is left out, the only board that answers.",
         metavar="PORT",
         shown=False,
     ),

@@ -16,6 +16,7 @@ from typing import Any
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.errors import HostError, LinkError, LogError
 from mcutrain_host.link import SerialLink
+from mcutrain_host.locks import alone
 from mcutrain_host.log import last_kept
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.reading import opened as opened_file
@@ -193,7 +194,7 @@ def train_board(
         check_after(settings)
     state = Path(saving.state or found.folder / STATE)
     check_writable(state)
-    port, baud = find_port(found, line.port), find_baud(found, line.baud)
+    port, baud = find_port(found, line.port, listener.detail), find_baud(found, line.baud)
     log = Path(record.log or found.folder / LOG)
     board_log = None if record.tensorboard is None else Path(record.tensorboard)
     tail_of = None if model is None else Path(model)
@@ -231,6 +232,8 @@ class _Session:
         lessons, earlier = course.lessons, _last_course(self.log)
         is_other = earlier not in (None, course.course.digest)
         with (
+            alone(state),
+            alone(self.log),
             SerialLink(self.port, self.baud) as link,
             _stopping(self.listener) as stop,
             opened(self.log, self.tensorboard) as log,

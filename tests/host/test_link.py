@@ -8,7 +8,7 @@ import pytest
 import serial
 from mcutrain_host import ports
 from mcutrain_host.client import Device, Patience
-from mcutrain_host.errors import HostError, NoAnswerError, PortError, UnpluggedError
+from mcutrain_host.errors import NoAnswerError, PortError, UnpluggedError
 from mcutrain_host.link import SerialLink, _reason
 
 from tests.host.fake_device import FakeDevice
@@ -115,20 +115,16 @@ def test_who_does_not_answer_is_no_error(monkeypatch: pytest.MonkeyPatch) -> Non
         assert "nothing with mcutrain's firmware answered" in found.reason
 
 
-def test_the_port_of_a_board_is_the_only_one_with_its_adapter(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def port(path: str, product: int) -> ports.Port:
-        return ports.Port(path, "ST-LINK", 0x0483, product, None)
-
-    there = [port("/dev/ttyACM0", 0x374B), port("/dev/ttyUSB0", 0x1111)]
-    monkeypatch.setattr(ports, "find_ports", lambda: there)
-    assert ports.port_of_board([[0x0483, 0x374B]]) == "/dev/ttyACM0"
-    with pytest.raises(HostError, match="no port fits the board; name one with --port"):
-        ports.port_of_board([[1, 2]])
-    there.append(port("/dev/ttyACM1", 0x374B))
-    with pytest.raises(HostError, match="/dev/ttyACM0, /dev/ttyACM1"):
-        ports.port_of_board([[0x0483, 0x374B]])
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("PermissionError(13, 'Access is denied.', None, 5)", "in use by another program"),
+        ("FileNotFoundError(2, 'The system cannot find the file', None, 2)", "no such port"),
+    ],
+)
+def test_what_windows_says_of_a_port_is_a_sentence_too(said: str, reason: str) -> None:
+    error = serial.SerialException(f"could not open port 'COM3': {said}")  # pyserial's win32
+    assert reason in _reason("COM3", error)
 
 
 def test_listing_ports_works_on_any_machine() -> None:
