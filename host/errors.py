@@ -16,6 +16,7 @@
     ├── ModelMismatchError        the firmware, or a saved state, is of another model
     ├── StateFileError            a file holds no trained state, or a damaged one
     │   └── StateTooLongError     it says that its state is longer than the model's
+    ├── UnreadableLogError        the log of a run cannot be read
     ├── LogError                  the log cannot be written, as on a full disk
     └── FlashError                the program did not get onto the board
 
@@ -59,6 +60,14 @@ class BusyFileError(HostError):
             "each board its own project folder (or --state and --log)"
         )
         self.path = path
+
+
+class UnreadableLogError(HostError):
+    """The log of a run cannot be read."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} cannot be read: {reason}; it is there as soon as a run begins")
+        self.path, self.reason = path, reason
 
 
 class PortError(HostError):

@@ -50,6 +50,7 @@ OPTIONAL = {
         ),
         Package("onnxruntime", ("onnxruntime",), "oracle", "comparing with onnxruntime"),
         Package("tensorboardX", ("tensorboardX",), "tensorboard", "writing TensorBoard's files"),
+        Package("uvicorn", ("uvicorn",), "web", "a live page (--web)"),
         Package("stm32loader", ("stm32loader",), "stm32", "flashing an STM32 over a serial line"),
         Package("pyocd", ("pyocd",), "pyocd", "flashing by a debug probe"),
         Package("distributed", ("distributed",), "dask", "an analysis on a Dask cluster"),

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watching_board(
-    lessons: Lessons, is_quiet: bool, *, is_other_course: bool
+    lessons: Lessons, is_quiet: bool, *, is_other_course: bool, is_drawn: bool = False
 ) -> Iterator[BoardWatch]:
-    """Show a run while it lasts."""
-    with training_bar() as bar:
+    """Show a run while it lasts. is_drawn: something else draws how far it is."""
+    with training_bar(is_drawn) as bar:
         yield _Screen(lessons, is_quiet, bar, is_other_course=is_other_course)
 
 

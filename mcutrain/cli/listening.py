@@ -11,6 +11,7 @@ import typer
 
 from mcutrain.cli import INTERRUPTED
 from mcutrain.cli.board_screen import watching_board
+from mcutrain.cli.live import LiveFlags
 from mcutrain.cli.output import count_bar, say
 from mcutrain.cli.training import counting, placing, rate_line, searching, watching
 from mcutrain.cli.trials import watching_trials
@@ -19,6 +20,8 @@ from mcutrain.functions.listener import Done, Listener, Progress
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mcutrain_host.client import Device
+    from mcutrain_host.log import Log
     from mcutrain_host.trainer import Lessons
 
     from mcutrain.data import Split
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
 class OnScreen(Listener):
     """Says notes and draws bars. is_quiet: no bars, nor what was chosen."""
 
-    def __init__(self, is_quiet: bool = False) -> None:
-        self.is_quiet = is_quiet
+    def __init__(self, is_quiet: bool = False, looking: LiveFlags = LiveFlags()) -> None:
+        self.is_quiet, self.looking = is_quiet, looking
 
     def note(self, text: str) -> None:
         """Say it on stderr."""
@@ -99,7 +102,16 @@ class OnScreen(Listener):
         self, lessons: Lessons, *, is_other_course: bool
     ) -> AbstractContextManager[BoardWatch]:
         """Draw a bar."""
-        return watching_board(lessons, self.is_quiet, is_other_course=is_other_course)
+        return watching_board(
+            lessons,
+            self.is_quiet,
+            is_other_course=is_other_course,
+            is_drawn=self.looking.is_drawn,
+        )
+
+    def logging_board(self, log: Log, device: Device, path: Path) -> AbstractContextManager[Log]:
+        """Show what is logged, where flags ask for that."""
+        return self.looking.logging(log, device, path)
 
     def finishing(self) -> None:
         """Say it."""

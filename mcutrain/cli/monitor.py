@@ -1,166 +1,138 @@
-"""mcutrain monitor: what a board says of itself, every second."""
+"""mcutrain monitor: what boards say of themselves, and how runs are, while they learn."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcutrain.cli import boards
+from mcutrain.cli.live import LiveFlags
 from mcutrain.cli.output import err, out, say, show, show_json, show_table
+from mcutrain.cli.train import LOG
 
 if TYPE_CHECKING:
-    from mcutrain_host.client import Device
-
-BAD_PREDICTION = -1
+    from mcutrain_host.live.facts import LiveFacts
+    from mcutrain_host.live.sources import LiveSource
 
 
 def monitor(
-    port: boards.BoardPort = None,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[DIR|LOG]...",
+            help="Runs by the logs that they write: projects that train, or files of --log.",
+            show_default=False,
+        ),
+    ] = None,
+    port: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PORT",
+            help="Where a board is: /dev/ttyACM0, COM3, socket://127.0.0.1:5000 or another URL of "
+            "pyserial; give it again for more boards. Without it, and without a run, the only "
+            "board that answers.",
+            show_default=False,
+        ),
+    ] = None,
     baud: boards.Baud = None,
+    *,
     every: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="Between two questions.")
     ] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Ask once and end.")] = False,
+    looking: LiveFlags,
     json: Annotated[
         bool, typer.Option("--json", help="Print a line of JSON per answer in the place of text.")
     ] = False,
 ) -> None:
-    """Watch a board: position, loss, cycles, stack, the line's faults. It changes nothing.
+    """Watch boards, or runs that other commands do: loss, accuracy, classes, memory, flash, line.
 
-    A port has one user: while another program uses it, this is refused. Ctrl-C ends it. Where
-    there is no terminal, a line is printed for each answer.
+    It changes nothing. A port has one user: while `train` uses it, give the project in the place of
+    the port. On a terminal it draws, elsewhere it prints a line for each answer. Ctrl-C ends it.
 
-    Example: `mcutrain monitor --port /dev/ttyACM0`
+    Example: `mcutrain monitor project --web`
     """
+    with ExitStack() as stack:
+        sources = _sources(runs or [], port or [], baud)
+        for source in sources:
+            stack.callback(source.close)
+        try:
+            if once:
+                _tell_once(sources, json)
+            elif json:
+                _repeat_json(sources, every)
+            elif looking.web or (out.is_terminal and err.is_terminal):
+                _look(sources, every, looking if looking.web else replace(looking, live=True))
+            else:
+                _repeat_lines(sources, every)
+        except KeyboardInterrupt:
+            say("mcutrain: no longer watching")
+
+
+def _sources(runs: Sequence[Path], ports: Sequence[str], baud: int | None) -> list[LiveSource]:
+    """What is watched. Raises HostError for a board that does not answer."""
+    from mcutrain_host.live.sources import BoardSource, LogSource
     from mcutrain_host.ports import PROBE, connect
 
-    device = connect(boards.find_any_port(port), baud, PROBE)
+    found: list[LiveSource] = [LogSource(run / LOG if run.is_dir() else run) for run in runs]
+    named = ports if ports or runs else [boards.find_any_port(None)]
     try:
-        tell = _tell_json if json else _tell_table
-        if once:
-            tell(facts(device))
-        elif json:
-            _repeat(device, every, tell)
-        elif out.is_terminal and err.is_terminal:
-            _watch(device, every)
+        found += [BoardSource(connect(port, baud, PROBE)) for port in named]
+    except BaseException:
+        for source in found:
+            source.close()
+        raise
+    return found
+
+
+def _tell_once(sources: Sequence[LiveSource], json: bool) -> None:
+    for source in sources:
+        if json:
+            show_json(source.values(), indent=None)
         else:
-            tell(facts(device))
-            _repeat(device, every, _tell_line)
-    except KeyboardInterrupt:
-        say("mcutrain: no longer watching")
-    finally:
-        device.close()
+            _show_rows(source.ask())
 
 
-def facts(device: Device) -> dict[str, Any]:
-    """Return what the board is, and what it counted. Raises HostError."""
-    from mcutrain_host.errors import DeviceRestartedError
-
-    try:
-        counted = device.statistics()
-    except DeviceRestartedError:
-        device.identify()
-        counted = device.statistics()
-    identity = asdict(device.identity)
-    identity["model_hash"] = f"{identity['model_hash']:016x}"
-    identity["has_slots"] = device.identity.has_slots
-    return {**identity, **asdict(counted), "loss": counted.loss_q16 / 65536}
-
-
-def _tell_json(found: dict[str, Any]) -> None:
-    show_json(found, indent=None)
-
-
-def _tell_table(found: dict[str, Any]) -> None:
-    show_table(("", ""), _rows(found))
-
-
-def _tell_line(found: dict[str, Any]) -> None:
-    """What changes, where no table can be drawn again."""
-    prediction = found["prediction"]
-    parts = [
-        f"{found['position']:,} samples learnt",
-        f"loss {found['loss']:.4f}",
-        *([] if prediction == BAD_PREDICTION else [f"prediction {prediction}"]),
-        *([f"save {found['save_number']}"] if found["save_number"] else []),
-        f"{found['frames']:,} frames, {found['frames_refused']:,} damaged",
-    ]
-    show(f"{time.strftime('%H:%M:%S')}  {', '.join(parts)}")
-
-
-def _repeat(device: Device, every: float, tell: Callable[[dict[str, Any]], None]) -> None:
+def _repeat_json(sources: Sequence[LiveSource], every: float) -> None:
     while True:
-        tell(facts(device))
+        for source in sources:
+            show_json(source.values(), indent=None)
         time.sleep(every)
 
 
-def _watch(device: Device, every: float) -> None:
-    from rich.live import Live
+def _repeat_lines(sources: Sequence[LiveSource], every: float) -> None:
+    """What is known at first, then a line for each answer that says something new."""
+    from mcutrain_host.live.rows import summary
 
-    with Live(console=err, auto_refresh=False, transient=True) as live:
+    last: list[LiveFacts] = []
+    for source in sources:
+        last.append(source.ask())
+        _show_rows(last[-1])
+    while True:
+        for i, source in enumerate(sources):
+            facts = source.ask()
+            if facts != last[i]:
+                last[i] = facts
+                which = f"{facts.source}  " if len(sources) > 1 else ""
+                show(f"{time.strftime('%H:%M:%S')}  {which}{summary(facts)}")
+        time.sleep(every)
+
+
+def _look(sources: Sequence[LiveSource], every: float, looking: LiveFlags) -> None:
+    """Draw, or show on a page, until Ctrl-C."""
+    with looking.showing() as tell:
         while True:
-            live.update(_table(facts(device)), refresh=True)
+            tell(tuple(source.poll() for source in sources))
             time.sleep(every)
 
 
-def _table(found: dict[str, Any]) -> Any:
-    from rich.table import Table
-    from rich.text import Text
+def _show_rows(facts: LiveFacts) -> None:
+    from mcutrain_host.live.rows import rows
 
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column()
-    table.add_column(justify="right")
-    for name, value in _rows(found):
-        table.add_row(name, Text(value))
-    return table
-
-
-def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
-    prediction = found["prediction"]
-    return [
-        ("board", found["board"]),
-        ("model", found["model"]),
-        ("scheme", found["scheme"]),
-        ("samples learnt", f"{found['position']:,}"),
-        ("loss of the last step", f"{found['loss']:.4f}"),
-        ("last prediction", "none" if prediction == BAD_PREDICTION else str(prediction)),
-        ("saturated gradients of the last step", f"{found['saturations']:,}"),
-        ("training step", _cycles(found["train_cycles"], found["clock_hz"])),
-        ("inference", _cycles(found["infer_cycles"], found["clock_hz"])),
-        ("SRAM", f"{found['sram_bytes']:,} bytes"),
-        ("stack used", f"{found['stack_used_bytes']:,} of {found['stack_bytes']:,} bytes"),
-        ("newest save", _save(found)),
-        *_ring(found),
-        ("frames taken, damaged, repeated", _line(found)),
-    ]
-
-
-def _ring(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """Rows about the ring of a board that remembers samples."""
-    if not found["remember"]:
-        return []
-    held = min(found["offered"], found["remember"])
-    return [
-        ("samples remembered", f"{held:,} of {found['offered']:,}, room for {found['remember']:,}"),
-        ("erasures of a slot", f"{found['slots_erased']:,}"),
-    ]
-
-
-def _save(found: dict[str, Any]) -> str:
-    if not found["has_slots"]:
-        return "none: the board has no slots, and forgets without power"
-    return str(found["save_number"] or "none")
-
-
-def _cycles(cycles: int, clock_hz: int) -> str:
-    if not cycles:
-        return "none yet"
-    return f"{cycles:,} cycles" + (f", {1e3 * cycles / clock_hz:,.2f} ms" if clock_hz else "")
-
-
-def _line(found: dict[str, Any]) -> str:
-    return f"{found['frames']:,}, {found['frames_refused']:,}, {found['repeated']:,}"
+    show_table(("", ""), [(row.name, row.text) for row in rows(facts)])

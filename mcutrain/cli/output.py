@@ -98,7 +98,7 @@ def count_bar(quiet: bool = False) -> Progress:
     )
 
 
-def training_bar() -> Progress:
+def training_bar(is_hidden: bool = False) -> Progress:
     """A bar of training steps with loss, accuracy and speed, on stderr."""
     return Progress(
         TextColumn("{task.description}", markup=False),
@@ -108,7 +108,7 @@ def training_bar() -> Progress:
         TimeRemainingColumn(),
         console=err,
         transient=True,
-        disable=not err.is_terminal,
+        disable=is_hidden or not err.is_terminal,
     )
 
 

@@ -32,7 +32,10 @@ _OWN = {
         *("--sram", "--flash", "--instructions", "--step-time"),
     ),
     NOT_WORTH_IT: ("--elastic", "--every", "--importance", "--profile", "--swap", "--batches"),
-    BOARD: ("--timed", "--baud", "--save-every", "--reconnect", "--patience"),
+    BOARD: (
+        *("--timed", "--baud", "--save-every", "--reconnect", "--patience"),
+        *("--live", "--web", "--web-port"),
+    ),
     COMPUTER: ("--reference", "--portable", "--jobs", "--backend", "--scheduler", "--no-build"),
     "Files": (
         *("--checkpoint", "--after", "--save-state", "--save-model", "--log", "--tensorboard"),
@@ -67,7 +70,7 @@ COMMON = {
     "select": ("--sram", "--flash", "--step-time", "--measure", "--finalists", "--jobs"),
     "proxies": ("--samples",),
     "generate": ("--part", "--latent", "--remember", "--imprint", "--prefix", "--isa"),
-    "train": ("--epochs", "--lr", "--samples", "--augment", "--replay", "--log", "--state"),
+    "train": ("--epochs", "--lr", "--samples", "--augment", "--replay", "--log", "--live", "--web"),
     "export": ("--state",),
     "quantize": ("--samples",),
 }

@@ -11,6 +11,7 @@ import typer
 from mcutrain.cli import INTERRUPTED, boards, options
 from mcutrain.cli import samples as inputs
 from mcutrain.cli.listening import OnScreen
+from mcutrain.cli.live import LiveFlags
 from mcutrain.cli.output import percent, say, show, show_json
 from mcutrain.cli.training import level_lines, score_lines, skipped_line
 from mcutrain.functions.board_options import (
@@ -51,6 +52,7 @@ def train(
     saving: StateOptions,
     waiting: WaitOptions,
     record: RecordOptions,
+    looking: LiveFlags,
     json: options.Json = False,
 ) -> None:
     """Train on a board; this computer sends samples and learning rates.
@@ -64,6 +66,7 @@ def train(
     """
     from mcutrain.functions.board_training import train_board
 
+    looking.check()
     run = train_board(
         folder,
         data,
@@ -76,7 +79,7 @@ def train(
         waiting=waiting,
         record=record,
         seed=seed,
-        listener=OnScreen(json),
+        listener=OnScreen(json, looking),
     )
     if json:
         show_json(run.to_dict())

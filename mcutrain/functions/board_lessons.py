@@ -182,7 +182,11 @@ class BoardCourse:
             begin=saving.begin,
             source=None if saving.begin_from is None else Path(saving.begin_from),
             reconnect_seconds=reconnect_seconds,
-            facts={"course": course.digest, "settings": asdict(course.settings)},
+            facts={
+                "course": course.digest,
+                "settings": asdict(course.settings),
+                "class_names": self._learnt_names(),
+            },
             table=project.manifest.table,
             elastic=project.manifest.elastic,
             doubt=lambda answers: doubt(order_doubt(answers)),

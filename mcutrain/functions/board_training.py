@@ -236,7 +236,7 @@ class _Session:
             alone(self.log),
             SerialLink(self.port, self.baud) as link,
             _stopping(self.listener) as stop,
-            opened(self.log, self.tensorboard) as log,
+            opened(self.log, self.tensorboard) as logs,
             self.listener.training_board(lessons, is_other_course=is_other) as watch,
         ):
             told = Averaging(watch, lessons)
@@ -245,7 +245,8 @@ class _Session:
                 earlier=last_kept(self.log),
             )
             device = Device(link, Patience(work_seconds=self.waiting.patience))
-            outcome = _trained(Training(device, lessons, how, log, told, stop), how)
+            with self.listener.logging_board(logs, device, self.log) as log:
+                outcome = _trained(Training(device, lessons, how, log, told, stop), how)
             return outcome, told.means.loss
 
 

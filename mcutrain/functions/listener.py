@@ -11,6 +11,8 @@ from mcutrain.arguments import warn
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mcutrain_host.client import Device
+    from mcutrain_host.log import Log
     from mcutrain_host.trainer import Lessons
 
     from mcutrain.analysis.problem import Problem
@@ -89,6 +91,12 @@ class Listener:
         from mcutrain.functions.board_watch import BoardWatch
 
         return nullcontext(BoardWatch(self.note, self.doubt))
+
+    def logging_board(self, log: Log, device: Device, path: Path) -> AbstractContextManager[Log]:
+        """Hear what a run on a board logs. path: of the log so far. Returns what is written to."""
+        from mcutrain_host.live.sources import AskingLog
+
+        return nullcontext(AskingLog(log, device))
 
     def finishing(self) -> None:
         """Hear that Ctrl-C was pressed: the board ends this step and saves."""

@@ -137,11 +137,18 @@ class _Taking:
             "total": self.run.total,
             "course": self.run.course.digest,
             "settings": asdict(self.run.settings),
+            "class_names": self._names(),
         }
         self.log.write("connected", position, facts)
         state = self.run.state
         if position == 0 and state.before is not None:
             self._evaluated(0, state.before, state.loss_before, state.auc_before)
+
+    def _names(self) -> tuple[str, ...]:
+        """Names of the classes, if the data has all of them."""
+        training, split = self.step.plan.training, self.run.samples.split
+        is_whole = len(split.names) == training.classes and not split.has_numbers_for_names
+        return split.names if training.has_labels and is_whole else ()
 
     def _selections(self) -> None:
         """What was selected since the last call."""

@@ -75,6 +75,7 @@ def test_what_is_always_installed_is_no_compiler() -> None:
 NEEDED = {
     "tensorboardX": ("train", ".", "--data", "nowhere", "--tensorboard", "events"),
     "unicorn": ("board", "nowhere"),
+    "uvicorn": ("train", ".", "--data", "nowhere", "--web"),
     "distributed": ("analyze", MODEL, "--data", "nowhere", "--backend", "dask"),
     "ray": ("analyze", MODEL, "--data", "nowhere", "--backend", "ray"),
     "ai-edge-litert": ("verify", MODEL),

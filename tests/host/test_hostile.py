@@ -9,13 +9,14 @@ import pytest
 from mcutrain_host import pull, saved
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.errors import HostError, NoResultError
+from mcutrain_host.live.sources import BoardSource
 from mcutrain_host.log import JsonLines
 from mcutrain_host.protocol import Command, Identity, MalformedResponseError, Status
 from mcutrain_host.text import printable
 from mcutrain_host.trainer import Begin, Lessons, Settings, Training
 from rich.console import Console
 
-from mcutrain.cli.monitor import _table, facts
+from mcutrain.cli.live import picture
 from tests.host.fake_device import CHAIN, MODEL_HASH, Chain, FakeDevice
 from tests.host.hostile import Liar, SlowLink, WorkingLink
 from tests.host.test_trainer import Watch, rate_at, sample_at
@@ -51,7 +52,7 @@ class Talk:
     def watch_once(self) -> None:
         screen = io.StringIO()
         console = Console(file=screen, force_terminal=True, color_system=None, width=200)
-        console.print(_table(facts(self.device)))
+        console.print(picture((BoardSource(self.device).ask(),), 200, 50))
         assert is_clean(screen.getvalue().replace("\n", ""))
 
 
