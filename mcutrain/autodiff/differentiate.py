@@ -13,18 +13,17 @@ import numpy.typing as npt
 from mcutrain import fixedpoint
 from mcutrain.autodiff.elastic import ElasticTensor
 from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
-from mcutrain.autodiff.gate import Gate
+from mcutrain.autodiff.rewriting import Rewriting
 from mcutrain.autodiff.split import split_parameters
 from mcutrain.autodiff.state_kinds import (
     BIASES,
-    COLUMNS,
     EXPONENTS,
     GRADIENT_SUMS,
     RESIDUAL_BITS,
     WEIGHTS,
     StateKind,
 )
-from mcutrain.autodiff.train_graph import SwappedColumns, TrainGraph
+from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import SchemeError, UnsupportedError
 from mcutrain.ir.fit import fit_sums
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
@@ -34,7 +33,6 @@ from mcutrain.ops import gradients, training, updating
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.loss import LARGEST_EXPONENT, LossOp, OutputRange
 from mcutrain.ops.scale_sums import ScaleSums
-from mcutrain.sparse.columns import UNKNOWN
 from mcutrain.update_rules import AdaptingRule, rule_of
 
 Array = npt.NDArray[Any]
@@ -44,20 +42,10 @@ LossFactory = Callable[[tuple[float, ...], str, bool, int], LossOp]
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """How it learns.
-
-    gradient_dtype: int8 or int16. accumulate: samples per update. gate: it learns only from samples
-    with a loss above so many times the mean of late ones, such as 0.8; None from all.
-    elastic: tensors can be left out while it runs. swap: other columns of weights that are trained
-    in part can be trained while it runs, by this of the RULES of mcutrain.sparse.columns; empty:
-    they cannot.
-    """
+    """How it learns. gradient_dtype: int8 or int16. accumulate: samples per update."""
 
     gradient_dtype: str = "int8"
     accumulate: int = 1
-    gate: float | None = None
-    elastic: bool = False
-    swap: str = ""
 
 
 def differentiate(
@@ -66,18 +54,19 @@ def differentiate(
     updates: Mapping[str, ParameterUpdate],
     loss: LossFactory,
     options: TrainOptions = TrainOptions(),
+    rewritings: Sequence[Rewriting] = (),
 ) -> TrainGraph:
     """The training step that updates the parameters named in `updates`.
 
     graph: an int8 network. head: the last layer, whose sums the loss reads, or those of their mean
     over positions; what follows (reshape, softmax) belongs to inference only. loss: makes the loss
     operator from the scale of the sums, the gradient type, whether exponents may differ between
-    samples, and a salt.
+    samples, and a salt. rewritings: what features add, in this order.
     """
     unknown = [name for name in updates if name not in graph.tensors]
     if unknown:
         raise SchemeError(f"the model has no parameters named {sorted(unknown)}")
-    builder = _Builder(graph, updates, options)
+    builder = _Builder(graph, updates, options, rewritings)
     builder.add_forward(head)
     builder.add_loss(loss)
     builder.add_backward()
@@ -97,16 +86,21 @@ class _Builder:
     """Collects the nodes of a training graph; it is the `Emit` that operators talk to."""
 
     def __init__(
-        self, graph: Graph, updates: Mapping[str, ParameterUpdate], options: TrainOptions
+        self,
+        graph: Graph,
+        updates: Mapping[str, ParameterUpdate],
+        options: TrainOptions,
+        rewritings: Sequence[Rewriting],
     ) -> None:
-        graph, self.split = split_parameters(graph, updates, bool(options.swap))
+        swaps = any(rewriting.swaps_columns for rewriting in rewritings)
+        graph, self.split = split_parameters(graph, updates, swaps)
         self.source = graph
         self.updates = updates
         self.parameters = tuple(self._storage(name) for name in updates)
         self.columns = tuple(s.columns for s in self.split.values() if s.columns is not None)
         self.shelf = tuple(s.frozen for s in self.split.values() if s.columns is not None)
-        self.residuals: dict[str, tuple[str, int]] = {}
         self.options = options
+        self.rewritings = rewritings
         self.tensors = {k: self._as_state(v) for k, v in graph.tensors.items()}
         self.nodes: list[Node] = []
         self.apply: list[Node] = []
@@ -119,20 +113,15 @@ class _Builder:
         self.node_names = {node.name for node in graph.nodes}
         self.current = ""
         self.head = ""
-        self.elastic: list[ElasticTensor] = []
+        self.trained: list[ElasticTensor] = []
         self.salts = 0
         self.wanted = self._reachable()
         self.step = self._input("step", gradients.STEP)
         self.label = self._input("label", TensorType((1,), "int32"))
         for name in self.parameters:
             self._add_parameter(name)
-        self.scores: dict[str, str] = {}
-        for name in self.columns:
-            self.state[name] = np.array(self.source.tensors[name].data, np.int16)
-            self.kinds[name] = COLUMNS
-            if options.swap == "fisher":
-                unknown = np.full(self.state[name].shape, UNKNOWN, np.uint8)
-                self.scores[name] = self._add_state(f"{name}.scores", unknown, COLUMNS)
+        for rewriting in rewritings:
+            rewriting.begin(self)
 
     # ------------------------------------------------------------------ what operators ask for
 
@@ -148,7 +137,7 @@ class _Builder:
 
     def mask(self, y: Tensor) -> str:
         if y.name not in self.masks:
-            name = self._unique(f"{y.name}.mask")
+            name = self.unused(f"{y.name}.mask")
             position = next(i for i, n in enumerate(self.nodes) if y.name in n.outputs)
             node = self.nodes[position]
             op = node.op.with_mask()
@@ -189,9 +178,8 @@ class _Builder:
         state = [self._storage(parameter.name)]
         if bits > 0:
             residual = updating.initial_residual(int(np.prod(op.trained)), bits)
-            state.append(self._add_state(f"{parameter.name}.residual", residual, RESIDUAL_BITS))
-            self.residuals[state[0]] = state[1], bits
-        self.elastic.append(
+            state.append(self.add_state(f"{parameter.name}.residual", residual, RESIDUAL_BITS))
+        self.trained.append(
             ElasticTensor(
                 name=state[0],
                 residual=state[1] if bits > 0 else None,
@@ -211,7 +199,7 @@ class _Builder:
             op = replace(op, sum_rule=self._sum_rule(op, dy))
             rule = replace(rule, rate=tuple(r / 2**op.sum_rule.kept_bits for r in rule.rate))
         zeros = np.zeros(op.trained, np.int32)
-        total = self._add_state(f"{parameter.name}.sum", zeros, GRADIENT_SUMS)
+        total = self.add_state(f"{parameter.name}.sum", zeros, GRADIENT_SUMS)
         read = (self.step, dy.name, *inputs, total)
         (summed,) = self._add_updating(op, read, [total], f"{parameter.name}.grad")
         apply = training.ApplyUpdate(rule, self.gradient_dtype, op.rate_axis)
@@ -234,17 +222,14 @@ class _Builder:
 
     def _check_rule(self, rule: AdaptingRule) -> None:
         """Raises SchemeError for options of the step that only SGD knows."""
-        options = {
-            "gradients of 16 bits (--gradient-bits)": self.gradient_dtype != "int8",
-            "tensors that are left out while it runs (--elastic)": self.options.elastic,
-            "input channels that change while it runs (--swap)": bool(self.options.swap),
-        }
-        for what, is_given in options.items():
-            if is_given:
-                raise SchemeError(
-                    f"the update rule {rule.name!r} cannot be used with {what}: leave that out, or "
-                    "train with sgd"
-                )
+        wide = "gradients of 16 bits (--gradient-bits)" if self.gradient_dtype != "int8" else ""
+        reasons = (wide, *(rewriting.needs_sgd for rewriting in self.rewritings))
+        what = next(filter(None, reasons), "")
+        if what:
+            raise SchemeError(
+                f"the update rule {rule.name!r} cannot be used with {what}: leave that out, or "
+                "train with sgd"
+            )
 
     def _slots(
         self, op: training.ParameterGradientOp, rule: updating.UpdateRule, parameter: str
@@ -254,7 +239,7 @@ class _Builder:
             return []
         count = op.trained_count
         return [
-            self._add_state(
+            self.add_state(
                 f"{parameter}.{slot.name}", slot.value, StateKind(slot.name, slot.purpose)
             )
             for slot in rule.by.slots(int(np.prod(op.trained)) // count, count)
@@ -296,12 +281,12 @@ class _Builder:
         target = self.source.inputs[0] if op.target_is_input else self.label
         inputs: tuple[str, ...] = (self.step, self.logits, target, exponent)
         wanted = ("loss/gradient", f"{exponent}.new", "loss", "prediction")
-        names = tuple(self._unique(name) for name in wanted)
+        names = tuple(self.unused(name) for name in wanted)
         self.following: _Following | None = None
         if reach is not None and op.is_followed:
             followed = self._add_exponent("output", [0, 0, 0])
             self.following = _Following(node, followed, reach.exponent_limit)
-            self.updated[followed] = self._unique(f"{followed}.new")
+            self.updated[followed] = self.unused(f"{followed}.new")
             inputs, names = (*inputs, followed), (*names, self.updated[followed])
         self._append(op, inputs, names, "loss")
         self.updated[exponent] = names[1]
@@ -380,6 +365,9 @@ class _Builder:
             inputs,
             tuple(n for n in outputs if n not in applied),
         )
+        added: dict[str, Any] = {}
+        for rewriting in self.rewritings:
+            added |= rewriting.finish(self)
         training_graph = TrainGraph(
             graph=graph,
             apply=tuple(self.apply),
@@ -395,13 +383,10 @@ class _Builder:
             loss=self.loss,
             prediction=self.prediction,
             accumulate=self.options.accumulate,
-            gate=None if self.options.gate is None else Gate.of(self.options.gate),
-            elastic=tuple(self.elastic) if self.options.elastic else (),
-            swapped=self._swapped(),
-            shelf=self._initial_shelf(),
             classes=self._classes(),
             has_labels=self.has_labels,
             output_exponent=self.following.exponent if self.following else None,
+            **added,
         )
         fused = _with_fitting_sums(fuse_rescales(fuse_sums(training_graph)))
         proven(fused.graph)
@@ -419,35 +404,6 @@ class _Builder:
         is_input = tensor.name in (*self.parameters, *self.columns, *self.shelf)
         return replace(tensor, data=None) if is_input else tensor
 
-    def _swapped(self) -> tuple[SwappedColumns, ...]:
-        """The weights whose trained columns change."""
-        found = []
-        for split in self.split.values():
-            if split.columns is None:
-                continue
-            weight = SwappedColumns(split.frozen, split.trained, split.columns)
-            if split.trained in self.residuals:
-                residual, bits = self.residuals[split.trained]
-                name = _unused(f"{split.frozen}.residual", self.tensors)
-                weight = replace(weight, bits=bits, residual=residual, shelf_residual=name)
-            if split.columns in self.scores:
-                name = _unused(f"{split.frozen}.scores", self.tensors)
-                weight = replace(weight, scores=self.scores[split.columns], shelf_scores=name)
-            found.append(weight)
-        return tuple(found)
-
-    def _initial_shelf(self) -> dict[str, Array]:
-        """The weights whose trained columns change, each with its residual bits and scores."""
-        found: dict[str, Array] = {}
-        for weight in self._swapped():
-            whole = np.asarray(self.source.tensors[weight.shelf].data)
-            found[weight.shelf] = whole
-            if weight.bits:
-                found[weight.shelf_residual] = updating.initial_residual(whole.size, weight.bits)
-            if weight.scores:
-                found[weight.shelf_scores] = np.full(whole.shape[-1], UNKNOWN, np.uint8)
-        return found
-
     def _storage(self, parameter: str) -> str:
         """The state that holds what is trained of a parameter."""
         split = self.split.get(parameter)
@@ -462,7 +418,7 @@ class _Builder:
         return reached - set(self.updates)
 
     def _input(self, name: str, tensor_type: TensorType) -> str:
-        name = self._unique(name)
+        name = self.unused(name)
         self.tensors[name] = Tensor(name, tensor_type)
         return name
 
@@ -473,25 +429,28 @@ class _Builder:
         self.state[name] = updating.initial_parameter(data)
         self.kinds[name] = WEIGHTS if self.state[name].dtype == np.int8 else BIASES
 
-    def _add_state(self, name: str, value: Array, kind: StateKind) -> str:
-        name = self._unique(name)
+    def add_state(self, name: str, value: Array, kind: StateKind) -> str:
+        name = self.unused(name)
         self.tensors[name] = Tensor(name, TensorType(value.shape, str(value.dtype)))
-        self.state[name], self.kinds[name] = value, kind
+        self.keep_in_state(name, value, kind)
         return name
 
+    def keep_in_state(self, name: str, value: Array, kind: StateKind) -> None:
+        self.state[name], self.kinds[name] = value, kind
+
     def _add_exponent(self, name: str, first: Sequence[int] = NEW_EXPONENT) -> str:
-        full = self._unique(f"{name}.exponent")
+        full = self.unused(f"{name}.exponent")
         self.state[full], self.kinds[full] = np.array(first, np.int8), EXPONENTS
         self.tensors[full] = Tensor(full, gradients.EXPONENT)
         return full
 
-    def _unique(self, name: str) -> str:
+    def unused(self, name: str) -> str:
         """A tensor name that neither the model nor training has used."""
         return _unused(name, self.tensors)
 
     def _add(self, op: Op, inputs: Sequence[str], suffix: str) -> tuple[str, ...]:
         """A node with fresh outputs, named after the forward node that is being differentiated."""
-        name = self._unique(f"{self.current}/{suffix}")
+        name = self.unused(f"{self.current}/{suffix}")
         return self._append(op, inputs, (name,), name)
 
     def _append(
@@ -513,9 +472,9 @@ class _Builder:
         return tuple(outputs)
 
     def _add_gradient(self, op: Op, inputs: Sequence[str]) -> Gradient:
-        name = self._unique(f"{self.current}/dx")
+        name = self.unused(f"{self.current}/dx")
         exponent = self._add_exponent(name)
-        outputs = (name, self._unique(f"{exponent}.new"))
+        outputs = (name, self.unused(f"{exponent}.new"))
         self._append(op, (self.step, *inputs, exponent), outputs, name)
         self.updated[exponent] = outputs[1]
         return Gradient(outputs[0], outputs[1], 1.0)
@@ -528,7 +487,7 @@ class _Builder:
         name: str,
         nodes: list[Node] | None = None,
     ) -> tuple[str, ...]:
-        outputs = tuple(self._unique(f"{s}.new") for s in state)
+        outputs = tuple(self.unused(f"{s}.new") for s in state)
         self.updated.update(zip(state, outputs, strict=True))
         return self._append(op, inputs, outputs, name, nodes)
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import zlib
 from contextlib import suppress
-from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,9 @@ from mcutrain_host import cache
 from mcutrain_host.errors import CacheError
 from mcutrain_host.reading import MOST_TEXT_BYTES
 
-from mcutrain.autodiff import TrainOptions
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
+from mcutrain.pipeline.options import LEARNING, StepOptions
 from mcutrain.selection.cost import FlashPart, SchemeCost, Span
 from mcutrain.sparse import UpdateScheme
 from mcutrain.target import FIRMWARE
@@ -33,8 +32,8 @@ PACKAGE = Path(__file__).parents[1]
 class KeptCosts:
     """Kept costs of one network with a head, for one instruction set."""
 
-    def __init__(self, graph: Graph, isa: str | None, options: TrainOptions) -> None:
-        learning = tuple(getattr(options, field.name) for field in fields(TrainOptions))
+    def __init__(self, graph: Graph, isa: str | None, options: StepOptions) -> None:
+        learning = tuple(getattr(options, name) for name in LEARNING)
         facts = (graph_digest(graph), graph.inputs, graph.outputs, isa, learning)
         self._facts = f"{code_digest(sources())} {facts!r}"
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mcutrain.autodiff.rewriting import Rewriting
 from mcutrain.autodiff.train_graph import Levels, TrainGraph
 from mcutrain.features import drift, elastic, gate, ladder, swap
 from mcutrain.features.elastic.reference import ElasticState
@@ -35,6 +36,7 @@ __all__ = [
     "correcting",
     "features_of",
     "following",
+    "rewritings",
     "why_no_ladder",
 ]
 
@@ -50,7 +52,7 @@ learns at all, and when its updates are applied."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeatureOptions(drift.DriftOption):
+class FeatureOptions(drift.DriftOption, swap.SwapOption, elastic.ElasticOption, gate.GateOption):
     """Fields of StepOptions that features add."""
 
 
@@ -61,6 +63,15 @@ class FeatureState(LadderState, SwapState, ElasticState, GateState):
 def features_of(training: TrainGraph) -> tuple[StepFeature, ...]:
     """The features that a step has."""
     return tuple(feature for feature in FEATURES if feature.is_on(training))
+
+
+def rewritings(options: FeatureOptions) -> tuple[Rewriting, ...]:
+    """What features add to the training graph that options ask for.
+
+    Raises ArgumentError for an option of no meaning.
+    """
+    found = (feature.rewriting(options) for feature in FEATURES)
+    return tuple(rewriting for rewriting in found if rewriting is not None)
 
 
 def conflict(training: TrainGraph, wish: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from mcutrain_host.manifest import FrontCost
 
-from mcutrain.autodiff import TrainOptions
+from mcutrain.autodiff.rewriting import Rewriting
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.features.reference import Array, StepRate
 from mcutrain.ir.graph import Graph, Node
@@ -129,10 +129,11 @@ class StepFeature:
     project's manifest has of it, by field.
 
     flags: how those of the command line that ask for it read, of StepOptions. option: a field of
-    StepOptions that is true where a step has it. check, check_made: raise SchemeError for a graph,
-    or a step, that cannot have it though options ask for it. conflicts: why a run cannot have
-    something as well, by what it wishes: `batches` of samples of one level, `replay`, or `no
-    ladder`.
+    StepOptions that is true where a step has it. rewriting: what it adds to the training graph;
+    None if options do not ask for it. Raises ArgumentError for a value of no meaning. check,
+    check_made: raise SchemeError for a graph, or a step, that cannot have it though options ask for
+    it. conflicts: why a run cannot have something as well, by what it wishes: `batches` of samples
+    of one level, `replay`, or `no ladder`.
 
     By numpy, where a FeatureState is the step. decide: takes the inputs of a sample and its rate,
     lets it be learnt or not, and gives the results; the last feature that has it decides. left_out:
@@ -151,8 +152,9 @@ class StepFeature:
     commands_without: str = ""
     resident_bytes: int = 0
     manifest: Callable[[Code, Told], Mapping[str, Any]] = lambda code, told: {}
-    check: Callable[[TrainOptions, Graph, UpdateScheme], None] | None = None
-    check_made: Callable[[TrainOptions, TrainGraph, UpdateScheme], None] | None = None
+    rewriting: Callable[[Any], Rewriting | None] = lambda options: None
+    check: Callable[[Any, Graph, UpdateScheme], None] | None = None
+    check_made: Callable[[Any, TrainGraph, UpdateScheme], None] | None = None
     decide: Callable[[Any, Mapping[str, Array], StepRate], dict[str, Array]] | None = None
     left_out: Callable[[Any], frozenset[str]] | None = None
     level_choice: LevelChoice | None = None

@@ -13,10 +13,10 @@ from typing import Any
 
 from mcutrain import codegen, formats
 from mcutrain.arguments import PathLike, checked
-from mcutrain.autodiff import Levels, LossFactory, TrainGraph, TrainOptions, differentiate
+from mcutrain.autodiff import Levels, LossFactory, TrainGraph, differentiate
 from mcutrain.codegen import Project
 from mcutrain.errors import ArgumentError, SchemeError
-from mcutrain.features import FEATURES, correcting, why_no_ladder
+from mcutrain.features import FEATURES, correcting, rewritings, why_no_ladder
 from mcutrain.formats.outputs import choosing
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph, TensorType
@@ -311,7 +311,7 @@ def _front_of(training: TrainGraph, align_bytes: int, latent: str) -> Graph:
 def differentiated(
     graph: Graph,
     scheme: UpdateScheme,
-    options: TrainOptions,
+    options: StepOptions,
     loss: LossFactory | None = None,
 ) -> tuple[ChannelOrder, TrainGraph]:
     """The graph with the trained channels in front, and its training step.
@@ -321,4 +321,4 @@ def differentiated(
     loss = loss_of(graph, CROSS_ENTROPY) if loss is None else loss
     order, updates = arrange(scheme, graph)
     head = find_head(graph).name
-    return order, differentiate(order.graph, head, updates, loss, options)
+    return order, differentiate(order.graph, head, updates, loss, options, rewritings(options))

@@ -13,10 +13,9 @@ from typing import Any, Literal
 from mcutrain_host.json_values import ValuesError, from_values
 
 from mcutrain.arguments import Within, check_fields
-from mcutrain.autodiff import Gate, Levels, TrainOptions
+from mcutrain.autodiff import Levels, TrainOptions
 from mcutrain.errors import ArgumentError
-from mcutrain.features import FeatureOptions, following
-from mcutrain.sparse.columns import RULES
+from mcutrain.features import FeatureOptions, following, rewritings
 
 Part = Literal["whole", "tail"]
 """Of a network's training step: all of it, or what lies behind the latent."""
@@ -55,10 +54,6 @@ class StepOptions(FeatureOptions, TrainOptions):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.swap not in ("", *RULES):
-            raise ArgumentError(
-                f"swap is {self.swap!r}: take {' or '.join(RULES)}, or leave it out"
-            )
         if self.gradient_dtype not in ALIGN_BYTES:
             raise ArgumentError(f"gradient_dtype is {self.gradient_dtype!r}: take int8 or int16")
         Within(1, MOST_ACCUMULATED).check("accumulate", self.accumulate)
@@ -66,8 +61,7 @@ class StepOptions(FeatureOptions, TrainOptions):
             Within(1).check("classes", self.classes)
         if self.levels is not None and not 2 <= self.levels.count <= MOST_LEVELS:
             raise ArgumentError(f"levels are {self.levels.count}: a ladder has 2 to {MOST_LEVELS}")
-        if self.gate is not None:
-            Gate.of(self.gate)  # or a sentence
+        rewritings(self)  # or a sentence
 
     @property
     def align_bytes(self) -> int:
@@ -80,7 +74,7 @@ class StepOptions(FeatureOptions, TrainOptions):
 
         For a graph that has the classifier that is trained.
         """
-        return StepOptions(**{f.name: getattr(self, f.name) for f in fields(TrainOptions)})
+        return StepOptions(**{name: getattr(self, name) for name in LEARNING})
 
     def to_dict(self) -> dict[str, Any]:
         """As `of_dict` reads it, ready for JSON."""
@@ -111,5 +105,9 @@ class StepOptions(FeatureOptions, TrainOptions):
         return replace(found, part=part, latent=values.get("latent") or AUTO, **said)
 
 
+LEARNING = tuple(
+    f.name for c in (TrainOptions, FeatureOptions) for f in fields(c) if f.name not in FOLLOWING
+)
+"""Names of the options that say how a step learns."""
 NAMES = frozenset(f.name for f in fields(StepOptions)) - set(FOLLOWING)
 """Of options in files."""

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from mcutrain.autodiff import TrainOptions
 from mcutrain.cost import kept, schemes
 from mcutrain.cost.kept import KeptCosts, code_digest, sources
 from mcutrain.cost.schemes import scheme_cost
 from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import StepOptions
 from tests.selection.networks import graph_of, scheme_of
 
 SCHEMES = (scheme_of(0, (), 4), scheme_of(2, ((1, 0.5),), 8), scheme_of(3, (), 0))
 SCHEME = SCHEMES[1]
 CHOICES = ((3, ((1, 0.5),), 8), (2, ((2, 0.5),), 8), (2, ((1, 0.25),), 8), (2, ((1, 0.5),), 4))
-OPTIONS = TrainOptions()
+OPTIONS = StepOptions()
 
 
 @pytest.fixture(autouse=True)
@@ -101,8 +101,8 @@ def test_all_that_decides_a_cost_decides_where_it_is_kept(
         (with_other_weight(graph), None, OPTIONS, SCHEME),
         (graph, "dsp", OPTIONS, SCHEME),
         (graph, "portable", OPTIONS, SCHEME),
-        (graph, None, TrainOptions("int16"), SCHEME),
-        (graph, None, TrainOptions(accumulate=2), SCHEME),
+        (graph, None, StepOptions("int16"), SCHEME),
+        (graph, None, StepOptions(accumulate=2), SCHEME),
         *((graph, None, OPTIONS, scheme_of(*choice)) for choice in CHOICES),
     ]
 

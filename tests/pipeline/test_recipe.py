@@ -22,9 +22,9 @@ FULL = Recipe(
     StepOptions(
         "int16",
         4,
-        0.8,
-        True,
-        "drawn",
+        gate=0.8,
+        elastic=True,
+        swap="drawn",
         classes=7,
         added=("cat", "dog"),
         class_names=("ant", "cat", "dog"),

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
+from mcutrain.features import rewritings
 from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Op, ParameterUpdate
@@ -37,6 +38,7 @@ from mcutrain.ops.softmax import Softmax
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.transpose import Transpose
+from mcutrain.pipeline import StepOptions
 from mcutrain.quant import multipliers
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, find_head, resolve
@@ -505,7 +507,12 @@ def training_graph(
 ) -> TrainGraph:
     scheme = scheme or UpdateScheme("full", None, {}, None)
     return differentiate(
-        graph, find_head(graph).name, resolve(scheme, graph), SoftmaxCrossEntropy, options
+        graph,
+        find_head(graph).name,
+        resolve(scheme, graph),
+        SoftmaxCrossEntropy,
+        options,
+        rewritings(options) if isinstance(options, StepOptions) else (),
     )
 
 

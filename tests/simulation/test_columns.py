@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from mcutrain_host.saved import HEADER_BYTES
 
 from mcutrain import data, prepare
-from mcutrain.autodiff import TrainGraph, TrainOptions
+from mcutrain.autodiff import TrainGraph
 from mcutrain.errors import ArgumentError, SchemeError, StateError
 from mcutrain.memplan import TrainingPlan, check_board, find_latent, plan_training, tail
 from mcutrain.ops.updating import pack_residual
-from mcutrain.pipeline import TrainingStep
+from mcutrain.pipeline import StepOptions, TrainingStep
 from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import CompiledSimulator, PlannedReference, RunSettings
 from mcutrain.sparse import UpdateScheme
@@ -47,7 +47,7 @@ def draw_swapping(s: Source) -> TrainGraph:
     )
     gate = 1 if s.boolean() else None
     kind, group = s.choice(("int8", "int16")), s.choice((1, 1, 3))
-    options = TrainOptions(kind, group, gate, s.boolean(), s.choice(RULES))
+    options = StepOptions(kind, group, gate=gate, elastic=s.boolean(), swap=s.choice(RULES))
     return networks.training_graph(networks.residual_network(), scheme, options)
 
 
@@ -83,7 +83,7 @@ def test_c_and_numpy_swap_the_same_columns(training: TrainGraph, portable: bool)
 
 
 def test_no_swap_is_undefined_behaviour() -> None:
-    options = TrainOptions(swap="fisher")
+    options = StepOptions(swap="fisher")
     training = networks.training_graph(networks.residual_network(), SHARES, options)
     assert_same_bits(training, portable=True, extra_flags=UNDEFINED)
 
@@ -108,7 +108,7 @@ def test_a_column_that_stayed_while_all_others_went_to_their_ends_has_the_least_
 @lru_cache(maxsize=4)
 def scoring(bits: int) -> tuple[TrainingPlan, CompiledSimulator]:
     scheme = replace(SHARES, residual_bits=bits)
-    options = TrainOptions(swap="fisher")
+    options = StepOptions(swap="fisher")
     plan = plan_training(networks.training_graph(networks.residual_network(), scheme, options))
     return plan, CompiledSimulator(plan, seed=7, portable=True, extra_flags=QUICK)
 
@@ -398,7 +398,7 @@ def test_a_run_that_goes_on_swaps_where_the_whole_run_swaps(step: TrainingStep) 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_tail_swaps_the_columns_that_the_whole_network_swaps(rule: str) -> None:
     scheme = replace(SHARES, bias_depth=2, weights={"5": 0.6})
-    options = TrainOptions(swap=rule)
+    options = StepOptions(swap=rule)
     training = networks.training_graph(networks.residual_network(), scheme, options)
     plan = plan_training(training, align_bytes=8)
     assert plan.training.swapped

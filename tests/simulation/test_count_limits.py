@@ -14,7 +14,7 @@ import pytest
 from mcutrain.autodiff import Gate, TrainGraph, TrainOptions
 from mcutrain.codegen import Interface
 from mcutrain.memplan import TrainingPlan, plan_training
-from mcutrain.pipeline import prepare
+from mcutrain.pipeline import StepOptions, prepare
 from mcutrain.simulation import CompiledSimulator, LadderReference, PlannedReference
 from mcutrain.simulation.build import WARNINGS
 from mcutrain.simulation.replay import (
@@ -142,7 +142,9 @@ def test_samples_of_a_front_are_counted_modulo_2_to_the_32(drifts: bool) -> None
 
 
 def test_columns_are_swapped_once_at_each_position_around_2_to_the_32() -> None:
-    training = networks.training_graph(networks.residual_network(), SHARES, TrainOptions(swap=True))
+    training = networks.training_graph(
+        networks.residual_network(), SHARES, StepOptions(swap="drawn")
+    )
     plan = plan_training(training, align_bytes=8)
     reference = PlannedReference(plan, 7)
     reference.swap()

@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcutrain_host.saved import HEADER_BYTES
 
-from mcutrain.autodiff import TrainGraph, TrainOptions
+from mcutrain.autodiff import TrainGraph
 from mcutrain.autodiff.elastic import ElasticTensor, importance_of
 from mcutrain.codegen import Interface, generate
 from mcutrain.cost.elastic import elastic_times
 from mcutrain.cost.instructions import estimate
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan, plan_training
+from mcutrain.pipeline import StepOptions
 from mcutrain.simulation import CompiledSimulator, PlannedReference
 from mcutrain.simulation.elastic import (
     MOVES,
@@ -34,7 +35,7 @@ from tests.ops.drawing import Source, drawn
 from tests.simulation import networks
 from tests.simulation.test_training_steps import QUICK, draw_training
 
-ELASTIC = TrainOptions(elastic=True)
+ELASTIC = StepOptions(elastic=True)
 Selections = tuple[tuple[int, ...], ...]
 
 
@@ -79,7 +80,7 @@ def test_c_and_numpy_leave_out_the_same_of_drawn_networks(
 
 
 def test_the_gate_leaves_the_selection() -> None:
-    options = TrainOptions(gate=1, elastic=True)
+    options = StepOptions(gate=1, elastic=True)
     plan = plan_training(networks.training_graph(networks.modern_network(), None, options), 8)
     count = len(plan.training.elastic)
     assert_same_bits(plan, (range(3), range(count), (count - 1,), (0, 2, 5)))
@@ -91,7 +92,7 @@ def test_the_gate_leaves_the_selection() -> None:
 )
 def test_each_tensor_alone_learns_what_it_learns_with_all(network: Any, accumulate: int) -> None:
     """The rest of the state stays, but for the exponents on the way, and the loss's."""
-    options = TrainOptions("int8", accumulate, elastic=True)
+    options = StepOptions("int8", accumulate, elastic=True)
     training = networks.training_graph(network(), None, options)
     plain = networks.training_graph(network(), None, replace(options, elastic=False))
     x, labels = networks.samples(training.forward, accumulate, training.classes)
@@ -139,7 +140,7 @@ def test_a_tensor_near_the_loss_runs_few_nodes() -> None:
 def test_an_elastic_step_with_all_tensors_is_the_plain_one() -> None:
     network = networks.modern_network()
     plans = [
-        plan_training(networks.training_graph(network, None, TrainOptions(elastic=e)), 8)
+        plan_training(networks.training_graph(network, None, StepOptions(elastic=e)), 8)
         for e in (False, True)
     ]
     assert plans[0].arena.offsets == plans[1].arena.offsets
@@ -203,15 +204,15 @@ def reselect(
     "options",
     [
         ELASTIC,
-        TrainOptions("int16", 2, elastic=True),
-        TrainOptions(gate=0.5, elastic=True),
+        StepOptions("int16", 2, elastic=True),
+        StepOptions(gate=0.5, elastic=True),
     ],
     ids=["int8", "int16, 2 samples", "gate"],
 )
 @pytest.mark.parametrize("network", [residual, branches])
 @pytest.mark.parametrize(("share", "measure"), [(0.75, MOVES), (0.9, MOVES), (0.8, SQUARES)])
 def test_c_and_python_select_the_same(
-    network: Any, options: TrainOptions, share: float, measure: str
+    network: Any, options: StepOptions, share: float, measure: str
 ) -> None:
     plan = plan_training(networks.training_graph(network(), None, options), 8)
     times, group = times_of(plan), options.accumulate

@@ -24,6 +24,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan import TrainingPlan
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.updating import BIAS_STEP_LIMIT, STEP_LIMIT
+from mcutrain.pipeline import StepOptions
 from mcutrain.quant import random_start, replace_head
 from mcutrain.simulation import (
     CompiledSimulator,
@@ -90,7 +91,7 @@ def draw_training(s: Source, elastic: bool = False) -> TrainGraph:
     graph = networks.draw_network(s)
     layers = sum(n.op.macs(graph.types(n.inputs), graph.types(n.outputs)) > 0 for n in graph.nodes)
     layers -= 1
-    options = TrainOptions(s.choice(("int8", "int16")), s.choice((1, 1, 3)), elastic=elastic)
+    options = StepOptions(s.choice(("int8", "int16")), s.choice((1, 1, 3)), elastic=elastic)
     return networks.training_graph(graph, draw_scheme(s, layers), options)
 
 

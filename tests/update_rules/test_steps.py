@@ -45,7 +45,7 @@ def test_c_and_numpy_hold_the_same_bits(rule: str, accumulate: int) -> None:
 @pytest.mark.parametrize("rule", OTHERS)
 def test_a_gate_and_columns_of_a_layer_go_with_a_rule(rule: str) -> None:
     training = networks.training_graph(
-        networks.residual_network(), scheme(rule, "1:0.5,2:0.5,bias:3"), TrainOptions(gate=0.8)
+        networks.residual_network(), scheme(rule, "1:0.5,2:0.5,bias:3"), StepOptions(gate=0.8)
     )
     assert_same_bits(training, portable=True, extra_flags=QUICK)
 
@@ -87,12 +87,12 @@ def test_no_rule_takes_the_state_of_another() -> None:
 @pytest.mark.parametrize(
     ("options", "flag"),
     [
-        (TrainOptions("int16"), "--gradient-bits"),
-        (TrainOptions(elastic=True), "--elastic"),
-        (TrainOptions(swap="drawn"), "--swap"),
+        (StepOptions("int16"), "--gradient-bits"),
+        (StepOptions(elastic=True), "--elastic"),
+        (StepOptions(swap="drawn"), "--swap"),
     ],
 )
-def test_what_a_rule_does_not_go_with_is_a_sentence(options: TrainOptions, flag: str) -> None:
+def test_what_a_rule_does_not_go_with_is_a_sentence(options: StepOptions, flag: str) -> None:
     text = "1:0.5" if options.swap else "full"
     with pytest.raises(SchemeError, match=flag):
         networks.training_graph(networks.residual_network(), scheme("momentum", text), options)

@@ -10,12 +10,13 @@ from mcutrain_host.manifest import ElasticSelection
 from mcutrain_host.state import SELECTED_TENSORS
 
 from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.features.elastic.option import ElasticOption, rewriting
 from mcutrain.features.elastic.reference import ElasticState
 from mcutrain.features.feature import Code, StepFeature, Told, Words
 from mcutrain.ir.graph import Node
 from mcutrain.sparse.elastic import words
 
-__all__ = ["FEATURE"]
+__all__ = ["FEATURE", "ElasticOption"]
 
 
 def _code(code: Code) -> Mapping[str, Any] | None:
@@ -62,6 +63,7 @@ def _manifest(code: Code, told: Told) -> Mapping[str, Any]:
 FEATURE = StepFeature(
     name="elastic",
     is_on=lambda training: bool(training.elastic),
+    rewriting=rewriting,
     words=(
         Words(
             SELECTED_TENSORS,

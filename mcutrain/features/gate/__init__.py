@@ -10,9 +10,10 @@ from mcutrain_host.state import GATE_MEAN, GATE_SKIPPED
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.features.feature import Code, StepFeature, Told, Words
+from mcutrain.features.gate.option import GateOption, rewriting
 from mcutrain.features.gate.reference import GateState
 
-__all__ = ["FEATURE"]
+__all__ = ["FEATURE", "GateOption"]
 
 
 def _is_on(training: TrainGraph) -> bool:
@@ -44,6 +45,7 @@ def _manifest(code: Code, _: Told) -> Mapping[str, Any]:
 FEATURE = StepFeature(
     name="gate",
     is_on=_is_on,
+    rewriting=rewriting,
     over=("accumulate",),
     words=(
         Words(GATE_MEAN, "int32", _one, "mean loss that the gate compares with, times 2^19"),

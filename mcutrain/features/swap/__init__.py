@@ -14,8 +14,9 @@ from mcutrain_host.state import SWAP_POSITION
 from mcutrain.autodiff.train_graph import SwappedColumns
 from mcutrain.features.feature import Code, StepFeature, Words
 from mcutrain.features.swap.check import has_columns, modules_stay
+from mcutrain.features.swap.option import SwapOption, rewriting
 
-__all__ = ["FEATURE"]
+__all__ = ["FEATURE", "SwapOption"]
 
 
 def _entries(code: Code, weight: SwappedColumns) -> Iterator[tuple[str, str]]:
@@ -50,6 +51,7 @@ def _code(code: Code) -> Mapping[str, Any] | None:
 FEATURE = StepFeature(
     name="swap",
     is_on=lambda training: bool(training.swapped),
+    rewriting=rewriting,
     words=(
         Words(
             SWAP_POSITION,

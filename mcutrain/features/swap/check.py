@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from mcutrain.autodiff import TrainOptions
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import SchemeError
+from mcutrain.features.swap.option import SwapOption
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse.modules import added_columns
 from mcutrain.sparse.scheme import UpdateScheme
 
 
-def modules_stay(options: TrainOptions, graph: Graph, scheme: UpdateScheme) -> None:
+def modules_stay(options: SwapOption, graph: Graph, scheme: UpdateScheme) -> None:
     """Raise SchemeError where the columns that swap would be those of modules, too."""
     if options.swap and scheme.modules and added_columns(graph):
         raise SchemeError(
@@ -19,7 +19,7 @@ def modules_stay(options: TrainOptions, graph: Graph, scheme: UpdateScheme) -> N
         )
 
 
-def has_columns(options: TrainOptions, training: TrainGraph, scheme: UpdateScheme) -> None:
+def has_columns(options: SwapOption, training: TrainGraph, scheme: UpdateScheme) -> None:
     """Raise SchemeError where there is nothing to swap."""
     if options.swap and not training.swapped:
         raise SchemeError(
