@@ -27,6 +27,7 @@ cli: runs every command on a network and images, for minutes
 docs: runs notebooks and tutorials, and builds the site
 formats: reads hundreds of model files, most of them damaged
 functions: runs the commands as functions, as cli does
+frontends: computes a million features
 handover: goes from a float file to a trained one
 kernels: compiles all bodies for every instruction set
 published: plans and trains the networks of papers

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +16,8 @@ from mcutrain.data._folders import Kind, Listing, Progress, place_of
 from mcutrain.data._wav import read_wav
 from mcutrain.data.dataset import Samples
 from mcutrain.errors import DataError
+from mcutrain.frontends import audio
+from mcutrain.frontends.tables import CHANNELS
 
 SOUNDS = Kind("WAV file", "WAV files", frozenset({".wav", ".wave"}))
 MAX_FILE_BYTES = 64 << 20
@@ -22,29 +27,38 @@ MAX_FILE_BYTES = 64 << 20
 def read_sounds(
     listing: Listing, input_shape: tuple[int, ...] | None, progress: Progress | None
 ) -> Samples:
-    """float32 (n, 49, 10) of all files, or (n, 16000) for a model that takes the sound itself."""
+    """float32 (n, ...) of all files, as the model's input asks for them.
+
+    (49, 10) are MFCCs; (49, 40), (98, 40) and as many in a row are features of the audio front end,
+    every 20 or 10 ms; (16000,) is the sound itself, which a model of unknown input does not get.
+    """
     shape = _shape_for(input_shape)
+    made = MADE[shape]
     x = np.empty((len(listing.paths), *shape), np.float32)
     for i, path in enumerate(listing.paths):
-        sound = read_sound(path)
-        x[i] = sound if len(shape) == 1 else mfcc.mfcc(sound)
+        x[i] = made(read_sound(path)).reshape(shape)
         if progress is not None:
             progress(i + 1, len(listing.paths))
     return x
 
 
 def _shape_for(input_shape: tuple[int, ...] | None) -> tuple[int, ...]:
-    features = (mfcc.FRAMES, mfcc.COEFFICIENTS)
-    lengths = features if input_shape is None else tuple(n for n in input_shape if n != 1)
-    if lengths in (features, features[::-1]):
-        return features
-    if lengths == (mfcc.LENGTH,):
-        return lengths
+    usual = (mfcc.FRAMES, mfcc.COEFFICIENTS)
+    lengths = usual if input_shape is None else tuple(n for n in input_shape if n != 1)
+    for shape in MADE:
+        if lengths in (shape, shape[::-1]):
+            return shape
     raise DataError(
-        f"WAV files become {features[0]} frames of {features[1]} MFCCs, or {mfcc.LENGTH} samples "
-        f"as they are, but the model takes {input_shape}: compute its features yourself and save "
-        "them in an .npz file"
+        f"WAV files become {usual[0]} frames of {usual[1]} MFCCs, 49 or 98 frames of {CHANNELS} "
+        f"features of the audio front end, or {mfcc.LENGTH} samples as they are, but the model "
+        f"takes {input_shape}: compute its features yourself and save them in an .npz file"
     )
+
+
+def audio_features(sound: npt.NDArray[np.float64], step: int) -> npt.NDArray[np.float32]:
+    """(frames, 40) of a sound from -1 to 1, a frame every `step` samples."""
+    samples = np.clip(np.rint(sound * 32768), -32768, 32767).astype(np.int16)
+    return (audio.features(samples, step) * audio.FEATURE_SCALE).astype(np.float32)
 
 
 def read_sound(path: Path) -> npt.NDArray[np.float64]:
@@ -72,3 +86,15 @@ def _resampled(sound: npt.NDArray[np.float64], rate: int) -> npt.NDArray[np.floa
     common = math.gcd(rate, mfcc.RATE_HZ)
     result: npt.NDArray[np.float64] = resample_poly(sound, mfcc.RATE_HZ // common, rate // common)
     return result
+
+
+Made = Callable[[npt.NDArray[np.float64]], npt.NDArray[Any]]
+MADE: Mapping[tuple[int, ...], Made] = {
+    (mfcc.FRAMES, mfcc.COEFFICIENTS): mfcc.mfcc,
+    (mfcc.LENGTH,): lambda sound: sound,
+    (49, CHANNELS): partial(audio_features, step=320),
+    (98, CHANNELS): partial(audio_features, step=160),
+    (49 * CHANNELS,): partial(audio_features, step=320),
+    (98 * CHANNELS,): partial(audio_features, step=160),
+}
+"""What a sound becomes, by the shape that a model takes."""

@@ -16,6 +16,7 @@ from mcutrain.data import _sounds as sounds
 from mcutrain.data import load, mfcc
 from mcutrain.data.unlabelled import load_samples
 from mcutrain.errors import DataError
+from mcutrain.frontends import audio
 
 KWS = (49, 10, 1)
 
@@ -109,6 +110,20 @@ def test_a_model_may_take_the_sound_itself(folder: Path) -> None:
     assert x[0] == pytest.approx(tone(2000), abs=2**-15) or x.shape[0] > 1
     with pytest.raises(DataError, match=r"become 49 frames of 10 MFCCs, .* takes \(7, 7, 1\)"):
         load(folder, input_shape=(7, 7, 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "frames", "step"),
+    [((49, 40, 1), 49, 320), ((1960,), 49, 320), ((40, 98), 98, 160), ((3920, 1), 98, 160)],
+)
+def test_models_of_40_features_get_those_of_the_audio_front_end(
+    folder: Path, shape: tuple[int, ...], frames: int, step: int
+) -> None:
+    x = load(folder, input_shape=shape).train.x
+    first = np.rint(sounds.read_sound(folder / "high" / "0.wav") * 32768).astype(np.int16)
+    expected = audio.features(first, step) * (10 / 256)
+    assert expected.shape == (frames, 40)
+    assert x[0].reshape(frames, 40).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,228 @@
+"""The audio front end of TensorFlow Lite Micro, in integers: sound becomes 40 features a frame.
+
+What micro_speech and microWakeWord models were trained on. `pymicro-features` gives the same
+numbers, as does firmware/frontends/mct_audio.c:
+
+1. Frames of 30 ms every 10 or 20 ms, times a Hann window. A frame is scaled up by the power of two
+   that its largest sample leaves room for.
+2. A Fourier transform of 512 points in 16 bits: 256 complex ones in four stages of radix 4, each
+   of which divides by 4, as kissfft computes it.
+3. The squares of the bins, summed up in 40 triangular bands between 125 and 7,500 Hz; the roots of
+   the sums, scaled down again.
+4. Noise reduction: less a slow mean of each channel, but at least a twentieth of it.
+5. Gain control by that mean, per-channel energy normalization (Wang and others, 2017).
+6. 64 times the natural logarithm.
+
+A feature is 10/256 of what models take as a real number (FEATURE_SCALE).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.frontends import tables
+from mcutrain.frontends.tables import CHANNELS, POINTS, WINDOW
+
+Ints = npt.NDArray[np.int64]
+STEPS = (160, 320)
+"""Samples from one frame to the next: 10 or 20 ms."""
+FEATURE_SCALE = 10 / 256
+HALF = POINTS // 2
+SMOOTHING_BITS, SHARE_BITS = 10, 14
+EVEN_SHARE, ODD_SHARE = 409, 983
+"""What the newest frame counts in the mean of a channel with an even or odd number, times 2^14."""
+LEAST_SHARE = 819
+"""What is left of a channel's signal at least, times 2^14."""
+SNR_BITS, SHRUNK_BITS, SNR_SHIFT = 12, 6, 6
+CORRECTION_BITS = 3
+LOG_COEFFICIENT = 45426
+"""The natural logarithm of 2, times 2^16."""
+LOG_SCALE_BITS = 6
+WORD = 0xFFFFFFFF
+
+
+class AudioFeatures:
+    """Features of a sound that comes in pieces.
+
+    step: samples from one frame to the next, one of STEPS. Raises ValueError for another.
+    """
+
+    def __init__(self, step: int = 320) -> None:
+        if step not in STEPS:
+            raise ValueError(f"a frame every {step} samples: take {' or '.join(map(str, STEPS))}")
+        self.step = step
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the sound so far, and its noise."""
+        self._sound = np.zeros(0, np.int16)
+        self._noise = np.zeros(CHANNELS, np.int64)
+
+    def push(self, sound: npt.ArrayLike) -> npt.NDArray[np.uint16]:
+        """The features (frames, 40) of all frames that end in this piece.
+
+        sound: int16 (n,), at 16 kHz.
+        """
+        piece = np.asarray(sound)
+        if piece.dtype != np.int16 or piece.ndim != 1:
+            raise ValueError(f"sound is int16 (n,), not {piece.dtype} {piece.shape}")
+        kept = np.concatenate((self._sound, piece))
+        count = max(0, (len(kept) - WINDOW) // self.step + 1)
+        self._sound = kept[count * self.step :]
+        if not count:
+            return np.zeros((0, CHANNELS), np.uint16)
+        frames = np.lib.stride_tricks.sliding_window_view(kept, WINDOW)[:: self.step][:count]
+        return np.stack([self._normalized(row) for row in _channels(frames)])
+
+    def _normalized(self, signal: Ints) -> npt.NDArray[np.uint16]:
+        """Steps 4 to 6 of a frame (40,). Products take up to 64 bits."""
+        signal, share = signal.astype(np.uint64), _SHARES
+        scaled = (signal << SMOOTHING_BITS) & WORD
+        rest = np.uint64(1 << SHARE_BITS) - share
+        self._noise = (scaled * share + self._noise.astype(np.uint64) * rest) >> SHARE_BITS & WORD
+        noise = np.minimum(self._noise, scaled)
+        least = signal * np.uint64(LEAST_SHARE) >> SHARE_BITS
+        signal = np.maximum((scaled - noise) >> SMOOTHING_BITS, least)
+        gain = np.array([_gain(int(n)) for n in self._noise], np.uint64)
+        ratio = signal * gain >> SNR_SHIFT & WORD
+        levels = (_shrunk(int(n)) << CORRECTION_BITS & WORD for n in ratio)
+        return np.array([min(_logarithm(n), 0xFFFF) for n in levels], np.uint16)
+
+
+def features(sound: npt.ArrayLike, step: int = 320) -> npt.NDArray[np.uint16]:
+    """The features (frames, 40) of a whole sound, int16 (n,) at 16 kHz."""
+    return AudioFeatures(step).push(sound)
+
+
+_SHARES = np.where(np.arange(CHANNELS) % 2 == 0, EVEN_SHARE, ODD_SHARE).astype(np.uint64)
+_WINDOW, _COSINES = tables.window(), tables.cosines()
+_GAINS: list[int] = tables.gains().tolist()
+_LOGARITHMS: list[int] = tables.logarithms().tolist()
+_FIRST, _ENDS, _WEIGHTS = tables.bands()
+
+
+def _channels(frames: npt.NDArray[np.int16]) -> Ints:
+    """Steps 1 to 3 of frames (n, 480): (n, 40)."""
+    windowed = frames * _WINDOW >> tables.BITS
+    sizes = np.abs(windowed)
+    largest = np.where(sizes > 0x7FFF, 0, sizes).max(axis=1)  # -32768 has no positive in 16 bits
+    shift = 15 - np.array([int(n).bit_length() for n in largest])
+    scaled = np.zeros((len(frames), POINTS), np.int64)
+    scaled[:, :WINDOW] = _wrapped(windowed << shift[:, np.newaxis])
+    real, imaginary = _transform(scaled)
+    energy = (real * real + imaginary * imaginary)[:, _FIRST : _ENDS[-1]]
+    band = np.searchsorted(_ENDS, np.arange(_FIRST, _ENDS[-1]), side="right")
+    sums = np.zeros((len(frames), CHANNELS + 2), np.int64)
+    for i, b in enumerate(band):
+        sums[:, b] += energy[:, i] * _WEIGHTS[i]
+        sums[:, b + 1] += energy[:, i] * ((1 << tables.BITS) - _WEIGHTS[i])
+    roots: Ints = _root(sums[:, 1 : CHANNELS + 1]) >> shift[:, np.newaxis]
+    return roots
+
+
+def _transform(x: Ints) -> tuple[Ints, Ints]:
+    """Bins 0 to 256, real and imaginary, of 512 real points, in 16 bits."""
+    real, imaginary = _complex_transform(x[:, 0::2], x[:, 1::2])
+    found = np.zeros((2, len(x), HALF + 1), np.int64)
+    k = np.arange(1, HALF // 2 + 1)
+    low = _divided(real[:, k], 2), _divided(imaginary[:, k], 2)
+    high = _divided(real[:, HALF - k], 2), _divided(-imaginary[:, HALF - k], 2)
+    even = low[0] + high[0], low[1] + high[1]
+    odd = _product(low[0] - high[0], low[1] - high[1], k + HALF // 2)
+    found[0][:, k], found[1][:, k] = even[0] + odd[0] >> 1, even[1] + odd[1] >> 1
+    found[0][:, HALF - k], found[1][:, HALF - k] = even[0] - odd[0] >> 1, odd[1] - even[1] >> 1
+    constant = _divided(real[:, 0], 2), _divided(imaginary[:, 0], 2)
+    found[0][:, 0], found[0][:, HALF] = constant[0] + constant[1], constant[0] - constant[1]
+    return found[0], found[1]
+
+
+def _complex_transform(real: Ints, imaginary: Ints) -> tuple[Ints, Ints]:
+    """Of points (..., n), n a power of 4: radix 4, decimation in time, each stage divided by 4."""
+    count = real.shape[-1]
+    if count == 1:
+        return real, imaginary
+    quarters = [_complex_transform(real[..., i::4], imaginary[..., i::4]) for i in range(4)]
+    divided = [(_divided(a, 4), _divided(b, 4)) for a, b in quarters]
+    turn = np.arange(count // 4) * (POINTS // count)
+    r0, i0 = divided[0]
+    (r1, i1), (r2, i2), (r3, i3) = (_product(*divided[n], n * turn) for n in (1, 2, 3))
+    parts = (
+        (r0 + r2 + (r1 + r3), i0 + i2 + (i1 + i3)),
+        (r0 - r2 + (i1 - i3), i0 - i2 - (r1 - r3)),
+        (r0 + r2 - (r1 + r3), i0 + i2 - (i1 + i3)),
+        (r0 - r2 - (i1 - i3), i0 - i2 + (r1 - r3)),
+    )
+    whole = [np.concatenate(values, axis=-1) for values in zip(*parts, strict=True)]
+    return whole[0], whole[1]
+
+
+def _product(real: Ints, imaginary: Ints, turn: Ints) -> tuple[Ints, Ints]:
+    """Times exp(-2 pi i turn / 512), rounded to 15 fraction bits."""
+    cosine, sine = _cosine(turn), -_cosine(turn - POINTS // 4)
+    return (
+        _halved(real * cosine - imaginary * sine),
+        _halved(real * sine + imaginary * cosine),
+    )
+
+
+def _cosine(turn: Ints) -> Ints:
+    """32767 cos(2 pi turn / 512), of the first quarter's table."""
+    turn = np.abs(turn) % POINTS
+    turn = np.where(turn > POINTS // 2, POINTS - turn, turn)
+    is_negative = turn > POINTS // 4
+    value = _COSINES[np.where(is_negative, POINTS // 2 - turn, turn)]
+    return np.where(is_negative, -value, value)
+
+
+def _divided(x: Ints, by: int) -> Ints:
+    return _halved(x * (0x7FFF // by))
+
+
+def _halved(x: Ints) -> Ints:
+    """x / 2^15, to the nearest, ties up."""
+    return x + (1 << 14) >> 15
+
+
+def _wrapped(x: Ints) -> Ints:
+    """As 16 bits hold it."""
+    return (x + 0x8000 & 0xFFFF) - 0x8000
+
+
+def _root(x: Ints) -> Ints:
+    """The square root of numbers below 2^53, to the nearest."""
+    root = np.sqrt(x.astype(np.float64)).astype(np.int64)
+    root -= root * root > x
+    root += (root + 1) * (root + 1) <= x
+    return root + (x - root * root > root)
+
+
+def _gain(noise: int) -> int:
+    """A parabola between powers of two."""
+    if noise <= 2:
+        return _GAINS[noise]
+    bits = noise.bit_length()
+    value, linear, square = _GAINS[4 * bits - 6 : 4 * bits - 3]
+    share = (noise << 11 - bits if bits < 11 else noise >> bits - 11) & 0x3FF
+    return value + (((square * share >> 5) + (linear << 5)) * share + (1 << 14) >> 15)
+
+
+def _shrunk(ratio: int) -> int:
+    """A square at first, then a line, with 6 fraction bits."""
+    if ratio < 2 << SNR_BITS:
+        return ratio * ratio >> 2 + 2 * SNR_BITS - SHRUNK_BITS
+    return (ratio >> SNR_BITS - SHRUNK_BITS) - (1 << SHRUNK_BITS)
+
+
+def _logarithm(level: int) -> int:
+    """64 times the natural logarithm; 0 of 0 and 1."""
+    if level <= 1:
+        return 0
+    whole = level.bit_length() - 1
+    share = level - (1 << whole)
+    share = share << 16 - whole if whole < 16 else share >> whole - 16
+    segment = share >> 9
+    low, high = _LOGARITHMS[segment : segment + 2]
+    binary = (whole << 16) + share + low + ((high - low) * (share - (segment << 9)) >> 16)
+    natural = LOG_COEFFICIENT * binary + 0x8000 >> 16
+    return (natural << LOG_SCALE_BITS) + 0x8000 >> 16

@@ -1,0 +1,150 @@
+"""The audio front end: TensorFlow Lite Micro's numbers, in numpy and in C, from any pieces."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcutrain.frontends import audio, tables
+from mcutrain.simulation.build import WARNINGS
+from mcutrain.target import FIRMWARE
+from tests.frontends.sounds import Sound, sound
+
+FOLDER = FIRMWARE / "frontends"
+HEADER = FOLDER / "mct_audio_tables.h"
+UNDEFINED = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
+"""Both compilers know this older flag; it needs no library, and ends the process."""
+FRAMES = 25_000
+"""A million features."""
+
+
+class InC:
+    """The C, as a library of this machine."""
+
+    def __init__(self, command: Sequence[str], flags: Sequence[str], folder: Path) -> None:
+        target = folder / "audio.so"
+        source = str(FOLDER / "mct_audio.c")
+        arguments = [*command, "-std=c11", *flags, *WARNINGS, "-shared", "-fPIC", "-o", str(target)]
+        done = subprocess.run([*arguments, source], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        self._library = ctypes.CDLL(str(target))
+        self._library.mct_audio_push.restype = ctypes.c_uint32
+        self._audio = (ctypes.c_uint32 * 281)()  # sizeof (mct_audio), and nothing behind it
+
+    def features(self, x: Sound, step: int, pieces: Sequence[int]) -> npt.NDArray[np.uint16]:
+        self._library.mct_audio_reset(self._audio, ctypes.c_uint16(step))
+        found, work, row = [], (ctypes.c_int16 * 512)(), (ctypes.c_uint16 * 40)()
+        is_frame = ctypes.c_int32()
+        for piece in np.split(x, np.cumsum(pieces)):
+            piece = np.ascontiguousarray(piece)
+            taken = 0
+            while taken < len(piece):
+                place = ctypes.c_void_p(piece.ctypes.data + 2 * taken)
+                count = ctypes.c_uint32(len(piece) - taken)
+                rest = (self._audio, place, count, work, row, ctypes.byref(is_frame))
+                taken += self._library.mct_audio_push(*rest)
+                if is_frame.value:
+                    found.append(list(row))
+        return np.array(found, np.uint16).reshape(-1, 40)
+
+
+def by_tflite_micro(x: Sound) -> npt.NDArray[np.uint16]:
+    """A frame every 10 ms."""
+    package = pytest.importorskip("pymicro_features", reason="pip install 'mcutrain[oracle]'")
+    front, found, sound_bytes = package.MicroFrontend(), [], x.tobytes()
+    while sound_bytes:
+        made = front.process_samples(sound_bytes[:320])
+        sound_bytes = sound_bytes[2 * made.samples_read :]
+        found += [made.features] if made.features else []
+    return np.rint(np.array(found) / audio.FEATURE_SCALE).astype(np.uint16)
+
+
+@pytest.mark.oracle
+def test_a_million_features_are_tflite_micros() -> None:
+    differing = total = 0
+    for seed in range(5):
+        x = sound(seed, 480 + 160 * (FRAMES // 5 - 1))
+        ours, theirs = audio.features(x, 160), by_tflite_micro(x)
+        differing, total = differing + int((ours != theirs).sum()), total + theirs.size
+    assert (differing, total) == (0, 1_000_000)
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32), step=st.sampled_from(audio.STEPS), cuts=st.data())
+def test_pieces_give_what_the_whole_sound_gives(seed: int, step: int, cuts: st.DataObject) -> None:
+    x = sound(seed, 1600)
+    lengths = cuts.draw(st.lists(st.integers(0, 700), max_size=8))
+    front = audio.AudioFeatures(step)
+    pieces = [front.push(piece) for piece in np.split(x, np.cumsum(lengths))]
+    assert np.array_equal(np.concatenate(pieces), audio.features(x, step))
+
+
+def test_after_a_reset_nothing_is_left_of_a_sound() -> None:
+    front, x = audio.AudioFeatures(160), sound(3, 2000)
+    first = front.push(x)
+    assert not np.array_equal(front.push(x), first)
+    front.reset()
+    assert np.array_equal(front.push(x), first)
+
+
+@pytest.fixture(scope="module")
+def in_c(
+    sanitizing: Mapping[str, tuple[str, ...]],
+    c_compilers: list[tuple[str, ...]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> list[InC]:
+    """By each compiler, and with sanitizers where a compiler has them."""
+    kinds = [(command, ("-O2",)) for command in c_compilers]
+    kinds += [(command, ("-O1", *UNDEFINED)) for command in sanitizing.values()]
+    folders = (tmp_path_factory.mktemp(f"audio{i}") for i in range(len(kinds)))
+    return [InC(*kind, folder) for kind, folder in zip(kinds, folders, strict=True)]
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32), step=st.sampled_from(audio.STEPS), cuts=st.data())
+def test_c_computes_the_same_bits(
+    in_c: list[InC], seed: int, step: int, cuts: st.DataObject
+) -> None:
+    x = sound(seed, 2000)
+    lengths = cuts.draw(st.lists(st.integers(0, 700), max_size=8))
+    expected = audio.features(x, step)
+    for library in in_c:
+        assert np.array_equal(library.features(x, step, lengths), expected)
+
+
+@pytest.mark.parametrize("value", [-32768, 32767])
+def test_the_largest_sums_fit(in_c: list[InC], value: int) -> None:
+    """Signals whose samples all have the sign of a bin's own wave, at full size."""
+    time = np.arange(480 + 320)
+    for bin_number in range(0, 257, 16):
+        wave = np.cos(2 * np.pi * bin_number * time / 512 + 0.4) >= 0
+        x = np.where(wave, value, -1 - value).astype(np.int16)
+        for library in in_c:
+            assert np.array_equal(library.features(x, 160, []), audio.features(x, 160))
+
+
+def test_the_tables_in_c_are_those_of_numpy() -> None:
+    text = tables.header()
+    if os.environ.get("MCUTRAIN_WRITE_GOLDEN"):
+        HEADER.write_text(text, encoding="utf-8")
+    assert HEADER.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(480), np.zeros((2, 480), np.int16)])
+def test_a_sound_of_another_kind_is_named(wrong: npt.NDArray[np.generic]) -> None:
+    with pytest.raises(ValueError, match=str(wrong.dtype)):
+        audio.AudioFeatures().push(wrong)
+
+
+def test_another_step_is_refused() -> None:
+    with pytest.raises(ValueError, match="every 100 samples"):
+        audio.AudioFeatures(100)
