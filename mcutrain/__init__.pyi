@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from mcutrain.analysis.progress import TrialsDone
 from mcutrain.arguments import PathLike
+from mcutrain.experiments.parallel import Standing
 from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, LineOptions, RecordOptions, StateOptions, WaitOptions
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.options import BoardOptions, GeneratedRequest, HeadOptions, LearningRequest, MeasureOptions, MemoryOptions, PlanOptions, PreparedRequest, ProfiledRequest, ProgramOptions, ProxyCascade, SimulatedRequest, StepRequest
@@ -12,17 +13,16 @@ from mcutrain.functions.training import RunChanges
 from mcutrain.memplan.ladder import Ladder
 from mcutrain.oracle.forward import Verdict
 from mcutrain.quant.prototypes import HeadStart
-from mcutrain.runs.parallel import Standing
 from mcutrain.runs.watch import Watch
-from mcutrain.sparse.contribution import Contributions
-from mcutrain.sparse.selection import Selection
+from mcutrain.selection.contribution import Contributions
+from mcutrain.selection.result import Selection
 from mcutrain.target import Target
 from mcutrain.trained.compare import Changes
 from mcutrain.trained.models import Export
 from typing import Any, Literal
 
 from mcutrain.functions.modules import AugmentedModel as AugmentedModel
-from mcutrain.functions.automatic import AutoScheme as AutoScheme
+from mcutrain.functions.chooser import AutoScheme as AutoScheme
 from mcutrain.functions.board_training import BoardRun as BoardRun
 from mcutrain.functions.selecting import BudgetSweep as BudgetSweep
 from mcutrain.functions.comparing import Comparison as Comparison
@@ -34,7 +34,7 @@ from mcutrain.data.quantize import Normalization as Normalization
 from mcutrain.functions.planning import Planned as Planned
 from mcutrain.functions.profiling import Profiled as Profiled
 from mcutrain.functions.quantizing import QuantizedModel as QuantizedModel
-from mcutrain.simulation.run import RunSettings as RunSettings
+from mcutrain.simulation.settings import RunSettings as RunSettings
 from mcutrain.runs.result import SimulationResult as SimulationResult
 from mcutrain.data.dataset import Split as Split
 from mcutrain.pipeline.options import StepOptions as StepOptions
@@ -306,6 +306,7 @@ def generate(
     prefix: str = ...,
     isa: str = ...,
     package: str = ...,
+    budgeted: bool = ...,
     class_names: Sequence[str] | None = ...,
     mean: Sequence[float] | None = ...,
     std: Sequence[float] | None = ...,

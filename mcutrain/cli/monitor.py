@@ -14,7 +14,7 @@ import typer
 from mcutrain.cli import boards
 from mcutrain.cli.live import LiveFlags
 from mcutrain.cli.output import err, out, say, show, show_json, show_table
-from mcutrain.cli.train import LOG
+from mcutrain.functions.board_options import LOG
 
 if TYPE_CHECKING:
     from mcutrain_host.live.facts import LiveFacts

@@ -18,7 +18,8 @@ from mcutrain.pipeline.losses import (
     fit_to_data,
 )
 from mcutrain.report.learning import Compared
-from mcutrain.runs.training import SimulationResult, saturation_warning
+from mcutrain.runs.doubts import saturation_warning
+from mcutrain.runs.result import SimulationResult
 from mcutrain.simulation import doubt
 
 SEEDS = 3

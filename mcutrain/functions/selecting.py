@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from mcutrain.analysis import finalists
 from mcutrain.arguments import Count, PathLike, Within, checked
 from mcutrain.data import Data, Split, is_path
 from mcutrain.errors import ArgumentError, DataError, OptionError, PlanError
+from mcutrain.experiments import finalists
 from mcutrain.experiments.finalists import Finalist
 from mcutrain.experiments.parallel import Lesson, Trial, train_all
 from mcutrain.functions.choosing import Choice, all_limits
