@@ -84,7 +84,7 @@ class Restarts:
             self._furthest, self._without_gain = position, 0
 
 
-class Start:
+class RunStart:
     """Where a run begins, and goes on after a restart. Its methods return positions."""
 
     def __init__(self, run: BoardRun, keeping: Keeping) -> None:

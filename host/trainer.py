@@ -29,7 +29,7 @@ from mcutrain_host.lessons import (
 from mcutrain_host.log import Log
 from mcutrain_host.protocol import Rate, RingStatistics, Statistics, Step
 from mcutrain_host.pull import read_state
-from mcutrain_host.restarts import Restarts, Start
+from mcutrain_host.restarts import Restarts, RunStart
 from mcutrain_host.saved import selected_tensors
 
 __all__ = [
@@ -62,7 +62,7 @@ class Training:
         self.board = BoardRun(device, lessons, settings, log, watch, stop)
         self.keeping = Keeping(self.board)
         self.restarts = Restarts(self.board)
-        self.start = Start(self.board, self.keeping)
+        self.start = RunStart(self.board, self.keeping)
         self._steps = self._cycles = 0
         self._train_seconds = 0.0
         self._answers: list[int] = []

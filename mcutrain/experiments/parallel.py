@@ -92,7 +92,7 @@ class StepMaking:
 
 
 @dataclass(frozen=True)
-class Way:
+class SchemeWay:
     """How a scheme is trained, where it is otherwise than all. graph: in the model's place."""
 
     elastic: Elastic | None = None
@@ -128,16 +128,16 @@ class Lesson:
     normalization: Normalization | None = None
     isa: str = USUAL_ISA
     episodes: Episodes | None = None
-    ways: Mapping[int, Way] = field(default_factory=dict)
+    ways: Mapping[int, SchemeWay] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
         """Training samples of an epoch."""
         return len(self.split.train) if self.episodes is None else self.episodes.samples
 
-    def way_of(self, scheme: int) -> Way:
+    def way_of(self, scheme: int) -> SchemeWay:
         """How a scheme is trained."""
-        return self.ways.get(scheme, Way())
+        return self.ways.get(scheme, SchemeWay())
 
     def settings_of(self, scheme: int) -> RunSettings:
         """Of the runs of a scheme."""

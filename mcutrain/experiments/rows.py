@@ -10,7 +10,7 @@ from typing import Any
 from mcutrain.autodiff import Gate
 from mcutrain.cost.executed import StepParts
 from mcutrain.errors import ArgumentError, SchemeError
-from mcutrain.experiments.parallel import Elastic, StepMaking, Swapping, Way
+from mcutrain.experiments.parallel import Elastic, SchemeWay, StepMaking, Swapping
 from mcutrain.features import correcting, why_no_ladder
 from mcutrain.pipeline import StepOptions
 from mcutrain.proxies import kept_ladder, read_facts
@@ -31,7 +31,7 @@ class PlannedRow:
 
     name: str
     scheme: UpdateScheme
-    way: Way = Way()
+    way: SchemeWay = SchemeWay()
     parts: StepParts | None = None
 
 
@@ -88,7 +88,9 @@ class Proxies:
         }
         return [
             PlannedRow(
-                name if len(asked) == 1 else f"{name}: {row.name}", row.scheme, Way(making=making)
+                name if len(asked) == 1 else f"{name}: {row.name}",
+                row.scheme,
+                SchemeWay(making=making),
             )
             for row in asked
             for name, making in ways.items()
@@ -134,7 +136,9 @@ def swapped_rows(given: Sequence[PlannedRow], swapping: Swapping) -> list[Planne
             "columns are swapped of a scheme that trains layers in part: give one, as in 22:0.25"
         )
     return [
-        PlannedRow(f"swapped, {swapping.rule}: {row.name}", row.scheme, Way(swapping=swapping))
+        PlannedRow(
+            f"swapped, {swapping.rule}: {row.name}", row.scheme, SchemeWay(swapping=swapping)
+        )
         for row in given
     ]
 

@@ -14,7 +14,7 @@ from mcutrain import modules
 from mcutrain.arguments import Count, PathLike, Seed, checked, warn
 from mcutrain.data import Data, Normalization, Split
 from mcutrain.errors import DataError, OptionError
-from mcutrain.experiments.parallel import Way
+from mcutrain.experiments.parallel import SchemeWay
 from mcutrain.experiments.rows import PlannedRow
 from mcutrain.formats import format_of, write
 from mcutrain.functions.listener import Listener
@@ -241,7 +241,7 @@ def pet_rows(
         PlannedRow(
             one.text,
             one.scheme(UpdateScheme()),
-            Way(graph=with_pet(graph, one, split, normalization, progress=progress)),
+            SchemeWay(graph=with_pet(graph, one, split, normalization, progress=progress)),
         )
         for one in wanted
     ]

@@ -19,7 +19,7 @@ from mcutrain.cost.elastic import estimated_times
 from mcutrain.data import Split
 from mcutrain.errors import AnalysisError, ArgumentError, McutrainError
 from mcutrain.experiments import parallel as runs
-from mcutrain.experiments.parallel import Elastic, Lesson, Swapping, Trial, Way, train_all
+from mcutrain.experiments.parallel import Elastic, Lesson, SchemeWay, Swapping, Trial, train_all
 from mcutrain.experiments.planner import LAST, Budget, Planner, last_that_fits, selected, usual
 from mcutrain.experiments.rows import PlannedRow, Proxies, elastic_rows, with_ladders_scheme
 from mcutrain.functions.training import train
@@ -354,7 +354,7 @@ def test_an_elastic_row_learns_what_an_elastic_run_learns_and_is_kept_apart(
     earlier = set(cache.glob("runs/*.npz"))
     scheme = parse_scheme("last:2")
     rows = (Elastic(0.95, 20), Elastic(0.95, 30), Elastic(0.92, 20))
-    ways = {i: Way(elastic=elastic) for i, elastic in enumerate(rows, 1)}
+    ways = {i: SchemeWay(elastic=elastic) for i, elastic in enumerate(rows, 1)}
     lesson = Lesson(model, (scheme,) * 4, StepOptions(), split, settings, ways=ways)
     found = train_all(lesson, [Trial(i, 0) for i in range(4)], 1)
     assert found[0].saved == train(prepare(graph, scheme), split, settings).saved
