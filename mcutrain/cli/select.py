@@ -134,7 +134,7 @@ def select(
     wanted, hears = options.as_classes(classes), OnScreen(json)
     if data is not None:
         training.settings(seed)  # or a sentence
-    trials = None if data is None else selecting.Trials(data, training, reading, seed, jobs)
+    trials = None if data is None else selecting.SchemeTrials(data, training, reading, seed, jobs)
     if sweep is not None:
         choice = selecting.sweep_choice(model, analysis, request, limits, wanted)
         budgets, learning = budgets_of(sweep), trials if train else None

@@ -40,7 +40,7 @@ from mcutrain.shown import Record, Shown
 
 
 @dataclass(frozen=True)
-class Trials:
+class SchemeTrials:
     """How schemes are trained, and on what. jobs: processes; None is one per core."""
 
     data: Data
@@ -201,7 +201,7 @@ def select_for_budgets(
     >>> select_for_budgets("model.int8.tflite", found, [65536, 131072]).to_pandas()
     """
     choice = sweep_choice(model, analysis, request, limits, classes)
-    trials = None if data is None else Trials(data, training, reading, seed, jobs)
+    trials = None if data is None else SchemeTrials(data, training, reading, seed, jobs)
     return swept(choice, budgets, trials, None if output is None else Path(output), listener)
 
 
@@ -225,7 +225,7 @@ def sweep_choice(
 def swept(
     choice: Choice,
     budgets: Sequence[int],
-    trials: Trials | None,
+    trials: SchemeTrials | None,
     folder: Path | None,
     listener: Listener,
 ) -> BudgetSweep:
@@ -366,7 +366,7 @@ def select_by_training(
     >>> select_by_training("model.int8.tflite", found, (x, y), board="nucleo-f446re").selection
     """
     choice = finalists_choice(model, analysis, request, limits, classes, builds=build)
-    return best_trained(choice, count, Trials(data, training, reading, seed, jobs), listener)
+    return best_trained(choice, count, SchemeTrials(data, training, reading, seed, jobs), listener)
 
 
 def finalists_choice(
@@ -385,7 +385,7 @@ def finalists_choice(
 
 
 def best_trained(
-    choice: Choice, count: int, trials: Trials, listener: Listener
+    choice: Choice, count: int, trials: SchemeTrials, listener: Listener
 ) -> TrainedSelection:
     """The best of so many proposals, each trained."""
     split = trials.parted(choice, listener)

@@ -7,7 +7,7 @@ from mcutrain.data import Normalization
 from mcutrain.functions.choosing import Choice
 from mcutrain.functions.listener import SILENT
 from mcutrain.functions.run_options import SchemeReading, SelectOptions, TrainingOptions
-from mcutrain.functions.selecting import Trials
+from mcutrain.functions.selecting import SchemeTrials
 from tests.selection.networks import contributions
 
 
@@ -16,7 +16,7 @@ def test_share_and_normalization_reach_the_runs(tmp_path):
     np.savez(tmp_path / "data.npz", x=x, y=np.arange(40) % 10)
     reading = SchemeReading(test_share=0.5, mean=(0.0,), std=(1.0,), samples=8)
     learning = TrainingOptions(epochs=1, learning_rate=0.01)
-    trials = Trials(tmp_path / "data.npz", learning, reading)
+    trials = SchemeTrials(tmp_path / "data.npz", learning, reading)
     found = contributions(demo.network(), np.random.default_rng(7), (1.0,))
     choice = Choice.of(demo.MODEL, found, SelectOptions(accumulate=2), builds=False)
     split = trials.some(choice, SILENT)
