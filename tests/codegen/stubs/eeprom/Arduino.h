@@ -1,0 +1,5 @@
+/* Of Arduino what the sketch calls. */
+#pragma once
+#include <cstdint>
+static inline void delay(unsigned long) {
+}
