@@ -47,4 +47,9 @@ const uint8_t *mct_board_slot(int32_t slot);
 bool mct_board_slot_erase(int32_t slot, uint32_t offset, uint32_t count);
 bool mct_board_slot_write(int32_t slot, uint32_t offset, const uint8_t *bytes, uint32_t count);
 
+/* Only where board.toml has SLOTS_GUARDED in [define]: flash whose words a power cut can leave so that
+ * reading them is a bus fault. While it is on, such words can be read, as any bytes. It is on for no
+ * longer than what was not yet verified is read. */
+void mct_board_slots_guard(bool on);
+
 #endif

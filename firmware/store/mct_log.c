@@ -140,6 +140,7 @@ mct_role mct_store_role(const mct_store *store) {
 /* Where the newest state of a role is in the slot of the newest one; MCT_NO_PAGE if it is not. */
 static uint32_t mct_log_find_role(mct_store *store, mct_role role) {
     uint32_t found = MCT_NO_PAGE, kind;
+    MCT_GUARD(true);
     for (uint32_t page = 0; page <= store->record; page += mct_log_pages(kind)) {
         kind = mct_log_kind(store->slot, page);
         if (kind == MCT_LOG_STATE && mct_log_role(store->slot, page) == role &&
@@ -147,12 +148,14 @@ static uint32_t mct_log_find_role(mct_store *store, mct_role role) {
             found = page;
         }
     }
+    MCT_GUARD(false);
     return found;
 }
 
 const uint8_t *mct_store_find(const mct_store *store, uint32_t position) {
     const uint8_t *found = NULL;
     uint32_t least_age = UINT32_MAX, kind;
+    MCT_GUARD(true);
     for (int32_t slot = 0; slot < 2; slot++) {
         for (uint32_t page = 0; page < MCT_SLOT_PAGES; page += mct_log_pages(kind)) {
             kind = mct_log_kind(slot, page);
@@ -166,6 +169,7 @@ const uint8_t *mct_store_find(const mct_store *store, uint32_t position) {
             }
         }
     }
+    MCT_GUARD(false);
     return found;
 }
 #endif
@@ -174,8 +178,10 @@ void mct_store_start(mct_store *store) {
     memset(store, 0, sizeof *store);
     store->slot = -1;
     mct_log_clear(store);
+    MCT_GUARD(true);
     while (mct_log_look(store) && !mct_log_is_state(store, store->slot, store->record)) {
     }
+    MCT_GUARD(false);
     if (store->slot < 0) {
         store->number = 0;
     }
@@ -266,8 +272,10 @@ bool mct_store_load(mct_store *store) {
     }
     store->seen = mct_get32(newest + MCT_LOG_SEEN);
     store->erased = mct_get32(newest + MCT_LOG_ERASED);
+    MCT_GUARD(true);
     mct_log_take_all(store);
     store->from = store->end = mct_log_end(store->slot);
+    MCT_GUARD(false);
     if (mct_get16(newest + MCT_LOG_RING) != MCT_RING_ID) {
         mct_store_forget(store); /* another firmware's ring, of the same model */
     }

@@ -69,11 +69,13 @@ static void mct_store_look(mct_store *store, int32_t slot, uint32_t record) {
 
 void mct_store_start(mct_store *store) {
     *store = (mct_store){.slot = -1};
+    MCT_GUARD(true);
     for (int32_t slot = 0; slot < 2; slot++) {
         for (uint32_t record = MCT_RECORDS; record-- > 0;) {
             mct_store_look(store, slot, record);
         }
     }
+    MCT_GUARD(false);
 }
 
 bool mct_store_load(mct_store *store) {
@@ -94,6 +96,7 @@ const uint8_t *mct_store_newest(const mct_store *store) {
 const uint8_t *mct_store_find(const mct_store *store, uint32_t position) {
     const uint8_t *found = NULL;
     uint32_t least_age = UINT32_MAX;
+    MCT_GUARD(true);
     for (int32_t slot = 0; slot < 2; slot++) {
         for (uint32_t record = 0; record < MCT_RECORDS; record++) {
             const uint8_t *page = mct_store_record(slot, record), *saved = page + MCT_PAGE_BYTES;
@@ -105,6 +108,7 @@ const uint8_t *mct_store_find(const mct_store *store, uint32_t position) {
             }
         }
     }
+    MCT_GUARD(false);
     return found;
 }
 #endif
@@ -245,7 +249,9 @@ static bool mct_store_erase(int32_t slot, uint32_t record) {
 bool mct_store_save(mct_store *store, mct_role role, uint8_t *page) {
     int32_t slot;
     uint32_t record;
+    MCT_GUARD(true);
     mct_store_next(store, &slot, &record);
+    MCT_GUARD(false);
     uint32_t number = store->number + 1;
     if (number == 0) {
         number = 1;

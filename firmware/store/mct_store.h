@@ -50,6 +50,13 @@
 #include "mct_board_config.h"
 #include "mct_model.h"
 
+/* Around reads of a slot that may come upon what a power cut left. */
+#ifdef MCT_SLOTS_GUARDED
+#define MCT_GUARD(on) mct_board_slots_guard(on)
+#else
+#define MCT_GUARD(on) ((void)0)
+#endif
+
 /* What a saved state is for, besides being the newest. */
 typedef enum {
     MCT_ROLE_NONE = 0,

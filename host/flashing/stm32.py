@@ -28,8 +28,9 @@ RESTART_SECONDS = 0.3
 ASK = Patience(answer_seconds=0.3, attempts=2)
 PIECE_BYTES = 256
 """The most that WRITE MEMORY and READ MEMORY take."""
-VECTOR_BYTES = 8
-"""The initial stack pointer and the start address; the other vectors come with the rest."""
+VECTOR_BYTES = 32
+"""With the initial stack pointer and the start address; the other vectors come with the rest. The
+STM32H7 programs no less than 32 bytes, and each once."""
 
 
 class Stm32:

@@ -35,6 +35,13 @@ class Carrier(Board, Protocol):
     def protect_flash(self, readable: bool) -> None:
         """Whether the core can read the flash, and run from it."""
 
+    @property
+    def ignores_bus_faults(self) -> bool:
+        """Does the core mask faults, and pass over those of the bus?"""
+
+    def interrupt(self, number: int) -> None:
+        """Let the core take an exception before its next instruction."""
+
 
 @dataclass(frozen=True)
 class MemoryBank:
@@ -93,6 +100,11 @@ class Chip:
             counter = CycleCounter(machine, self.system, core == "cortex-m7")
             self.devices.append((CYCLE_COUNTER, 0x1000, counter))
 
+    def power_on(self) -> None:
+        """As the power's coming does, which a reset follows."""
+        for _, _, device in self.devices:
+            device.reset()
+
     def reset_devices(self) -> None:
         """As a reset does."""
         self.loader, self.ignores_uart = None, False
@@ -132,6 +144,11 @@ class Chip:
     def store(self, address: int, size: int, value: int) -> bytes:
         """Return what a store of the core's to the flash leaves there. Raises BoardFault."""
         raise BoardFault(f"the firmware writes to {address:#010x}, which is read-only")
+
+    def read_broken(self, offset: int) -> None:
+        """The core reads a word of flash with a wrong checksum: it gets any bytes, and maybe an
+        exception. Raises BoardFault if firmware cannot go on."""
+        raise BoardFault("the flash of this model has no checksums")
 
     def vector_table(self, address: int) -> Start:
         """Stack pointer and reset from the first two words."""

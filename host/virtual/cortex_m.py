@@ -14,6 +14,9 @@ AIRCR_KEY, AIRCR_RESET = 0x05FA, 1 << 2
 SYSTICK_ON, SYSTICK_INTERRUPTS, SYSTICK_WRAPPED = 1 << 0, 1 << 1, 1 << 16
 TRACE_ON = 1 << 24
 FPU_ACCESS = 0xF << 20
+IGNORES_BUS_FAULTS = 1 << 8
+NMI = 2
+"""The number of this exception, and of its vector."""
 CPUID = {
     "cortex-m0": 0x410CC200,
     "cortex-m0plus": 0x410CC601,
@@ -54,6 +57,16 @@ class SystemControl(Registers):
     def fpu_allowed(self) -> bool:
         """Did the firmware switch the floating-point unit on?"""
         return self.values.get(CPACR, 0) & FPU_ACCESS == FPU_ACCESS
+
+    @property
+    def vectors(self) -> int:
+        """Where the vector table is."""
+        return self.values[VTOR]
+
+    @property
+    def ignores_bus_faults(self) -> bool:
+        """BFHFNMIGN: while faults are masked, those of the bus are passed over."""
+        return bool(self.values[CCR] & IGNORES_BUS_FAULTS)
 
     @property
     def traces(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcutrain_host.virtual.bus import Peripheral
-from mcutrain_host.virtual.chip import PAGE, Chip, Start
+from mcutrain_host.virtual.chip import PAGE, Chip, MemoryBank, Start
 from mcutrain_host.virtual.counter import (
     NO_TARGET,
     STOPPED_AT_FPU,
@@ -41,12 +41,15 @@ from unicorn import (
     UC_TLB_VIRTUAL,
 )
 from unicorn.arm_const import (
+    UC_ARM_REG_CPSR,
+    UC_ARM_REG_FAULTMASK,
     UC_ARM_REG_LR,
     UC_ARM_REG_PC,
     UC_ARM_REG_R0,
     UC_ARM_REG_R1,
     UC_ARM_REG_R2,
     UC_ARM_REG_R3,
+    UC_ARM_REG_R12,
     UC_ARM_REG_SP,
     UC_CPU_ARM_CORTEX_M0,
     UC_CPU_ARM_CORTEX_M3,
@@ -79,6 +82,14 @@ MODEL_FUNCTIONS = (
 ADDRESSES = 1 << 32
 NOWHERE = 0xFFFFFFFE
 """An address that no program comes to."""
+FRAME_BYTES = 32
+FRAME = (
+    *(UC_ARM_REG_R0, UC_ARM_REG_R1, UC_ARM_REG_R2, UC_ARM_REG_R3),
+    *(UC_ARM_REG_R12, UC_ARM_REG_LR, UC_ARM_REG_SP, UC_ARM_REG_CPSR),
+)
+"""Registers that an exception keeps."""
+IF_THEN = 0x600FC00
+"""Bits of the status that say which instructions are conditional."""
 SLICE = 2_000_000
 """Instructions between two looks at the link and at requests from outside: some 20 ms."""
 ENGINES_BEFORE_COLLECTION = 8
@@ -110,6 +121,7 @@ class Cpu:
         self._fault: BoardFault | None = None
         self._in_core = self._flush_wanted = False
         self._replayed: int | None = None
+        self._interrupted: tuple[int, list[int]] | None = None
         self._engines = 0
         self._buffers: list[Any] = []
         model = {*MODEL_FUNCTIONS, *image.model_functions}
@@ -135,6 +147,7 @@ class Cpu:
         self.dead = self._fault = None
         self._actions.clear()
         self._repairs.clear()
+        self._interrupted = None
         self.counter.leave()
         self._make_engine()
 
@@ -193,6 +206,34 @@ class Cpu:
         self.engine.reg_write(UC_ARM_REG_R0, result)
         self.pc = self.caller
 
+    @property
+    def masks_faults(self) -> bool:
+        """FAULTMASK is set."""
+        return bool(self.engine.reg_read(UC_ARM_REG_FAULTMASK))
+
+    def enter(self, number: int) -> None:
+        """Take an exception; what it interrupts goes on when its function returns.
+
+        One that comes while another is handled is pending until that is over, and lost then.
+        """
+        if self._interrupted is not None:
+            return
+        registers = [self.engine.reg_read(register) for register in FRAME]
+        self._interrupted = self.pc, registers
+        stack_pointer = self.engine.reg_read(UC_ARM_REG_SP)
+        self.engine.reg_write(UC_ARM_REG_SP, (stack_pointer - FRAME_BYTES) & ~7)
+        self.engine.reg_write(UC_ARM_REG_LR, NOWHERE | 1)
+        self.engine.reg_write(UC_ARM_REG_CPSR, registers[-1] & ~IF_THEN)
+        vectors = self.chip.system.vectors
+        self.pc = int.from_bytes(self.engine.mem_read(vectors + 4 * number, 4), "little") & ~1
+
+    def _return_from_exception(self) -> None:
+        assert self._interrupted is not None
+        self.pc, registers = self._interrupted
+        self._interrupted = None
+        for register, value in zip(FRAME, registers, strict=True):
+            self.engine.reg_write(register, value)
+
     def protect_flash(self, readable: bool) -> None:
         """Whether the core can read the flash, and run from it."""
         flash = next(memory for memory in self.chip.memories if memory.kind == "flash")
@@ -244,7 +285,11 @@ class Cpu:
             self._buffers.append(buffer)
             access = UC_PROT_ALL if memory.kind == "ram" else UC_PROT_READ | UC_PROT_EXEC
             for origin in (memory.origin, *memory.aliases):
-                engine.mem_map_ptr(origin, len(buffer), access, ctypes.addressof(buffer))
+                for at, count in self._whole_spans(memory):
+                    address = ctypes.addressof(buffer) + at
+                    engine.mem_map_ptr(origin + at, count, access, address)
+        for at, count in self._broken_spans():
+            engine.mmio_map(at, count, self._broken_read, at, self._broken_write, at)
         for begin, end in self._mmio_spans():
             engine.mmio_map(begin, end - begin, self._mmio_read, begin, self._mmio_write, begin)
         engine.ctl_set_tlb_mode(UC_TLB_VIRTUAL)
@@ -256,6 +301,22 @@ class Cpu:
         engine.hook_add(UC_HOOK_INSN_INVALID, self._invalid_instruction)
         _hook(engine, UC_HOOK_BLOCK, *self.counter.callback)
         self.engine = engine
+
+    def _broken_spans(self) -> list[tuple[int, int]]:
+        """Address and length of flash that the core reads through its controller, word by word."""
+        flash = self.chip.flash
+        spans = flash.broken_spans(4096) if flash is not None else []
+        return [(flash.origin + at, count) for at, count in spans] if flash is not None else []
+
+    def _whole_spans(self, memory: MemoryBank) -> list[tuple[int, int]]:
+        """Offset and length of what of a memory the core reads as it is."""
+        broken = self._broken_spans() if memory.kind == "flash" else []
+        spans, at = [], 0
+        for address, count in [*broken, (memory.origin + len(memory.content), 0)]:
+            if at < address - memory.origin:
+                spans.append((at, address - memory.origin - at))
+            at = address - memory.origin + count
+        return spans
 
     def _mmio_spans(self) -> list[tuple[int, int]]:
         """Spans of whole 4 KB pages, as the emulator wants them."""
@@ -306,9 +367,29 @@ class Cpu:
         except BoardFault as fault:
             self._stop_with(fault)
 
+    def _broken_read(self, _: Any, offset: int, size: int, begin: int) -> int:
+        flash = self.chip.flash
+        assert flash is not None
+        at = begin + offset - flash.origin
+        try:
+            for word in flash.broken_words(at, size):
+                self.chip.read_broken(word)
+        except BoardFault as fault:
+            self._stop_with(fault)
+        return int.from_bytes(flash.bytes[at : at + size], "little")
+
+    def _broken_write(self, _: Any, offset: int, size: int, value: int, begin: int) -> None:
+        address = begin + offset
+        try:
+            self.chip.put(address, self.chip.store(address, size, value))
+        except BoardFault as fault:
+            self._stop_with(fault)
+
     def _invalid_memory(
         self, _: Any, kind: int, address: int, size: int, value: int, __: Any
     ) -> bool:
+        if address == NOWHERE and self._interrupted is not None:
+            return False  # its handler returns
         pc = self.engine.reg_read(UC_ARM_REG_PC)
         flash = self.chip.flash
         in_flash = flash is not None and 0 <= address - flash.origin < flash.size_bytes
@@ -369,6 +450,9 @@ class Cpu:
             self.pc = self.engine.reg_read(UC_ARM_REG_PC) & ~1
             if not face.stopped:
                 self.counter.uncount(self.engine._uch, self.pc)
+        if self.pc == NOWHERE and self._interrupted is not None:
+            error = None
+            self._return_from_exception()
         self._see_to_faults(error)
         self._see_to_actions()
 

@@ -122,8 +122,7 @@ class Machine:
         self._forget_ram()
         for address, data in self.image.segments:
             self._write_ram(address, data)
-        for _, _, device in self.chip.devices:
-            device.reset()
+        self.chip.power_on()
         self.powered = True
         self.reset()
 
@@ -262,6 +261,15 @@ class Machine:
     def protect_flash(self, readable: bool) -> None:
         """Whether the core can read the flash, and run from it."""
         self.cpu.protect_flash(readable)
+
+    @property
+    def ignores_bus_faults(self) -> bool:
+        """Does the core mask faults, and pass over those of the bus?"""
+        return self.chip.system.ignores_bus_faults and self.cpu.masks_faults
+
+    def interrupt(self, number: int) -> None:
+        """Let the core take an exception before its next instruction."""
+        self.cpu.between(lambda: self.cpu.enter(number))
 
     def code_changed(self) -> None:
         """Something else than the core's own stores changed code. What the core is executing right

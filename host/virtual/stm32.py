@@ -50,6 +50,10 @@ class Rcc(Registers):
         self.limits = limits
         self.flash_wait_states: Callable[[], int] = lambda: 0
         self.overdriven: Callable[[], bool] = lambda: False
+        self.voltage: Callable[[], int] = lambda: 0
+
+    def power_on(self) -> None:
+        """What a reset leaves, and the power's coming does not."""
 
     def load(self, word: int) -> int:
         """Each clock is ready as soon as it is on; there is no crystal in this model."""
@@ -67,7 +71,7 @@ class Rcc(Registers):
             raise BoardFault("the firmware changes the PLL's settings while the PLL runs")
         super().store(word, value)
         if word == self.CFGR:
-            self._check()
+            self.check()
 
     @property
     def is_pll_on(self) -> bool:
@@ -91,7 +95,7 @@ class Rcc(Registers):
     def core_hz(self) -> int:
         """Frequency of core, AHB and flash."""
         high = self.values[self.CFGR] >> 4 & 0xF
-        return self._system_hz() // (AHB_DIVISORS[high & 7] if high & 8 else 1)
+        return self.system_hz() // (AHB_DIVISORS[high & 7] if high & 8 else 1)
 
     @property
     def apb1_hz(self) -> int:
@@ -111,17 +115,23 @@ class Rcc(Registers):
         field = self.values[self.CFGR] >> shift & 7
         return self.core_hz // (APB_DIVISORS[field & 3] if field & 4 else 1)
 
-    def _system_hz(self) -> int:
+    def system_hz(self) -> int:
+        """Frequency before the core's prescaler. Raises BoardFault for a source that is not on."""
         source = self.values[self.CFGR] & 3
         if source == 0:
             return self.hsi_hz
         if source != 2:
             raise BoardFault("the firmware switches to the crystal, and this model has none")
+        return self.running_pll_hz()
+
+    def running_pll_hz(self) -> int:
+        """Return what the PLL gives. Raises BoardFault if it is off."""
         if not self.is_pll_on:
             raise BoardFault("the firmware switches to the PLL, which is not on")
         return self.pll_hz()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raises BoardFault for frequencies that the chip does not bear as it is set up."""
         limits = self.limits
         states = (self.core_hz - 1) // self.wait_state_hz
         if self.flash_wait_states() < states:
@@ -174,14 +184,34 @@ class RccF4(Rcc):
         return vco_hz // p
 
 
-class Pwr(Registers):
-    """Power control: the regulator and its over-drive."""
+class PowerControl(Registers):
+    """Power control: what clocks must know of the regulator."""
+
+    def __init__(self, layout: Mapping[int, int]) -> None:
+        super().__init__("PWR", layout)
+
+    def power_on(self) -> None:
+        """What a reset leaves, and the power's coming does not."""
+
+    @property
+    def overdriven(self) -> bool:
+        """Is the over-drive on? Only some chips have one."""
+        return False
+
+    @property
+    def voltage(self) -> int:
+        """The scale of the core's voltage, where clocks depend on it."""
+        return 0
+
+
+class Pwr(PowerControl):
+    """The STM32F4's and F7's, with its over-drive; the F3's."""
 
     CR, CSR = 0x00, 0x04
 
-    def __init__(self, has_overdrive: bool) -> None:
-        super().__init__("PWR", {0x00: 0xC000, 0x04: 0, 0x08: 0, 0x0C: 0})
-        self.has_overdrive = has_overdrive
+    def __init__(self, limits: ClockLimits) -> None:
+        super().__init__({0x00: 0xC000, 0x04: 0, 0x08: 0, 0x0C: 0})
+        self.has_overdrive = limits.overdrive is not None
 
     def load(self, word: int) -> int:
         """Ready bits follow enable bits."""
@@ -198,12 +228,17 @@ class Pwr(Registers):
 
 
 class Gpio(Registers):
-    """A port of 16 pins; nothing is connected besides the UART."""
+    """A port of 16 pins; nothing is connected besides the UART.
+
+    analog: all pins are, after a reset, and not inputs.
+    """
 
     MODER, ODR, BSRR, AFR = 0x00, 0x14, 0x18, 0x20
 
-    def __init__(self, letter: str) -> None:
+    def __init__(self, letter: str, analog: bool = False) -> None:
         moder = {"A": 0xA8000000, "B": 0x00000280}.get(letter, 0)
+        if analog:  # but for the debugger's pins, which have another mode
+            moder = {"A": 0xABFFFFFF, "B": 0xFFFFFEBF}.get(letter, 0xFFFFFFFF)
         super().__init__(f"GPIO{letter}", {**dict.fromkeys(range(0, 0x28, 4), 0), 0: moder})
 
     def load(self, word: int) -> int:

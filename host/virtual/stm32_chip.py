@@ -16,14 +16,11 @@ from mcutrain_host.virtual.stm32 import (
     ClockLimits,
     Gated,
     Gpio,
-    Pwr,
     UsartPins,
     UsartV1,
     UsartV2,
 )
-from mcutrain_host.virtual.stm32_family import F3, F4, Family
-
-DEBUG_MCU = 0xE0042000
+from mcutrain_host.virtual.stm32_family import F3, F4, H7, L4, Family
 
 
 @dataclass(frozen=True)
@@ -129,6 +126,40 @@ STM32 = {
         cache_bytes=4 * KB,
         flash_aliases=(0x00200000,),
     ),
+    "stm32h743": Stm32Facts(
+        core="cortex-m7",
+        chip_id=0x450,
+        sectors=(128 * KB,) * 16,
+        ram=128 * KB,
+        other_ram=(("ITCM", 0x00000000, 64 * KB), ("AXI SRAM", 0x24000000, 512 * KB)),
+        rom=0x1FF09800,
+        rom_bytes=0x15100,
+        facts_at=(0x1FF1E800, 0x1FF1E880),
+        limits=ClockLimits(400_000_000, 100_000_000, 100_000_000),
+        usart=UsartV2,
+        ports="ABCDEFGHIJK",
+        loader_ram=0x4100,
+        revision=0x2003,
+        family=H7,
+        cache_bytes=16 * KB,
+    ),
+    "stm32l475": Stm32Facts(
+        core="cortex-m4",
+        chip_id=0x415,
+        sectors=(2 * KB,) * 512,
+        ram=96 * KB,
+        other_ram=(("SRAM2", 0x10000000, 32 * KB),),
+        rom=0x1FFF0000,
+        rom_bytes=0x7600,
+        facts_at=(0x1FFF7590, 0x1FFF75E0),
+        limits=ClockLimits(80_000_000, 80_000_000, 80_000_000),
+        usart=UsartV2,
+        ports="ABCDEFGH",
+        loader_ram=0x3100,
+        revision=0x1007,
+        family=L4,
+        flash_aliases=(0x00000000,),
+    ),
 }
 
 
@@ -143,7 +174,8 @@ class Stm32Chip(Chip):
         super().__init__(machine, facts.core, facts.cache_bytes)
         self.facts = facts
         content = bytearray([ERASED]) * sum(facts.sectors)
-        self.flash = FlashMemory(self.FLASH, content, stacked_sectors(facts.sectors))
+        sectors, word_bytes = stacked_sectors(facts.sectors), facts.family.word_bytes
+        self.flash = FlashMemory(self.FLASH, content, sectors, word_bytes)
         self.memories = [
             MemoryBank("flash", self.FLASH, content, "flash", facts.flash_aliases),
             MemoryBank("SRAM", self.RAM, bytearray(facts.ram), "ram"),
@@ -156,17 +188,20 @@ class Stm32Chip(Chip):
 
     def _add_devices(self, spec: BoardDescription) -> None:
         facts, family, rcc = self.facts, self.facts.family, self.rcc
-        pwr = Pwr(facts.limits.overdrive is not None)
+        self.power = power = family.power(facts.limits)
         rcc.flash_wait_states = lambda: self.controller.wait_states
-        rcc.overdriven = lambda: pwr.overdriven
+        rcc.overdriven = lambda: power.overdriven
+        rcc.voltage = lambda: power.voltage
         self.add(family.rcc_at, rcc)
         self.add(family.controller_at, self.controller)
-        self.add(0x40007000, Gated(pwr, rcc, rcc.APB1ENR, 28))
-        syscfg = Gated(Silent("SYSCFG", 0x30), rcc, rcc.APB2ENR, family.syscfg_bit)
-        self.add(family.syscfg_at, syscfg)
+        gate = family.power_gate
+        device = Gated(power, rcc, gate.register, gate.bit) if gate else power
+        self.add(family.power_at, device)
+        gate = family.syscfg_gate
+        self.add(family.syscfg_at, Gated(Silent("SYSCFG", 0x30), rcc, gate.register, gate.bit))
         identity = facts.revision << 16 | facts.chip_id
-        self.add(DEBUG_MCU, Silent("DBGMCU", 0x10, {0: identity}))
-        ports = {letter: Gpio(letter) for letter in facts.ports}
+        self.add(family.debug_at, Silent("DBGMCU", 0x10, {0: identity}))
+        ports = {letter: Gpio(letter, family.analog) for letter in facts.ports}
         for letter, port in ports.items():
             gated = Gated(port, rcc, rcc.GPIOENR, family.port_bits[letter])
             self.add(family.port_at(letter), gated)
@@ -176,7 +211,7 @@ class Stm32Chip(Chip):
         place = family.usarts[name]
         self.serial = self.machine.line(1)
         bus_hz: Callable[[], int] = (
-            (lambda: rcc.apb1_hz) if place.register == rcc.APB1ENR else (lambda: rcc.apb2_hz)
+            (lambda: rcc.apb1_hz) if place.register in family.apb1 else (lambda: rcc.apb2_hz)
         )
         pins = UsartPins(
             bus_hz,
@@ -207,6 +242,16 @@ class Stm32Chip(Chip):
     def store(self, address: int, size: int, value: int) -> bytes:
         """As the flash controller does it."""
         return self.controller.program(address, size, value)
+
+    def power_on(self) -> None:
+        """As the power's coming does, which a reset follows."""
+        super().power_on()
+        self.rcc.power_on()
+        self.power.power_on()
+
+    def read_broken(self, offset: int) -> None:
+        """As the flash controller does it."""
+        self.controller.read_broken(offset)
 
     def start(self) -> Start | None:
         """BOOT0 high: the ROM bootloader; low: the flash."""
@@ -244,10 +289,8 @@ class Stm32Chip(Chip):
         if self._loader_read(address, len(data)) is None:
             return False
         offset = address - self.FLASH
-        if 0 <= offset < self.flash.size_bytes:
-            old = self.flash.bytes[offset : offset + len(data)]
-            if old != bytes([ERASED]) * len(data) and old != data:
-                return False
+        if 0 <= offset < self.flash.size_bytes and not self._is_programmable(offset, data):
+            return False
         memory = next(m for m in self.memories if m.origin <= address < m.end)
         if memory.kind == "rom":
             return False
@@ -255,6 +298,17 @@ class Stm32Chip(Chip):
         memory.content[begin : begin + len(data)] = data
         self.machine.code_changed()
         return True
+
+    def _is_programmable(self, offset: int, data: bytes) -> bool:
+        """Erased, or the same; whole words where each has a checksum."""
+        assert self.flash is not None
+        size = self.flash.word_bytes
+        if size == 0:
+            old = self.flash.bytes[offset : offset + len(data)]
+            return old in (bytes([ERASED]) * len(data), data)
+        begin, end = offset // size * size, -(-(offset + len(data)) // size) * size
+        is_erased = self.flash.bytes[begin:end] == bytes([ERASED]) * (end - begin)
+        return is_erased and not self.flash.broken_words(begin, end - begin)
 
     def _erase(self, sectors: list[int] | None) -> bool:
         assert self.flash is not None

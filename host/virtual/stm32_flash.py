@@ -22,6 +22,7 @@ class FlashController(Registers):
     lock: the bit of CR that says it is locked; wait_mask: of the wait states in ACR.
     """
 
+    CR: ClassVar = CR
     lock: ClassVar[int]
     wait_mask: ClassVar[int]
 
@@ -47,8 +48,18 @@ class FlashController(Registers):
         """The core writes to the flash's memory: what is there afterwards. Raises BoardFault."""
         raise NotImplementedError
 
+    def read_broken(self, offset: int) -> None:
+        """The core reads a word whose checksum is wrong. Raises BoardFault."""
+        raise BoardFault("the flash of this model has no checksums")
+
     def key(self, value: int) -> None:
         """The firmware writes to KEYR."""
+        self.check_key(value)
+        if self._keys_given == 2:
+            self.values[self.CR] &= ~self.lock
+
+    def check_key(self, value: int) -> None:
+        """Counts a key that is right. Raises BoardFault for another."""
         expected = KEYS[self._keys_given] if not self._shut and self._keys_given < 2 else None
         if value != expected:
             self._shut = True
@@ -57,8 +68,6 @@ class FlashController(Registers):
                 "the next reset, and the core gets a bus error"
             )
         self._keys_given += 1
-        if self._keys_given == 2:
-            self.values[CR] &= ~self.lock
 
     def lock_again(self) -> None:
         """Keys are needed anew."""

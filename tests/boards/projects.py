@@ -38,8 +38,9 @@ CHIPS = (
 )
 TOO_SMALL_FOR_THE_DEMO = ("bbc-microbit",)
 """16 KB of SRAM."""
-LIKE_ANOTHER = ("nrf52840-dk",)
-"""The chip of a board above, with other pins and the program elsewhere: data alone."""
+LIKE_ANOTHER = ("b-l475e-iot01a", "nrf52840-dk", "nucleo-h743zi")
+"""Boards with the core and kernels of one above, where a small network shows what is their own:
+pins, clocks, flash, and where memory lies."""
 ONLY_IN_QEMU = ("mps3-an547",)
 """A core that Unicorn does not have."""
 Lessons = tuple[npt.NDArray[np.int8], npt.NDArray[Any]]

@@ -38,7 +38,7 @@ def test_every_board_of_the_issue_is_there():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
-@pytest.mark.parametrize("board", [*CHIPS, *ONLY_IN_QEMU])
+@pytest.mark.parametrize("board", [*CHIPS, *ONLY_IN_QEMU, "b-l475e-iot01a", "nucleo-h743zi"])
 def test_the_elf_needs_the_planned_sram_to_the_byte(projects_root, board, compiler):
     if not has_compiler(projects_root, board, compiler):
         pytest.skip(f"no {compiler} for {board}: apt install gcc-arm-none-eabi")

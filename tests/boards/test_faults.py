@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import os
 from itertools import count
+from pathlib import Path
 from random import Random
 
 import pytest
-from mcutrain_host.client import Device
-from mcutrain_host.errors import FlashError
+from mcutrain_host.client import Device, Patience
+from mcutrain_host.errors import FlashError, HostError
 from mcutrain_host.flashing import Job, choose
 from mcutrain_host.link import SerialLink
 from mcutrain_host.manifest import BoardProject
-from mcutrain_host.virtual.board import VirtualBoard
-from mcutrain_host.virtual.link import LinkFaults
+from mcutrain_host.protocol import Rate
+from mcutrain_host.virtual.board import DirectLink, VirtualBoard, load_machine
+from mcutrain_host.virtual.link import LinkFaults, LoopbackLink
 
+from mcutrain.target import load_target
 from tests.boards.projects import (
+    RATE,
+    SEED,
     built,
     lessons,
     quick_lessons,
@@ -31,10 +36,12 @@ from tests.boards.stress import boards_with_power_cuts, end_power_cuts, on_a_bad
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
 CUTS = {
+    "b-l475e-iot01a": (200, 10),
     "bbc-microbit": (200, 10),
     "bbc-microbit-v2": (200, 10),
     "nucleo-f303re": (100, 15),
     "nucleo-f446re": (800, 50),
+    "nucleo-h743zi": (200, 10),
     "rpi-pico": (100, 10),
     "rpi-pico-2": (200, 10),
     "rpi-pico-2-usb": (200, 10),
@@ -49,6 +56,8 @@ a larger part of the instructions than in the demo's."""
 STEPS = 60 if IS_STRESS else 30
 FLASH_CUTS = 30 if IS_STRESS else 2
 SAMPLES = 1000 if IS_STRESS else 40
+CHECKED = ("b-l475e-iot01a", "nucleo-h743zi")
+"""Boards whose flash has checksums for its words."""
 HEAD = "head"  # the smallest state and the shortest step
 
 
@@ -87,7 +96,7 @@ def test_a_bad_cable_loses_and_doubles_no_step(projects_root, tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "board", ["bbc-microbit", "bbc-microbit-v2", "rpi-pico-usb", "rpi-pico-2-usb"]
+    "board", ["bbc-microbit", "bbc-microbit-v2", "rpi-pico-usb", "rpi-pico-2-usb", *CHECKED]
 )
 def test_a_bad_cable_to_any_port_loses_and_doubles_no_step(projects_root, tmp_path, board):
     faults = LinkFaults(drop=0.001, corrupt=0.001, double=0.001)
@@ -97,7 +106,7 @@ def test_a_bad_cable_to_any_port_loses_and_doubles_no_step(projects_root, tmp_pa
     assert device.resent > 100
 
 
-@pytest.mark.parametrize("board_name", ["nucleo-f446re", "nucleo-f303re"])
+@pytest.mark.parametrize("board_name", ["nucleo-f446re", "nucleo-f303re", *CHECKED])
 def test_a_board_that_runs_is_flashed_without_a_button(projects_root, board_name):
     folder = built(projects_root, board_name, step=quick_step())
     with VirtualBoard.from_folder(folder, "pty") as board:
@@ -109,7 +118,11 @@ def test_a_board_that_runs_is_flashed_without_a_button(projects_root, board_name
 
 @pytest.mark.timeout(3600 if IS_STRESS else 600)
 @pytest.mark.parametrize(
-    "board_name", ["nucleo-f446re", pytest.param("nucleo-f303re", marks=pytest.mark.slow)]
+    "board_name",
+    [
+        "nucleo-f446re",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("nucleo-f303re", *CHECKED)),
+    ],
 )
 def test_a_power_cut_while_flashing_loses_no_saved_state(projects_root, tmp_path, board_name):
     step = training_step(HEAD)
@@ -138,3 +151,65 @@ def test_a_power_cut_while_flashing_loses_no_saved_state(projects_root, tmp_path
                 device = Device(link)
                 assert device.identify().position == 3
                 assert device.read_state() == simulated_state(3, HEAD)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("board", CHECKED)
+def test_words_that_a_power_cut_left_half_written_are_passed_over(projects_root, board):
+    """Who reads them gets an exception: the NMI, or a bus fault. Page 0, which is written last, is
+    read at each start."""
+    device = hasty(built(projects_root, board, step=quick_step()))
+    machine, broken = device.link.machine, set()
+    device.reset(SEED)
+    page_0 = -(-device.identity.saved_bytes // 256) * 256 // machine.chip.flash.word_bytes
+    for position in range(12):
+        number = trained_and_saved(device, position)
+        machine.cut_during("program", page_0)
+        with pytest.raises(HostError):
+            device.save()
+        broken |= machine.chip.flash.broken
+        machine.power_on()
+        identity = device.identify()
+        assert identity.position == position + 1
+        assert identity.save_number in (number, number + 1)  # the cut came late
+        assert device.read_state() == quick_state(position + 1)
+    assert len(broken) > 3
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("board", CHECKED)
+def test_a_slot_that_a_power_cut_left_half_erased_is_used_again(projects_root, board):
+    device = hasty(built(projects_root, board, step=quick_step()))
+    machine, target = device.link.machine, load_target(board)
+    flash, slot = machine.chip.flash, target.slots[1]
+    device.reset(SEED)
+    number = trained_and_saved(device, 0)
+    while not flash.broken:
+        flash.put(slot, bytes(target.erase_bytes))
+        flash.change(machine, slot - flash.origin, b"\xff" * target.erase_bytes, 1000)
+        machine.power_cut()
+    assert len(flash.broken) > target.erase_bytes // flash.word_bytes // 2
+    machine.power_on()
+    assert device.identify().position == 1
+    assert device.read_state() == quick_state(1)
+    while flash.bytes[slot - flash.origin :][:4] != b"MCTF":
+        assert device.save().number == number + 1
+        number += 1
+    assert flash.broken == set()
+    device.restart()
+    assert device.identify().save_number == number
+    assert device.read_state() == quick_state(1)
+
+
+def hasty(folder: Path) -> Device:
+    """A board whose host does not wait: all that comes is there at once."""
+    patience = Patience(answer_seconds=0.001, attempts=2, work_seconds=0.01)
+    return Device(DirectLink(load_machine(folder, LoopbackLink())), patience)
+
+
+def trained_and_saved(device: Device, position: int) -> int:
+    """The number of the save."""
+    x, y = quick_lessons()
+    device.send_sample(x[position].tobytes())
+    device.train(int(y[position]), position, Rate(RATE.mult_q31, RATE.shift))
+    return device.save().number

@@ -14,10 +14,13 @@ CHIPS = [board for board in BOARDS if not board.is_hosted]
 OVER_UARTS = [board for board in CHIPS if board.uart.name != "USB"]
 PICOS = ("rpi-pico", "rpi-pico-usb")
 PICOS_2 = ("rpi-pico-2", "rpi-pico-2-usb")
-STM32 = [board for board in CHIPS if board.name.startswith(("stm32", "nucleo", "netduino"))]
+STM32 = [board for board in CHIPS if any("chips/stm32/" in name for name in board.sources)]
 
-# Sector sizes: RM0385 table 3, RM0390 table 4, RM0368 table 5, RM0090 table 5, RM0316 table 4.
+# Sector sizes: RM0385 table 3, RM0390 table 4, RM0368 table 5, RM0090 table 5, RM0316 table 4,
+# RM0351 and RM0433, "Flash memory organization".
 SECTORS = {
+    "b-l475e-iot01a": [2 * KB] * 512,
+    "nucleo-h743zi": [128 * KB] * 16,
     "nucleo-f303re": [2 * KB] * 256,
     "stm32f746g-disco": [32 * KB] * 4 + [128 * KB] + [256 * KB] * 3,
     "nucleo-f401re": [16 * KB] * 4 + [64 * KB] + [128 * KB] * 3,
@@ -25,9 +28,14 @@ SECTORS = {
     "netduinoplus2": [16 * KB] * 4 + [64 * KB] + [128 * KB] * 7,
 }
 FLASH_ORIGIN = 0x08000000
-ERASED_BY_NUMBER = [board for board in STM32 if board.name != "nucleo-f303re"]
+BY_ADDRESS = ("b-l475e-iot01a", "nucleo-f303re")
+ERASED_BY_NUMBER = [board for board in STM32 if board.name not in BY_ADDRESS]
 BUS_DIVISORS = {"USART1": 2, "USART2": 4, "USART6": 2}  # mct_clock.c
-F3_BUS_DIVISORS = {"USART1": 1, "USART2": 2}  # mct_clock_f3.c
+OTHER_BUS_DIVISORS = {  # mct_clock_f3.c, mct_clock_l4.c, mct_clock_h7.c
+    "nucleo-f303re": {"USART1": 1, "USART2": 2},
+    "b-l475e-iot01a": {"USART1": 1},
+    "nucleo-h743zi": {"USART3": 4},
+}
 NRF5 = [board for board in CHIPS if any("nrf5" in name for name in board.sources)]
 MAX_BAUD_ERROR = 0.005  # what the oscillator may be off comes on top
 
@@ -80,7 +88,7 @@ def test_every_baud_rate_is_a_divisor_of_the_clock(board):
         divisor = round(define["UART_BAUD"] * 2**20 / 16e6)
         assert abs(16e6 * divisor / 2**20 / define["UART_BAUD"] - 1) < MAX_BAUD_ERROR
         return
-    divided = F3_BUS_DIVISORS if board.name == "nucleo-f303re" else BUS_DIVISORS
+    divided = OTHER_BUS_DIVISORS.get(board.name, BUS_DIVISORS)
     clock_hz = define["CLOCK_HZ"] / divided.get(board.values["uart"]["name"], 1)
     clock_hz *= 4 if board.name in (*PICOS, *PICOS_2) else 1  # counts 64ths of 16 clocks
     divisor = round(clock_hz / define["UART_BAUD"])
@@ -116,12 +124,15 @@ def test_an_stm32_has_the_sectors_of_its_manual(board):
     assert list(board.flashing.sectors) == SECTORS[board.name]
 
 
-def test_pages_that_are_erased_by_address_are_the_slots_erase_units():
-    board = load_target("nucleo-f303re")
+@pytest.mark.parametrize(
+    ("name", "flash_kb", "slot_kb"), [("nucleo-f303re", 512, 48), ("b-l475e-iot01a", 1024, 128)]
+)
+def test_pages_that_are_erased_by_address_are_the_slots_erase_units(name, flash_kb, slot_kb):
+    board = load_target(name)
     assert board.erase_bytes == 2 * KB
     assert [(origin - FLASH_ORIGIN) % (2 * KB) for origin in board.slots] == [0, 0]
-    assert board.slots[1] + board.slot_bytes == FLASH_ORIGIN + 512 * KB
-    assert [board.can_save(48 * KB - 256 + more) for more in (0, 1)] == [True, False]
+    assert board.slots[1] + board.slot_bytes == FLASH_ORIGIN + flash_kb * KB
+    assert [board.can_save(slot_kb * KB - 256 + more) for more in (0, 1)] == [True, False]
 
 
 @pytest.mark.parametrize("board", ERASED_BY_NUMBER, ids=named)

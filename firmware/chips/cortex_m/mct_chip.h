@@ -14,6 +14,9 @@ void mct_chip_boot(void);
 /* Restarts at once. Needs no stack: a fault's handler has none if the stack ran over. */
 _Noreturn void mct_chip_restart(void);
 
+/* What the NMI does where board.toml has NMI_OF_CHIP in [define]; else it restarts. */
+void mct_chip_nmi(void);
+
 /* Eight bits, no parity, one stop bit, MCT_UART_BAUD. clock_hz: the UART's own. */
 void mct_uart_start(uint32_t clock_hz);
 

@@ -48,16 +48,22 @@ typedef struct {
     void (*exceptions[14])(void); /* NMI, HardFault … SysTick */
 } vector_table;
 
+#ifdef MCT_NMI_OF_CHIP
+#define NMI mct_chip_nmi
+#else
+#define NMI mct_chip_restart
+#endif
+
 /* Nothing enables an interrupt, so all but the reset are faults: bugs, or a stack that ran over and
  * off the RAM. The host learns of the restart by the session that is gone. */
 const vector_table mct_vectors __attribute__((section(".vectors"), used));
 const vector_table mct_vectors = {
     .stack_pointer = mct_stack_top,
     .reset = mct_chip_reset,
-    .exceptions = {mct_chip_restart, mct_chip_restart, mct_chip_restart, mct_chip_restart,
+    .exceptions = {NMI, mct_chip_restart, mct_chip_restart, mct_chip_restart, mct_chip_restart,
                    mct_chip_restart, mct_chip_restart, mct_chip_restart, mct_chip_restart,
                    mct_chip_restart, mct_chip_restart, mct_chip_restart, mct_chip_restart,
-                   mct_chip_restart, mct_chip_restart},
+                   mct_chip_restart},
 };
 
 void mct_board_restart(void) {

@@ -35,7 +35,7 @@ void mct_pin_alternate(char port, uint32_t pin, uint32_t function) {
     mct_port_alternate(0x48000000u + 0x400u * number, pin, function);
 }
 
-uint32_t mct_syscfg_on(void) {
+void mct_rom_first(void) {
     mct_peripheral_on(MCT_RCC_APB2ENR, 0);
-    return 0x40010000u;
+    MCT_REGISTER(0x40010000u) = 1; /* SYSCFG_CFGR1 */
 }

@@ -12,9 +12,8 @@ void mct_clock_start(void);
 /* Gives a pin, such as 'A', 9, to a peripheral: alternate function 0 … 15 of the data sheet. */
 void mct_pin_alternate(char port, uint32_t pin, uint32_t function);
 
-/* Turns on the clock of SYSCFG. Returns the address of its first register, whose lowest bits say what
- * lies at address 0. */
-uint32_t mct_syscfg_on(void);
+/* Lets the ROM lie at address 0, too, where the chip can. */
+void mct_rom_first(void);
 
 /* Turns on the clock of a peripheral: a bit of one of the …ENR registers. */
 static inline void mct_peripheral_on(uint32_t register_address, uint32_t bit) {
