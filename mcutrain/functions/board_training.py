@@ -232,9 +232,9 @@ class _Session:
         lessons, earlier = course.lessons, _last_course(self.log)
         is_other = earlier not in (None, course.course.digest)
         with (
+            SerialLink(self.port, self.baud) as link,
             alone(state),
             alone(self.log),
-            SerialLink(self.port, self.baud) as link,
             _stopping(self.listener) as stop,
             opened(self.log, self.tensorboard) as logs,
             self.listener.training_board(lessons, is_other_course=is_other) as watch,

@@ -392,8 +392,9 @@ def test_a_noisy_line_trains_to_the_same_bits(folder: Path, board: Board) -> Non
 
 
 def test_a_second_program_is_told_that_the_board_is_in_use(
-    run: Run, folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
+    run: Run, folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]], tmp_path: Path
 ) -> None:
+    copied = shutil.copytree(folder, tmp_path / "another")
     first = started(folder, *TESTED, "--port", board.url)
     wait_for_steps(folder, 5)
     first.send_signal(signal.SIGSTOP)  # so that it is not done meanwhile
@@ -401,9 +402,11 @@ def test_a_second_program_is_told_that_the_board_is_in_use(
     for other in (
         ("monitor", "--once"),
         ("pull", folder),
-        ("train", folder, "--data", IMAGES, *TESTED),
+        ("train", copied, "--data", IMAGES, *TESTED),
     ):
         assert run(*other, "--port", board.url).sentence.startswith(says)
+    again = run("train", folder, "--data", IMAGES, *TESTED, "--port", board.url).sentence
+    assert again.startswith(f"{folder / 'trained.mcts'} is written by another mcutrain")
     first.send_signal(signal.SIGCONT)
     outcome = ended(first)
     assert outcome.code == 0, outcome.err
