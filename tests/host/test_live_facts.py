@@ -225,6 +225,25 @@ def test_asking_the_board_leaves_its_bits_as_they_are(
     assert states[0][1] == states[1][1]
 
 
+def test_a_power_cut_while_the_board_is_asked_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcutrain_host.live.sources.ASK_SECONDS", 0.0)
+    states = {state_after(tmp_path / str(cut), cut) for cut in (None, *range(8, 24, 3), 12)}
+    assert len(states) == 1
+
+
+def state_after(folder: Path, cut: int | None) -> bytes:
+    """What a run leaves whose board restarts once. cut: after so many requests."""
+    folder.mkdir()
+    device = Device(FakeLink(FakeDevice(Chain(), restart_after=cut)))
+    log = AskingLog(JsonLines(folder / "log"), device)
+    lessons = Lessons(9, sample_at, rate_at, 0, sample_at)
+    Training(device, lessons, Settings(CHAIN, 7, folder / "state", 3), log, Watch()).run()
+    log.close()
+    return (folder / "state").read_bytes()
+
+
 def lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines()
 
