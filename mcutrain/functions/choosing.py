@@ -77,6 +77,7 @@ class Choice:
         head = find_head(graph)
         found = analysis_for(graph, analysis, request.measure, request.by_gradient)
         name = "" if isinstance(analysis, Contributions) else f" {analysis}"
+        found = at_joint_rate(found, request, name)
         wanted = classes_of(graph, found, classes, name)
         if wanted is not None:
             graph = replace_head(graph, head.node, wanted)
@@ -135,7 +136,8 @@ def select(
 
     analysis: what `analyze` returned, or its file.
     request: board is a board's name or folder, with all SRAM and flash that its firmware takes;
-        measure by default the analysis' first one; bias_bits the bits of each trained bias, see
+        measure by default the analysis' first one; joint_rate the share of the analysis' learning
+        rate at which `joint` is asked; bias_bits the bits of each trained bias, see
         UpdateScheme, and "any" what gains more; with layer_bits each layer has residual bits of its
         own; update_rule is of all schemes; elastic is for firmware that leaves tensors out while
         it runs, so only memory limits what is selected. For instructions and step_seconds the
@@ -294,6 +296,22 @@ def analysis_for(
         raise AnalysisError(
             f"the analysis{name} has no channels; make one with `mcutrain analyze --by gradient`, "
             "or leave out --channels"
+        )
+    return found
+
+
+def at_joint_rate(found: Contributions, request: SelectOptions, name: str = "") -> Contributions:
+    """The analysis with the kernels of `joint` at the wanted share of its rate, if it has any.
+
+    name: of the analysis, for sentences. Raises OptionError.
+    """
+    if found.kernels is not None:
+        return replace(found, kernels=found.kernels.at(request.joint_rate))
+    if request.joint_rate != SelectOptions.joint_rate:
+        raise OptionError(
+            "joint_rate",
+            f"is of the measure joint, which the analysis{name} does not have; make one with "
+            "`mcutrain analyze --by gradient`, or leave out --joint-rate",
         )
     return found
 

@@ -768,6 +768,18 @@ class SelectOptions(Keywords):
             shown=False,
         ),
     ] = None
+    joint_rate: Annotated[
+        Positive,
+        Flag(
+            "Share of the analysis' learning rate at which `joint` is asked. Schemes of many "
+            "layers need a smaller rate than the head, which the analysis trains.",
+            metavar="X",
+            box=CHOOSING,
+            kind=str,
+            parse=number,
+            shown="1/4",
+        ),
+    ] = 0.25
     accumulate: Accumulate = 1
     channels: Annotated[
         Literal["norm", "gradient"],

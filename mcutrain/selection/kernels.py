@@ -69,6 +69,11 @@ class Kernels:
             found.append(found[-1] + products)
         return tuple(found)
 
+    def at(self, share: float) -> Kernels:
+        """Return the same gradients' at a share of this rate."""
+        rates = (share * self.rate, share * self.disturbing_rate)
+        return replace(self, rate=rates[0], disturbing_rate=rates[1])
+
     def pace(self, trace: float) -> float:
         """The factor by which steps are slower where the mean squared gradient is `trace`."""
         return 1 - self.disturbing_rate / 2 * trace
@@ -94,14 +99,7 @@ class Kernels:
         The more is trained, the smaller the steps have to be: at one rate for all, a scheme that
         trains everything would seem to learn nothing.
         """
-        slower = (
-            replace(
-                self,
-                rate=self.rate / 2**halving,
-                disturbing_rate=self.disturbing_rate / 2**halving,
-            )
-            for halving in range(HALVINGS + 1)
-        )
+        slower = (self.at(2.0**-halving) for halving in range(HALVINGS + 1))
         return max(kernels.learnable(products) for kernels in slower)
 
     def tangent(self, products: Array) -> Tangent | None:

@@ -93,6 +93,16 @@ def test_selection_is_as_good_as_trying_every_scheme(kind: str, rate: float) -> 
     assert max(sums) > 1
 
 
+def test_kernels_at_another_rate_learn_what_an_analysis_at_that_rate_says() -> None:
+    made = kernels(np.random.default_rng(5), 3, 0.2)
+    quarter = replace(made, rate=0.05, disturbing_rate=0.075)
+    products_of_all = made.of(3, {0: 1.0})
+    assert made.at(0.25).learnable(products_of_all) == pytest.approx(
+        quarter.learnable(products_of_all), rel=1e-12
+    )
+    assert made.at(0.25).learnable(products_of_all) != made.learnable(products_of_all)
+
+
 def test_a_tangent_is_above_what_any_scheme_learns() -> None:
     """And touches it where it was taken."""
     rng = np.random.default_rng(3)

@@ -136,7 +136,9 @@ def test_a_ladder_that_goes_with_no_selection_is_a_sentence(analysis, ladder, tm
     assert "it does not go with --sweep" in sweep.output
 
 
-def test_what_is_learnt_together_is_printed_with_its_proof(found, tmp_path):
+@pytest.fixture
+def joint(found, tmp_path) -> str:
+    """An analysis by gradient; nothing but `joint` was measured."""
     rng = np.random.default_rng(3)
 
     def products(size: float) -> np.ndarray:
@@ -149,11 +151,32 @@ def test_what_is_learnt_together_is_printed_with_its_proof(found, tmp_path):
     kernels = Kernels(0.01, 0.015, 100, tuple(products(0.3) for _ in range(25)), weights)
     path = tmp_path / "analysis.json"
     path.write_text(replace(found, gains={"joint": alone}, kernels=kernels).to_json())
-    result = run("--analysis", str(path), "--board", "nucleo-f446re", "--sram", "46K", NO_BUILD)
+    return str(path)
+
+
+def test_what_is_learnt_together_is_printed_with_its_proof(joint):
+    result = run("--analysis", joint, "--board", "nucleo-f446re", "--sram", "46K", NO_BUILD)
     assert result.exit_code == 0, (result.output, result.exception)
     words = " ".join(result.stdout.split())
     assert "proved to be the largest possible by this analysis but for 0.004" in words
     assert "a gain is what is lost without it" in words
+
+
+def test_joint_is_asked_at_a_quarter_of_the_analysis_rate(joint):
+    """At another share of it gains are others."""
+    usual = answer("--analysis", joint, "--sram", "46K")
+    gain = {share: answer("--analysis", joint, "--sram", "46K", "--joint-rate", share)["gain"]
+            for share in ("1/4", "1")}  # fmt: skip
+    assert usual["gain"] == gain["1/4"] != gain["1"]
+
+
+def test_a_rate_of_joint_is_of_an_analysis_by_gradient(analysis):
+    result = run("--analysis", analysis, "--sram", "46K", "--joint-rate", "0.5")
+    assert result.exit_code == 2
+    assert "is of the measure joint" in " ".join(result.output.split())
+    none = run("--analysis", analysis, "--sram", "46K", "--joint-rate", "0")
+    assert none.exit_code == 2
+    assert "joint-rate" in none.output
 
 
 @pytest.mark.parametrize(("flags", "flash_kib"), [((), 256), (("--slots", "off"), 512)])
