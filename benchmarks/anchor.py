@@ -158,7 +158,7 @@ def _key(facts: Values) -> str:
 
 
 def code_digest() -> str:
-    """Of the program that trains and chooses."""
+    """Digest of the program that trains and chooses."""
     import mcutrain_firmware
     import mcutrain_host
     import mcutrain_schemes
@@ -208,7 +208,7 @@ def find_sets(folder: Path | None, wanted: Sequence[str], shared: Path) -> list[
 
 
 def _entry(folder: Path | None, known: published.KnownSet) -> Path | None:
-    """Of a folder, that is named as this data set."""
+    """Find the file or folder that is named as this data set."""
     if folder is None:
         return None
     try:
@@ -225,7 +225,7 @@ def _entry(folder: Path | None, known: published.KnownSet) -> Path | None:
 
 
 def _name(path: Path) -> str:
-    """Of a data set: without .npz; other files are none."""
+    """Name of a data set: the file name without .npz; "" for other files."""
     if path.is_dir():
         return path.name
     return path.stem if path.suffix == ".npz" else ""
@@ -390,7 +390,7 @@ class Row:
 
     @property
     def accuracies(self) -> list[float]:
-        """Of the seeds, in percent."""
+        """Accuracy of each seed, in percent."""
         return [100 * cell["accuracy"] for cell in self.cells]
 
 

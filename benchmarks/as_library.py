@@ -50,7 +50,7 @@ def make(folder: Path, board: BoardDescription, optimize: str) -> Path:
 
 
 def _with_archive(board: BoardDescription, archive: Path) -> BoardDescription:
-    """The same firmware, but its training step is in an archive."""
+    """Describe the same firmware with its training step in an archive."""
     own = tuple(name for name in board.compile.sources if not name.startswith("src/"))
     link = (*board.compile.link, "-Wl,--whole-archive", str(archive), "-Wl,--no-whole-archive")
     return replace(board, compile=replace(board.compile, sources=own, link=link))

@@ -64,7 +64,7 @@ def table_of(board: str, steps: dict[str, TrainingStep]) -> Table:
 
 
 def kernel_bytes(step: TrainingStep, board: str) -> Counter[str]:
-    """Of kernels and what they share, by C file; of what no call needs, together."""
+    """Count bytes by C file: kernels, and what they share. Code that no call needs is one entry."""
     called = {PurePosixPath(call.source).name for call in kernel_calls(step.plan.training)}
     shared = {path.name for path in FIRMWARE.glob("isa/*/*.c")}
     kernels = {path.name for path in FIRMWARE.glob("kernels/**/*.c")}
@@ -107,7 +107,7 @@ def sizes(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def symbols(path: Path) -> list:
-    """Of an object or an ELF file."""
+    """Read the symbols of an object or ELF file."""
     with path.open("rb") as file:
         return list(ELFFile(file).get_section_by_name(".symtab").iter_symbols())
 

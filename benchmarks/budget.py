@@ -132,7 +132,7 @@ class Core:
         self.engine.mem_write(self.addresses[variable], data)
 
     def read(self, variable: str, size_bytes: int) -> bytes:
-        """Of a variable of the program."""
+        """Read a variable of the program."""
         return bytes(self.engine.mem_read(self.addresses[variable], size_bytes))
 
     def _entered(self, engine: Uc, address: int, size_bytes: int, _: object) -> None:

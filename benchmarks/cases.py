@@ -38,7 +38,7 @@ from mcutrain.formats.input_order import KEY
 from mcutrain.formats.metadata import read_metadata
 
 LEAST_DB = 25.0
-"""Of an int8 file's outputs to the float file's, by the runtimes of both formats."""
+"""Least signal-to-noise ratio of an int8 file's outputs against the float file's."""
 LARGEST_LOSS = 3.0
 """Points of accuracy that quantization may cost; 200 and more samples are counted."""
 MOST_DIFFERING = 1.0
@@ -46,7 +46,7 @@ MOST_DIFFERING = 1.0
 real number lies between two integers, single precision decides otherwise than fixed point. Small
 tensors behind such a number have a larger share."""
 LARGEST_MEAN = 0.05
-"""Of such differences, in steps: rounding twice moves all numbers of a tensor to one side."""
+"""Largest mean difference, in steps: rounding twice moves all numbers of a tensor to one side."""
 TIMEOUT_SECONDS = 300
 ERROR = "mcutrain: error: "
 

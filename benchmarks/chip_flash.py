@@ -62,7 +62,7 @@ class ChipFlash:
 
 
 ART = {"line_bytes": 16, "has_next": True, "code": (1, 64), "data": (1, 8)}
-"""Of the STM32F4 (RM0090, 3.5.2): fully associative; what was read ahead is not kept."""
+"""The STM32F4's accelerator (RM0090, 3.5.2): fully associative; it keeps nothing read ahead."""
 CHIPS = {
     "netduinoplus2": (
         ChipFlash("nucleo-f446re", wait=5, **ART),  # 180 MHz: RM0390
@@ -85,7 +85,7 @@ manuals' tables have for the board's clock at 3.3 V."""
 
 @dataclass(frozen=True)
 class Waits:
-    """Of a chip, in an inference or a step: cycles and lines."""
+    """Flash waits of a chip in an inference or a step: cycles and lines."""
 
     chip: ChipFlash
     instructions: int
@@ -106,7 +106,7 @@ class Waits:
 
     @property
     def bytes_read(self) -> int:
-        """Of flash; what was read ahead and not waited for is left out."""
+        """Bytes read from flash, without what was read ahead and not waited for."""
         return (self.code_lines + self.data_lines) * self.chip.line_bytes
 
 
@@ -147,7 +147,7 @@ def watched(folder: Path, chips: tuple[ChipFlash, ...]) -> Iterator[tuple[Device
 
 
 def waits(step: TrainingStep, runs_on: str) -> Iterator[tuple[str, Waits]]:
-    """Of an inference and of the third step, for all chips whose code this board runs."""
+    """Yield the waits of an inference and of the third step, for all chips whose code this runs."""
     chips = CHIPS[runs_on]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "project"

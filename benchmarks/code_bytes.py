@@ -46,7 +46,7 @@ OBJECT = "one.o"
 COMPILER_RT = "compiler_rt"  # zig puts its run-time library into every object
 CALL_ROUNDS_TO, FIXED_ROUNDS_TO = 4, 1024
 MARGIN = 1024
-"""Of drivers, on boards that the largest scheme does not fit, so that it is not measured there."""
+"""Added for drivers on boards that the largest scheme does not fit, where they are not measured."""
 
 
 def main() -> None:

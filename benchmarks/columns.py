@@ -148,7 +148,7 @@ def ranked(
 
 
 def sram(graph: Graph, scheme: UpdateScheme) -> int:
-    """Of the arena and the state, with swaps."""
+    """Plan arena and state with swaps, in bytes."""
     ten = replace_head(graph, find_head(graph).node, 10)
     return prepare(ten, scheme, swap="drawn").plan.sram_bytes
 

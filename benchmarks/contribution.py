@@ -126,12 +126,12 @@ def _rank(a: list[float], b: list[float]) -> float:
 
 
 def _layers(gains: Gains) -> list[float]:
-    """Of all weights of each layer."""
+    """Gains of training all weights of each layer."""
     return [by_share[1.0] for _, by_share in sorted(gains.weights.items())]
 
 
 def _shares(gains: Gains) -> list[float]:
-    """Of every share of each layer."""
+    """Gains of every share of each layer."""
     return [gain for _, by_share in sorted(gains.weights.items()) for gain in by_share.values()]
 
 

@@ -103,7 +103,7 @@ def follow(machine, blocks: Counter, jumps: Counter) -> None:
 
 
 def block_cycles(code: list[capstone.CsInsn], core: Core) -> int:
-    """Of straight-line code; calls and returns count with their jump, which is taken off."""
+    """Count the cycles of straight-line code. A call or return counts with its jump."""
     cycles, loaded = 0, False
     for instruction in code:
         name, operands = instruction.mnemonic.split(".")[0], instruction.op_str

@@ -52,7 +52,7 @@ from mcutrain.trained import trained_graph
 
 SIZE, CHANNELS, CLASSES = 64, (16, 24, 48, 64), 10
 FEW_LAYERS = 6
-"""Of networks with no more, every number of last layers is a row."""
+"""Networks with at most so many layers have a row for every number of last layers."""
 SAMPLES, TESTS, EPOCHS = 2000, 1000, 3
 PRETRAINED, PRETRAINING_EPOCHS, PRETRAINING_RATE = 7000, 12, 0.005
 Array = npt.NDArray[Any]
@@ -80,7 +80,7 @@ class Row:
 
     @property
     def mean(self) -> float:
-        """Of the seeds."""
+        """Mean accuracy over the seeds."""
         return float(np.mean(self.accuracies))
 
 
@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def table(task: Task, rows: list[Row]) -> Table:
-    """Of a task."""
+    """Make a task's table."""
     found = Table("", "scheme", "SRAM", "mean %", "each", title=task.name)
     for row in rows:
         each = " ".join(f"{100 * a:.1f}" for a in row.accuracies)

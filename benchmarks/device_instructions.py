@@ -93,7 +93,10 @@ def measure(step, board: str, options, isa: str = "") -> tuple[Counter[str], Cou
 def counts_of(
     device: Device, count: Callable[[Callable[[], object]], Counter[str]]
 ) -> tuple[Counter[str], Counter[str]]:
-    """Of a board that has just started. count: what the model's calls took in an action."""
+    """Count instructions on a board that has just started.
+
+    count: returns what the model's calls took during an action.
+    """
     size = device.identify().input_bytes
     random = np.random.default_rng(0)
 

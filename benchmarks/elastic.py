@@ -206,7 +206,7 @@ class Setting:
 
 
 def instructions(step: TrainingStep) -> float:
-    """Of a step that trains everything."""
+    """Estimate the instructions of a step that trains everything."""
     times = estimated_times(step.plan, USUAL_ISA)
     return times.forward + times.problem.backward_time
 

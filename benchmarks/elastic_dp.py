@@ -201,7 +201,7 @@ def main() -> None:
 
 
 def instructions(core: str, count: int) -> str:
-    """Of some drawn chains; their answers are checked."""
+    """Count instructions for drawn chains, and check their answers."""
     random = np.random.default_rng(count)
     with tempfile.TemporaryDirectory() as scratch:
         program = Program.build(core, Path(scratch))

@@ -196,7 +196,7 @@ def choice(step: TrainingStep, board: str, optimize: str) -> int:
 
 
 def _mean(periods: Periods, share: float) -> float:
-    """Of a period's steps, if those with a selection take this share."""
+    """Mean cost of a period's steps, if steps with a selection cost this share."""
     looks = 2 * periods.look / periods.every
     return looks + (1 - looks) * share
 

@@ -51,7 +51,7 @@ class Layer(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        """Of images or sequences."""
+        """Apply the layer to images or sequences."""
         x = nn.Conv(
             self.features, self.kernel, self.strides,
             use_bias=False, feature_group_count=self.groups,

@@ -98,7 +98,7 @@ def accuracies(
     *,
     search: bool,
 ) -> Mapping[str, float]:
-    """Of a run with the rate BASE_RATE * factor, in each of the ways."""
+    """Train at the rate BASE_RATE * factor in each way; return the accuracies."""
     from mcutrain import data, prepare
     from mcutrain.formats.onnx.write import write_onnx
     from mcutrain.simulation import Run, RunSettings, Samples

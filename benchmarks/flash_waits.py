@@ -52,7 +52,7 @@ BOARD = "rpi-pico"
 CYCLES = 1.4
 LINE_BYTES = 8
 WAYS = {"quad": (8 + 4 + 16) * 2, "serial": (8 + 24 + 64) * 4}
-"""Of reading a line: cycles of the core."""
+"""Cycles of the core to read a line of the cache."""
 HEAD = ("M instructions", "lines of code", "of data", "MB read", "KB once", "M cycles", "each", "s")
 HEAD_OF_CHIPS = (
     *("M instructions", "M cycles waiting for code", "for data", "MB read", "% of all"),
@@ -109,7 +109,7 @@ def row_of_chip(found: Waits) -> list[str]:
 
 
 def rows(step: TrainingStep, target: Target) -> Iterator[list[str]]:
-    """Of inference and step."""
+    """Measure inference and step; yield a row for each."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "project"
         step.firmware(target).write(folder)

@@ -50,7 +50,7 @@ KWS = ("models/kws_ref_model.tflite", "data/kws01.npz", "7:0.5,8:1,bias:4")
 ADDED = ("Up", "Yes")
 CLASSES, CLASSES_OF_TASK = 10, 2
 EPOCHS = 12
-"""Of the old keywords, and of the new ones."""
+"""Epochs for the old keywords, and for the new ones."""
 FIRST_RATE = 0.004
 """At which the old keywords are learnt, as benchmarks/add_classes.py has it."""
 JOINT = -1
@@ -186,7 +186,7 @@ def _computed(
 
 
 def _lessons(simulator: LatentSimulator, parts: tuple[Array, ...], trial: Trial) -> Lessons:
-    """Of a choice without a fifth of the training samples, by which it is judged."""
+    """Take the lessons of a trial. A choice is judged on a held-out fifth of the samples."""
     x, y, test_x, test_y = parts
     if not trial.is_choice:
         return Lessons(simulator, x, y, test_x, test_y)

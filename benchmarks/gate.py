@@ -44,7 +44,10 @@ CHUNK = 32
 
 @dataclass(frozen=True)
 class Instructions:
-    """Of one step. front: what comes before the latent. skipped: up to the loss, and the gate."""
+    """Instructions of one step.
+
+    front: up to the latent. skipped: up to the loss and the gate.
+    """
 
     whole: float
     skipped: float
@@ -58,7 +61,10 @@ class Instructions:
 
 @dataclass(frozen=True)
 class Found:
-    """Of one run. learnt, seen: steps that were learnt, and computed at all, of `steps`."""
+    """Result of one run.
+
+    learnt: steps that trained. seen: steps that were computed at all, of `steps`.
+    """
 
     accuracy: float
     rate: float | None
@@ -68,7 +74,7 @@ class Found:
 
     @property
     def skipped_share(self) -> float:
-        """Of the steps that were computed."""
+        """Share of the computed steps that trained nothing."""
         return 1 - self.learnt / self.seen
 
 
@@ -122,7 +128,7 @@ class Case:
 
     @cached_property
     def instructions(self) -> Instructions:
-        """Of steps that all learn; a skipped one ends with the node that computes the loss."""
+        """Count steps that all learn; a skipped one ends with the node that computes the loss."""
         step = self.step(None, 0)
         counted, training = count_instructions(step, self.board), step.plan.training
         names = [node.name for node in training.graph.nodes]
@@ -168,7 +174,7 @@ def cifar_case(arguments: argparse.Namespace) -> Case:
 
 
 def table_of(case: Case, seeds: Sequence[int]) -> Table:
-    """Of all rows."""
+    """Make the table of all rows."""
     cost = case.instructions
     table = Table(
         "steps", "rates", "learnt", "top-1 %", "to the first", "M instructions", "total G",

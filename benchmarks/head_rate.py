@@ -59,7 +59,7 @@ class Problem:
 
     @staticmethod
     def of(model: Graph, path: Path, samples: int | None) -> Problem:
-        """Of a data set's training part."""
+        """Split a data set's training part into samples to learn from and samples to judge by."""
         whole = data.load(path, least_classes=2).train
         whole = whole if samples is None else whole.drawn(min(samples, len(whole)), 0)
         learnt, judges = (whole.take(i) for i in data.stratified(whole.y, JUDGES, 0))

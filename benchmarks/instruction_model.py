@@ -331,7 +331,7 @@ def fit(rows: Iterable[Row], features: tuple[str, ...]) -> dict[str, float]:
 
 
 def fit_dense(rows: Iterable[Row], features: tuple[str, ...]) -> dict[str, float]:
-    """The same of calls that skip little: of others one cannot say beforehand what they skip."""
+    """Fit calls that skip little. What others skip cannot be known beforehand."""
     kept = list(rows)
     costs = fit(kept, features)
     for _ in range(ROUNDS):
@@ -398,7 +398,7 @@ def step_totals(
 
 
 def print_m7(rows: list[Row], costs: Mapping[str, Mapping[str, float]]) -> None:
-    """The same coefficients beside what code compiled for the M7 executes."""
+    """Print the same coefficients beside what code compiled for the M7 executes."""
     print("\ndsp on a Cortex-M7: training steps, millions of instructions")
     for case in dict.fromkeys(row.case for row in rows):
         measured_total, estimate = step_totals(rows, case, costs)

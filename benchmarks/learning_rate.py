@@ -91,7 +91,7 @@ def compared(
 
 
 def name(rate: float, factor: float) -> str:
-    """Of a cell of the grid."""
+    """Name a cell of the grid."""
     return f"{rate:g}" if factor == NEW_HEAD_RATE else f"{rate:g} x {factor:g}"
 
 

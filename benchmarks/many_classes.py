@@ -67,7 +67,7 @@ DATA = "data/cifar10_10k2k.npz"
 CHANGES = 10
 FLOAT_MASTERS = Path(__file__).with_name("float_masters")
 STATES = 10
-"""Of an epoch, for the mean of the last ones."""
+"""States of an epoch that are averaged, the last ones."""
 SETTLING_STEPS = 100
 
 
@@ -105,7 +105,7 @@ VARIANTS = (
 
 @dataclass(frozen=True)
 class Result:
-    """Of the test images, in percent of them; but the exponent.
+    """Accuracies on the test images in percent, and the exponent.
 
     last_epoch, last_three: with the mean of their states; NaN where there is none.
     """
@@ -350,7 +350,7 @@ def residual_bits(state: dict[str, Array], name: str, residual: str) -> int:
 def accuracy(
     simulator: CompiledSimulator, step: CutStep, x: Array, y: Array, saved: bytes
 ) -> float:
-    """Of the int8 outputs of a state, in percent."""
+    """Measure the accuracy of a state's int8 outputs, in percent."""
     before = simulator.save()
     simulator.load(saved)
     outputs = simulator.infer(step.ordered(x))

@@ -291,7 +291,7 @@ def compared(
 
 
 def saved_bytes(step: TrainingStep) -> int:
-    """Of what the backward pass reads: activations that are alive at the loss."""
+    """Count the bytes that the backward pass reads: activations alive at the loss."""
     plan = step.plan
     return sum(buffer.size_bytes for buffer in plan.arena.live_at(plan.training.loss_step))
 

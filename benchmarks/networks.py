@@ -144,7 +144,7 @@ def elsewhere(function: Callable[[Path], T], path: Path) -> T:
 
 
 def input_shape(path: Path) -> tuple[int, ...]:
-    """Of a sample of a float model."""
+    """Shape of a float model's sample."""
     return read_float(path).network.input_shape[1:]
 
 

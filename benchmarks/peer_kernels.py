@@ -142,7 +142,7 @@ class Core:
         self.engine.mem_write(self.addresses[variable], data.tobytes())
 
     def read(self, variable: str, size_bytes: int) -> Array:
-        """Of a variable of the program."""
+        """Read a variable of the program."""
         data = self.engine.mem_read(self.addresses[variable], size_bytes)
         return np.frombuffer(bytes(data), np.int8)
 

@@ -88,7 +88,10 @@ PLAIN = Method("plain")
 
 @dataclass(frozen=True)
 class Found:
-    """Of one run. instructions: of a step in the mean. levels: shares of samples."""
+    """Result of one run.
+
+    instructions: of a mean step. levels: shares of samples.
+    """
 
     accuracy: float
     instructions: float
@@ -164,7 +167,7 @@ class Case:
 
     @cached_property
     def costs(self) -> StepParts:
-        """Of a step with a ladder and a gate."""
+        """Costs of the parts of a step with proxies and a gate."""
         found = StepParts.of(self.step(Method("gate", gate=True, ladder=True), 0).plan)
         assert found is not None, "there is a model of instructions of a Cortex-M4 and M7"
         return found
@@ -237,7 +240,7 @@ def unfitted(graph: Graph, scheme: str, split: data.Split, settings: LadderSetti
 
 
 def kept(graph: Graph, scheme: str, folder: Path) -> Ladder:
-    """Of a folder."""
+    """Read the proxies of a folder."""
     step = prepare(graph, scheme, classes=10)
     return kept_ladder(folder)(lambda latent: pipeline.front_of(step, latent))
 
@@ -295,7 +298,7 @@ def main() -> None:
 
 
 def part(images: data.Dataset, first: int, end: int) -> data.Dataset:
-    """Of a data set."""
+    """Take a part of a data set."""
     return data.Dataset(images.x[first:end], images.y[first:end], images.names)
 
 
@@ -324,7 +327,7 @@ def methods_of(levels: int, passes: int) -> tuple[Method, ...]:
 
 
 def table_of(title: str, case: Case, arguments: argparse.Namespace) -> Table:
-    """Of all rows, printed as they come."""
+    """Make the table, and print its rows as they come."""
     cost, seeds = case.costs, range(arguments.seeds)
     table = Table(
         "", "rate", "levels", "learnt", "M instructions", "share", "top-1 %", "to plain",
@@ -378,7 +381,10 @@ def _row(
 
 @dataclass(frozen=True)
 class Timed:
-    """Of steps with seed 0, every front computed. levels, learnt: shares of the samples."""
+    """Times of steps with seed 0, every front computed.
+
+    levels, learnt: shares of the samples.
+    """
 
     ms: float
     levels: tuple[float, ...]
@@ -386,7 +392,7 @@ class Timed:
 
 
 def step_times(case: Case, methods: Sequence[Method], samples: int) -> dict[Method, Timed]:
-    """Of each method, which takes turns with the others every few samples."""
+    """Time each method; methods take turns every few samples."""
     rates = dict.fromkeys(methods, case.rates[0])
     if len(case.rates) > 1:
         rates = {method: case.rate_of(method) for method in methods}

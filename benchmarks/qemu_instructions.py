@@ -72,7 +72,7 @@ class CountedBoard:
         return found
 
     def lines(self) -> list[str]:
-        """Of the file so far."""
+        """Lines of the file so far."""
         return self.out.read_text().splitlines()
 
 

@@ -78,7 +78,7 @@ def cifar(shared: Path) -> Samples:
 
 
 def enlarged(shared: Path) -> Samples:
-    """The same at 96x96, as pixel / 255, without labels."""
+    """Take the same images at 96x96, as pixel / 255, without labels."""
     found = cifar(shared)
     fit = Transform(96, 96, 3).fit
     both = [fit(x.astype(np.uint8)) / 255 for x in (found.calibration, found.test[:400])]

@@ -141,7 +141,7 @@ class Evolution:
     def _moved(
         self, to: int, place: int, genes: Genes, repair: bool = True
     ) -> tuple[float, int, Genes]:
-        """The same weights at another depth, as far as they are within it. Units end alike."""
+        """Move the weights to another depth, as far as they lie within it. Units end alike."""
         count = len(self.spaces[to].depth.units)
         moved = np.zeros(count, np.int64)
         same = min(count, len(genes))

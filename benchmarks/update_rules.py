@@ -51,7 +51,7 @@ def main() -> None:
 def accuracy(
     scheme: str, rule: str, rate: float, seed: int, options: argparse.Namespace
 ) -> tuple[float, int]:
-    """Of one run, and the bytes of its arena and state."""
+    """Train once. Return the accuracy, and the bytes of arena and state."""
     result = mcutrain.simulate(
         options.shared / "models" / "mcunet-5fps.int8.tflite",
         options.shared / "data" / "cifar10_10k2k.npz",

@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def cosine(a: Any, b: Any) -> float:
-    """Of the angle between two tensors."""
+    """Cosine of the angle between two tensors."""
     a, b = np.asarray(a, float).ravel(), np.asarray(b, float).ravel()
     norms = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float(a @ b) / norms if norms else 0.0
@@ -109,7 +109,7 @@ def integer_gradients(
 
 
 def weights(graph: Graph) -> list[str]:
-    """Of convolutions and fully connected layers, with their biases."""
+    """Names of the weights and biases of convolutions and fully connected layers."""
     layers = [node for node in graph.nodes if isinstance(node.op, Conv2D)]
     return [name for node in layers for name in node.inputs[1:]]
 
@@ -172,7 +172,7 @@ def passes(op: Any, exact: torch.Tensor) -> torch.Tensor:
 
 
 def factor(op: Any) -> float:
-    """Of a requantization by one number."""
+    """Factor of a requantization by one number."""
     return multiplier_value(op.mult_q31, op.shift)
 
 

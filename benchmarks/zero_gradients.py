@@ -157,7 +157,7 @@ def train(run: Run, first: int, count: int) -> None:
 
 
 def zeros_at(step: TrainingStep, run: Run, position: int) -> dict[str, Zeros]:
-    """Of all gradients that a step would compute from the run's state."""
+    """Count zeros in all gradients that a step would compute from the run's state."""
     reference = PlannedReference(step.plan)
     x, label = run.course.at(position)
     if latents(step.plan):

@@ -32,7 +32,7 @@ class BoardRun:
 
     @property
     def name(self) -> str:
-        """Of the port, for sentences."""
+        """Name of the port, for sentences."""
         return self.device.link.name
 
     @property

@@ -36,7 +36,7 @@ RECIPE_HEADER = struct.Struct("<4sB3xI")  # magic, version, bytes of JSON; then 
 INT16_END = 2**15 - 1
 """Where the difference of a bias saturates."""
 DRIFT_STEPS = 4
-"""Of the offset that corrects a policy, in one unit of its scores."""
+"""Steps of a policy's offset that make one unit of its scores."""
 COUNTERS = struct.Struct("<III")  # random state, updates done, samples of the current update
 
 
@@ -133,7 +133,7 @@ def _damaged(where: Path | str) -> str:
 
 
 def _saved_bytes(head: bytes) -> int:
-    """Of header and state, as the header says; of what has none, all bytes."""
+    """Length of header and state, as the header says; without a header, all bytes."""
     if len(head) < HEADER_BYTES or head[:4] != MAGIC:
         return len(head)
     return HEADER_BYTES + int(HEADER.unpack_from(head)[3])
@@ -215,7 +215,7 @@ def feature_facts(raw: bytes, table: StateTable) -> dict[str, Any]:
 
 
 def selected_tensors(raw: bytes, table: StateTable, names: Sequence[str]) -> tuple[str, ...]:
-    """Of an elastic step: the tensors that are trained. names: of all that can be left out."""
+    """Tensors that an elastic step trains. names: all tensors that it can leave out."""
     words = numbers(raw, table, SELECTED_TENSORS)
     return tuple(name for i, name in enumerate(names) if words[i // 32] >> i % 32 & 1)
 

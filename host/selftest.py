@@ -20,7 +20,7 @@ from mcutrain_host.saved import HEADER_BYTES
 from mcutrain_host.state import StateTable
 
 FORMAT = 1
-"""Of the file that keeps a report."""
+"""Format of the file that keeps a report."""
 SAVES = 5
 DAMAGED_FRAMES = 200
 STEPS_BEFORE_A_CUT = 3
@@ -110,12 +110,12 @@ class SelfTest:
 
     @property
     def cycles(self) -> int:
-        """Of a step."""
+        """Cycles of a step."""
         return sum(node.cycles for node in self.nodes)
 
     @property
     def instructions(self) -> int:
-        """Of a step, planned."""
+        """Planned instructions of a step."""
         return sum(node.instructions for node in self.nodes)
 
 

@@ -52,7 +52,7 @@ class StateSection:
 
     @property
     def size_bytes(self) -> int:
-        """Of all its numbers."""
+        """Size of all its numbers, in bytes."""
         return struct.calcsize(self._format)
 
     @property

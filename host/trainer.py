@@ -69,12 +69,12 @@ class Training:
 
     @property
     def position(self) -> int:
-        """Of the board."""
+        """Steps that the board has done."""
         return self.board.position
 
     @property
     def saved_position(self) -> int:
-        """Of what is in the board's flash or in the file."""
+        """Steps of the state in the board's flash or in the file."""
         return self.keeping.saved_position
 
     def run(self) -> Outcome:

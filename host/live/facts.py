@@ -127,17 +127,17 @@ class LiveFacts:
 
     @property
     def loss(self) -> float | None:
-        """Of the last step, in nats."""
+        """Loss of the last step, in nats."""
         return None if self.loss_q16 is None else self.loss_q16 / 65536
 
     @property
     def mean_loss(self) -> float | None:
-        """Of the window, in nats."""
+        """Mean loss of the window, in nats."""
         return self.window_loss_q16 / self.window / 65536 if self.window else None
 
     @property
     def accuracy(self) -> float | None:
-        """Of the window, before each step learnt; a share."""
+        """Share of the window that was predicted right, each before its step learnt."""
         return self.right / self.predicted if self.predicted else None
 
     @property

@@ -9,7 +9,7 @@ from mcutrain_host.virtual.errors import BoardFault
 from mcutrain_host.virtual.rp2 import Clocks, Pads, Resets, Rp2Registers, Watchdog
 
 READ_COMMANDS = (0x03, 0x0B, 0xBB, 0xEB)
-"""Of the ROM's read modes 0 to 3: one line, one line faster, two lines, four lines (5.4.8)."""
+"""Commands of the ROM's read modes 0 to 3: one line, one faster line, two, four lines (5.4.8)."""
 
 
 class Resets2350(Resets):
@@ -62,7 +62,7 @@ class Qmi(Rp2Registers):
 
     DIRECT, TIMING, FORMAT, COMMAND = 0x00, 0x0C, 0x10, 0x14
     MOST_HZ: ClassVar = 133_000_000
-    """Of the Pico 2's flash chip."""
+    """Highest clock of the Pico 2's flash chip."""
 
     def __init__(self, core_hz: Callable[[], int]) -> None:
         layout = dict.fromkeys(range(0, 0x54, 4), 0)

@@ -12,7 +12,7 @@ ROM_BYTES = 0x4000
 FUNCTION_TABLE, DATA_TABLE, LOOKUP = 0x100, 0x180, 0x1E0
 FIRST_FUNCTION = 0x200
 FUNCTIONS = ("IF", "EX", "RE", "RP", "FC", "CX", "UB")
-"""Of both; those behind are the RP2350's alone."""
+"""Functions that both ROMs have; the RP2350 has more, below."""
 RP2350_FUNCTIONS = (*FUNCTIONS[:-1], "XM", "RB", "GS")
 FOR_SECURE_ARM = 4
 IMAGE_DEFINITION = (0xFFFFDED3, 0x10210142, 0x000001FF, 0, 0xAB123579)

@@ -87,7 +87,7 @@ class Ssi(Rp2Registers):
     POLLS = 2
     """How often the status is read before what was sent has gone."""
     MOST_HZ, MOST_HZ_03, MOST_HZ_AT_ONCE = 133_000_000, 50_000_000, 50_000_000
-    """Of the chip's commands, of its command 03h (W25Q16JV, 9.5), and without RX_SAMPLE_DLY."""
+    """Highest clocks: for commands, for command 03h (W25Q16JV, 9.5), without RX_SAMPLE_DLY."""
     ROM_SETTINGS: ClassVar = {CTRLR0: 7 << 16, BAUDR: 6, SER: 1, ENABLE: 1}
     """As flash_exit_xip leaves it: bytes, each with an answer."""
 

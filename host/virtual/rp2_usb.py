@@ -94,7 +94,7 @@ class SharedMemory:
             self.offered(offset)
 
     def word(self, offset: int) -> int:
-        """Of 32 bits."""
+        """Read a word of 32 bits."""
         return int.from_bytes(self.bytes[offset : offset + 4], "little")
 
     def set_word(self, offset: int, value: int) -> None:

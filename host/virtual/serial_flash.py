@@ -18,7 +18,7 @@ Lines = tuple[int | None, int | None, int | None, int | None]
 Talk = Generator[Lines, Lines, None]
 RELEASED: Lines = (None, None, None, None)
 BUSY, WRITE_ENABLED, QUAD_ENABLE = 1 << 0, 1 << 1, 1 << 1
-"""Of status register 1, 1 and 2 (7.1)."""
+"""Bits of status registers 1, 1 and 2 (7.1)."""
 VOLATILE, LASTING = "50h", "06h"
 """What a write to a status register follows, and whether its values outlive the power (8.2.2)."""
 BUSY_ANSWERS = 3
@@ -121,7 +121,7 @@ class SerialFlash(FlashMemory):
                 self._obey(self._received)
 
     def _seen(self, host: Lines, chip: Lines) -> Lines:
-        """Of two that drive a line, the level is anything."""
+        """Levels as the host reads them; where both drive a line, the level is anything."""
         return (
             self._level(host[0], chip[0]),
             self._level(host[1], chip[1]),

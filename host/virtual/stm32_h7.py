@@ -16,7 +16,7 @@ INPUT_RANGES_HZ = (
     (4_000_000, 8_000_000),
     (8_000_000, 16_000_000),
 )
-"""Of the PLL's input, by PLL1RGE."""
+"""Range of the PLL's input, by PLL1RGE."""
 WIDE_VCO_HZ, NARROW_VCO_HZ = (192_000_000, 836_000_000), (150_000_000, 420_000_000)
 VOLTAGE_HZ = {3: 400_000_000, 2: 300_000_000, 1: 200_000_000}
 """The most that the core bears, by VOS."""

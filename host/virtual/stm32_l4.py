@@ -12,7 +12,7 @@ from mcutrain_host.virtual.stm32 import ClockLimits, PowerControl, Rcc
 from mcutrain_host.virtual.stm32_flash import FlashController
 
 MSI_HZ = 4_000_000
-"""Of the oscillator that runs after a reset."""
+"""Clock of the oscillator that runs after a reset."""
 LEAST_INPUT_HZ, MOST_INPUT_HZ = 4_000_000, 16_000_000
 LEAST_VCO_HZ, MOST_VCO_HZ = 64_000_000, 344_000_000
 

@@ -79,7 +79,7 @@ class _Screen(BoardWatch):
             err.print(sentence, markup=False, soft_wrap=True)
 
     def doubted(self, sentence: str) -> None:
-        """The same, as the command says it."""
+        """Say a doubt as the command says it."""
         self.say(f"mcutrain: {sentence}")
 
     def _show(self, facts: str) -> None:

@@ -38,7 +38,7 @@ def parse_classes(text: str) -> str:
 
 
 def parse_auto_classes(text: str) -> str:
-    """The same, or `auto`."""
+    """Parse classes, or `auto`."""
     return text if text == AUTO else parse_classes(text)
 
 
@@ -70,7 +70,7 @@ WHAT = (
     "the name of a shipped scheme, a .toml file, or a checkpoint or state of `simulate`, for what "
     "it trained"
 )
-"""Of help texts: what can be trained."""
+"""What can be trained, for help texts."""
 Scheme = Annotated[
     str,
     typer.Option(

@@ -39,7 +39,7 @@ class Estimates:
     step: int = 0
 
     def of(self, front: int | None, node: str) -> int:
-        """Of a node; at least 1, so that whatever computes is counted. node: empty for a move."""
+        """Estimate a node: at least 1, so that whatever computes counts. node: empty for a move."""
         if not node:
             return MOVE
         return max((self.nodes if front is None else self.fronts[front])[node], 1)
@@ -84,7 +84,7 @@ class BudgetedStep:
         return next(piece.number for piece in self.pieces if piece.kind == kind)
 
     def costs(self, of: Estimates) -> tuple[int, ...]:
-        """Of each piece; 0 of decisions, and of segments, which count by the strip."""
+        """Cost of each piece; 0 for decisions, and for segments, which count by the strip."""
         return tuple(
             0 if piece.kind or piece.segment else of.of(piece.front, piece.node)
             for piece in self.pieces
@@ -114,7 +114,7 @@ def budgeted(program: Program) -> BudgetedStep:
 def strips_of(
     program: Program, pieces: Iterable[Piece]
 ) -> dict[str, tuple[tuple[int | None, str], ...]]:
-    """Of each segment that is a piece, by its C structure: front and node of its stages."""
+    """Front and node of the stages of each segment that is a piece, by its C structure."""
     used = {piece.segment: piece.front for piece in pieces if piece.segment}
     return {
         segment.name: tuple((used[segment.name], node) for node in segment.nodes)
@@ -126,7 +126,7 @@ def strips_of(
 def cost_tables(
     program: Program, step: BudgetedStep, estimates: Sequence[Estimates]
 ) -> list[dict[str, object]]:
-    """Of each instruction set the tables in lines of C: of pieces, and of each segment's stages."""
+    """Tables for each instruction set, in lines of C: pieces, and the stages of each segment."""
     strips = strips_of(program, step.pieces)
     return [
         {

@@ -22,12 +22,12 @@ from mcutrain.target import Target
 
 FOLDER = "packages"
 PARTS = "parts"
-"""Of templates that others include."""
+"""Folder of the templates that others include."""
 SUFFIX = ".j2"
 NAMES = f"{SOURCE_FOLDER}/mct_names.h"
 TYPES = f"{SOURCE_FOLDER}/mct_types.h"
 SECTOR_BYTES = 4096
-"""Of flash that the examples erase at once: the size on ESP32, Raspberry Pi Pico and nRF52."""
+"""Flash that the examples erase at once: the sector of ESP32, Raspberry Pi Pico and nRF52."""
 STACK_MARGIN = 2048
 """Bytes of stack beside a step's, for the examples' own calls."""
 ENTRY = re.compile(r"^(?!static\b|typedef\b|#)[a-z][\w *]*?\b\*?(mct_\w+)(?=\(|\[)", re.MULTILINE)

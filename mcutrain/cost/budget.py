@@ -57,7 +57,7 @@ def _estimates(plan: TrainingPlan, isa: str) -> Estimates:
 
 
 def _pieces(graph: Graph, isa: str, segments: Sequence[Segment]) -> Mapping[str, int]:
-    """Of each node of a front; of those that compute row by row one strip."""
+    """Instructions of each node of a front; of one strip where it computes row by row."""
     found = dict(network_instructions(graph, isa))
     for segment in segments:
         found |= strip_instructions(graph, segment, isa)

@@ -137,7 +137,7 @@ def _segment_costs(graph: Graph, segment: Segment, isa: str) -> Mapping[str, int
 
 
 def _strip_costs(graph: Graph, segment: Segment, isa: str) -> Iterator[tuple[str, int, int]]:
-    """Of each kind of strip the node, how many there are, and what one takes."""
+    """Yield for each kind of strip its node, how many there are, and what one takes."""
     heights = {t.name: t.rows for t in segment.tensors}
     strips: Counter[tuple[int, Strip]] = Counter()
     for place, first, count, _ in segment.flow.strips():

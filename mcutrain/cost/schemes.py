@@ -117,7 +117,7 @@ def has_compiler(target: Target) -> bool:
 
 
 def _remembered(function: Callable[[UpdateScheme], T]) -> Callable[[UpdateScheme], T]:
-    """The same, but each scheme is worked out once; selections by several measures ask again."""
+    """Work out each scheme once, since selections by several measures ask again."""
     known: dict[str, T] = {}
 
     @wraps(function)
@@ -150,7 +150,7 @@ def _needs(step: TrainingStep, target: Target | None) -> Needs:
 
 
 def _built(step: TrainingStep, target: Target) -> Needs | None:
-    """The same as the linked ELF has it; None if the linker has too little memory."""
+    """Read the needs from the linked ELF; None if the linker has too little memory."""
     estimated = _needs(step, target)
     with tempfile.TemporaryDirectory(prefix="mcutrain-") as folder:
         project = Path(folder) / "project"

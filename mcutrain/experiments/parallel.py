@@ -43,7 +43,7 @@ STOP_SECONDS = 60.0
 """How long a process may take to write its checkpoint before it is ended."""
 STOP = "stop"
 PARTS = ("train", "test", "validation")
-"""Of a split, in its order; there may be no validation part."""
+"""Parts of a split, in its order; there may be no validation part."""
 KEPT_SECONDS = 30 * 24 * 3600
 """How long a checkpoint that nobody continues stays in the cache."""
 
@@ -86,7 +86,7 @@ class StepMaking:
     ladder: MakesLadder | None = None
 
     def run_with(self, settings: RunSettings) -> StepMaking:
-        """The same for a run that chooses tensors or columns, as its settings say."""
+        """Make the step for a run that chooses tensors or columns, as its settings say."""
         is_elastic, swap = settings.elastic is not None, settings.swap
         return replace(self, options=replace(self.options, elastic=is_elastic, swap=swap))
 
@@ -140,7 +140,7 @@ class Lesson:
         return self.ways.get(scheme, SchemeWay())
 
     def settings_of(self, scheme: int) -> RunSettings:
-        """Of the runs of a scheme."""
+        """Settings of the runs of a scheme."""
         return self.way_of(scheme).settings_of(self.settings)
 
 
@@ -439,7 +439,7 @@ def _train(order: _Order, telling: _Telling) -> SimulationResult:
 
 
 def _identity(step: TrainingStep, run: Run) -> str:
-    """Of what is learnt; not of what it is tested on, which the checkpoint itself knows."""
+    """Digest of what is learnt, without the test samples, which the checkpoint itself knows."""
     facts = [step.project.digest, run.course.digest]
     if run.selector is not None:
         facts.append(repr(run.selector.times))

@@ -58,7 +58,7 @@ class Budget:
 
     @property
     def isa(self) -> str:
-        """Of the chip."""
+        """The chip's instruction set."""
         return USUAL_ISA if self.target is None else self.target.isa
 
     def row(self, candidate: PlannedRow, step: TrainingStep) -> Compared:

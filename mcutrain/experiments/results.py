@@ -68,7 +68,7 @@ class Runs:
         return Fitted(self.episodes.ways, CROSS_ENTROPY, split)
 
     def samples(self, split: Split) -> int:
-        """Of an epoch."""
+        """Samples of an epoch."""
         return len(split.train) if self.episodes is None else self.episodes.samples
 
 

@@ -18,7 +18,7 @@ from mcutrain.report.learning import Compared
 from mcutrain.sparse import UpdateScheme, parse_scheme
 
 ALPHA = 0.8
-"""Of a gate beside a ladder, if nobody says another."""
+"""Default gate threshold for rows with proxies."""
 
 
 @dataclass(frozen=True)

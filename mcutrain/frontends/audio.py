@@ -138,7 +138,7 @@ def _transform(x: Ints) -> tuple[Ints, Ints]:
 
 
 def _complex_transform(real: Ints, imaginary: Ints) -> tuple[Ints, Ints]:
-    """Of points (..., n), n a power of 4: radix 4, decimation in time, each stage divided by 4."""
+    """Transform points (..., n), n a power of 4; each of its stages divides by 4."""
     count = real.shape[-1]
     if count == 1:
         return real, imaginary

@@ -24,7 +24,7 @@ LATE_BINS = {149: 1, 221: 1}
 glibc's log1pf, which is not rounded correctly there."""
 GAIN_STRENGTH, GAIN_OFFSET, GAIN_BITS = 0.95, 80.0, 21
 NOISE_FRACTION_BITS = 7
-"""Of a noise estimate as the gain's table takes it."""
+"""Fraction bits of a noise estimate as the gain's table takes it."""
 LOG_SEGMENTS = 128
 
 

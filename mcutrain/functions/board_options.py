@@ -67,7 +67,7 @@ class BoardDataOptions(DataOptions):
 
     @property
     def read(self) -> DataOptions:
-        """The same samples as a simulation reads them, which always tests."""
+        """Options to read the samples as a simulation does, which always tests."""
         return replace(self, test_samples=self.test_samples or None)
 
 

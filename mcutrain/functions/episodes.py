@@ -40,7 +40,7 @@ class FewShot(Shown):
 
     @property
     def accuracies(self) -> list[float]:
-        """Of each episode."""
+        """Accuracy of each episode."""
         return [result.accuracy for result in self.results]
 
     @property

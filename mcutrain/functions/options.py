@@ -32,7 +32,7 @@ MODULES = (
     ",at=LAYER+LAYER for some places only, ,start=random for random directions; behind lite also "
     ",groups=G or ,separable=yes, ,expand=1/4 (1/2, 1) and ,up=nearest (bilinear)"
 )
-"""Of help texts: kinds of modules, and their options."""
+"""Kinds of modules and their options, for help texts."""
 
 
 def read_gradient_dtype(text: str) -> str:

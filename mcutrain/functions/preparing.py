@@ -79,7 +79,7 @@ class Asked:
         return self.request.stream if isinstance(self.request, StreamRequest) else "auto"
 
     def having(self, **changes: Any) -> Asked:
-        """The same with other options."""
+        """Ask for the same with other options."""
         return replace(self, options=replace(self.options, **changes))
 
     def update_scheme(self) -> UpdateScheme:
@@ -93,7 +93,7 @@ class Asked:
         return scheme if self.pet is None else parse_pet(self.pet).scheme(scheme)
 
     def recipe(self, classes: int | None) -> Recipe:
-        """The same as a recipe, to compare with one: of a ladder it knows the number of fronts."""
+        """Write it as a recipe, to compare with one. Proxies are written as a number of fronts."""
         options = replace(self.options, classes=classes)
         if self.proxies is not None:
             count = 1 + read_facts(self.proxies)["proxies"]

@@ -45,7 +45,7 @@ REMEMBER = 8
 """Latents in the ring: it is full, and written over, long before the last step."""
 RATE = LearningRate.of(0.03)
 SCHEMES = ("fashion-sparse", "head")
-"""Of the demo's network; the first that fits the board is taken."""
+"""Schemes of the demo's network; the first that fits the board is taken."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 
 SHELF = "shelf"
 ALIGN_BYTES = 4
-"""Of the words, and of each tensor on the shelf."""
+"""Alignment of the words, and of each tensor on the shelf."""
 
 
 HEAD = Words(

@@ -75,12 +75,12 @@ class TrainingPlan(Placed):
 
     @cached_property
     def shelf_offsets(self) -> Mapping[str, int]:
-        """The same for weights on the shelf."""
+        """Offset of each tensor on the shelf."""
         return {section.name: section.offset for section in self.state.shelf}
 
     @property
     def state_bytes(self) -> int:
-        """Of what training changes, in SRAM."""
+        """Bytes of SRAM that training changes."""
         return self.state.state_bytes
 
     @property
@@ -90,12 +90,12 @@ class TrainingPlan(Placed):
 
     @property
     def shelf_bytes(self) -> int:
-        """Of the weights whose trained columns change."""
+        """Bytes of the weights whose trained columns change."""
         return self.kept_bytes - self.state_bytes
 
     @property
     def resident_bytes(self) -> int:
-        """Of a chip's SRAM besides the arena: the state, and what the C of features keeps."""
+        """Bytes of a chip's SRAM besides the arena: the state, and what the C of features keeps."""
         features_bytes = sum(f.resident_bytes for f in features_of(self.training))
         ladder_bytes = 0 if self.ladder is None else LADDER_BYTES
         return self.state_bytes + features_bytes + ladder_bytes
@@ -286,7 +286,7 @@ def plan_training(
 
 
 def with_whole_images(plan: TrainingPlan) -> TrainingPlan:
-    """The same step without rows: every image lies in a larger arena as a whole.
+    """Plan the step without rows: every image lies in a larger arena as a whole.
 
     For a computer with memory enough. Nodes, their order and the saved state stay as they are.
     """
@@ -312,7 +312,7 @@ def place(
 
 
 def needed_alignment(training: TrainGraph) -> int:
-    """Of the scratch of all nodes."""
+    """Alignment that the scratch of all nodes needs."""
     graph = _with_apply(training)
     calls = [node_call(graph, node) for node in graph.nodes if not node.op.is_view]
     return max((call.align_bytes for call in calls), default=1)
@@ -338,7 +338,7 @@ def check_budget(plan: TrainingPlan, sram_bytes: int) -> None:
 
 
 def check_board(plan: TrainingPlan, target: Target) -> None:
-    """The same for all that firmware keeps in a board's SRAM."""
+    """Check that all that firmware keeps fits a board's SRAM."""
     if target.ram is None:
         return
     needs = target.sram_bytes(plan.arena_bytes, plan.resident_bytes)

@@ -87,7 +87,7 @@ class TrainingStep(Shown):
 
     @property
     def input_type(self) -> TensorType:
-        """Of what a step begins with: a sample, or a tail's latent."""
+        """Type of what a step begins with: a sample, or the latent of a tail."""
         return self.plan.training.input_type
 
     def summary(self) -> str:
@@ -131,7 +131,7 @@ class TrainingStep(Shown):
         return codegen.generate(self.plan, self.scheme.name, target, self._recipe(), names)
 
     def for_this_computer(self) -> TrainingStep:
-        """The same step, planned for a computer that need not save memory; its bits are the same.
+        """Plan the step for a computer that need not save memory; its bits stay the same.
 
         It keeps whole images, unless something else than auto was asked for or there is a ladder.
         """
@@ -140,7 +140,7 @@ class TrainingStep(Shown):
         return replace(self, plan=with_whole_images(self.plan))
 
     def of_model(self, put: PutModules | None) -> TrainingStep:
-        """The same; its recipe says which modules were put into the model, if some were."""
+        """Add to the recipe which modules were put into the model, if some were."""
         if put is None or self.recipe is None:
             return self
         recipe = replace(self.recipe, model=put.model, pet=put.pet, numbers=put.numbers)
@@ -164,12 +164,12 @@ class TrainingStep(Shown):
     def latent_simulator(
         self, latent: Latent, seed: int = 1, portable: bool = False
     ) -> LatentSimulator:
-        """The same with functions that begin with the latent; it takes latents for samples."""
+        """Compile functions that begin with the latent; the simulator takes latents for samples."""
         project = self.library(codegen.Interface(latent=latent.tensor))
         return LatentSimulator(self.plan, latent, project, seed, portable=portable)
 
     def reference(self, seed: int = 1) -> PlannedReference:
-        """The same step as numpy computes it, and the same saved state."""
+        """Make the same step in numpy, with the same saved state."""
         return reference_of(self.plan, seed)
 
 
@@ -270,7 +270,7 @@ def _with_head(graph: Graph, classes: int | None, start: HeadStart | None) -> Gr
 
 
 def _names(graph: Graph, added: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
-    """Of the outputs, as they are given, or the graph's own and the added ones."""
+    """Names of the outputs: the given ones, or the graph's own and the added ones."""
     own = (*graph.class_names, *added) if graph.class_names else ()
     return tuple(given) or own
 
@@ -303,7 +303,7 @@ def _planned(
 
 
 def _front_of(training: TrainGraph, align_bytes: int, latent: str) -> Graph:
-    """The same before the step is planned."""
+    """Find the front before the step is planned."""
     whole = lay_out(training, align_bytes, "off")
     return front(whole.training, find_latent(whole, latent))
 

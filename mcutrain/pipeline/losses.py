@@ -41,7 +41,9 @@ def choose_loss(graph: Graph, name: str = AUTO) -> LossName:
 def choose_loss_for_data(
     graph: Graph, name: str, classes: int | None, has_positions: bool = False
 ) -> LossName:
-    """The same for a data set. classes: how many its labels tell apart; None if it has no labels.
+    """Choose the loss for a data set.
+
+    classes: how many its labels tell apart; None if it has no labels.
 
     has_positions: whether samples have a label for each position, which is cross-entropy. auto is
     mse for a network that reproduces its input, unless it has an output for each class. Raises
@@ -139,7 +141,7 @@ def fit_to_data(
 def fit_classes(
     graph: Graph, split: Split, classes: int | str, given: Sequence[str] = ()
 ) -> Fitted:
-    """The same for cross-entropy without added classes. Raises DataError for no labels, too."""
+    """Fit a head for cross-entropy, without added classes. Raises DataError for no labels, too."""
     wanted = classes_for(graph, split, classes, given)
     found = _fitted(graph, split, wanted, CROSS_ENTROPY, (), given)
     names, outputs = len(split.names), _own_outputs(graph)

@@ -18,7 +18,7 @@ from mcutrain.errors import ArgumentError
 from mcutrain.features import FeatureOptions, following, rewritings
 
 Part = Literal["whole", "tail"]
-"""Of a network's training step: all of it, or what lies behind the latent."""
+"""Which part of a network's training step: all of it, or what lies behind the latent."""
 AUTO = "auto"
 MOST_LEVELS = 16
 MOST_ACCUMULATED = 65535
@@ -65,7 +65,7 @@ class StepOptions(FeatureOptions, TrainOptions):
 
     @property
     def align_bytes(self) -> int:
-        """Of buffers."""
+        """Alignment of buffers."""
         return ALIGN_BYTES[self.gradient_dtype]
 
     @property
@@ -110,4 +110,4 @@ LEARNING = tuple(
 )
 """Names of the options that say how a step learns."""
 NAMES = frozenset(f.name for f in fields(StepOptions)) - set(FOLLOWING)
-"""Of options in files."""
+"""Names of options in files."""

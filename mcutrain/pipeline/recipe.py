@@ -24,7 +24,7 @@ from mcutrain.sparse.scheme import UpdateScheme, usual_head_rate
 from mcutrain.update_rules import SGD
 
 TEXTS = ("model", "name", "pet", "numbers")
-"""Of a recipe; files leave out those that say nothing."""
+"""Texts of a recipe; files leave out empty ones."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class PutModules:
 
     @staticmethod
     def into(before: Graph, pet: str, after: Graph) -> PutModules:
-        """Of the model's own graph, and the one with modules."""
+        """Describe modules by the model's own graph, and the one with modules."""
         return PutModules(graph_digest(before), pet, numbers_of(after))
 
 
@@ -176,7 +176,7 @@ READ_AS: Mapping[str, Callable[[Recipe], str]] = {
 
 
 def _latent(options: StepOptions) -> str:
-    """Of a whole network one that is given by hand says something, too."""
+    """Say which --latent; for a whole network, also one that was given by hand."""
     is_none = options.part == "whole" and options.latent == AUTO
     return "no --latent" if is_none else f"--latent {options.latent}"
 

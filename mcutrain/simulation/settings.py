@@ -11,7 +11,7 @@ from mcutrain.simulation.elastic import IMPORTANCES, MOVES, Periods, periods_of
 
 
 def rounding_seed(seed: int) -> int:
-    """Of the random numbers that round, for a run of this seed; it is never 0, which they lack."""
+    """Seed of the random numbers that round. It is never 0, a seed that they lack."""
     return seed + 1
 
 

@@ -69,7 +69,7 @@ class Drift:
 
 
 class DriftChoice:
-    """The same for the numpy reference, which has the words of a state."""
+    """Choose a front in the numpy reference, which has the words of a state."""
 
     def level(self, words: Mapping[str, Array], scores: Sequence[int]) -> int:
         """The level for a sample with these scores of the policy."""

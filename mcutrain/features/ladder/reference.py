@@ -14,7 +14,7 @@ class LadderState(StepState):
 
     @property
     def level_samples(self) -> list[int]:
-        """Of each front of a ladder, how many samples were trained by way of it."""
+        """Samples that were trained through each front."""
         return [int(count) for count in self.words.get(LEVEL_SAMPLES, ())]
 
     @level_samples.setter
