@@ -25,7 +25,7 @@ class UsartPlace:
 
 
 @dataclass(frozen=True)
-class Gate:
+class ClockGate:
     """Which bit of which register of RCC gives a device its clock."""
 
     register: int
@@ -46,12 +46,12 @@ class Family:
     rcc_at: int
     controller_at: int
     syscfg_at: int
-    syscfg_gate: Gate
+    syscfg_gate: ClockGate
     gpio_at: int
     port_bits: Mapping[str, int]
     usarts: Mapping[str, UsartPlace]
     apb1: tuple[int, ...]
-    power_gate: Gate | None
+    power_gate: ClockGate | None
     power: Callable[[ClockLimits], PowerControl] = Pwr
     power_at: int = 0x40007000
     debug_at: int = 0xE0042000
@@ -71,7 +71,7 @@ F4 = Family(
     rcc_at=0x40023800,
     controller_at=0x40023C00,
     syscfg_at=0x40013800,
-    syscfg_gate=Gate(RccF4.APB2ENR, 14),
+    syscfg_gate=ClockGate(RccF4.APB2ENR, 14),
     gpio_at=0x40020000,
     port_bits={letter: number for number, letter in enumerate("ABCDEFGHIJK")},
     usarts={
@@ -83,7 +83,7 @@ F4 = Family(
         "USART6": UsartPlace(0x40011400, RccF4.APB2ENR, 5, 8),
     },
     apb1=(RccF4.APB1ENR,),
-    power_gate=Gate(RccF4.APB1ENR, 28),
+    power_gate=ClockGate(RccF4.APB1ENR, 28),
 )
 """The STM32F4 and F7."""
 
@@ -93,7 +93,7 @@ F3 = Family(
     rcc_at=0x40021000,
     controller_at=0x40022000,
     syscfg_at=0x40010000,
-    syscfg_gate=Gate(RccF3.APB2ENR, 0),
+    syscfg_gate=ClockGate(RccF3.APB2ENR, 0),
     gpio_at=0x48000000,
     port_bits={"A": 17, "B": 18, "C": 19, "D": 20, "E": 21, "F": 22, "G": 23, "H": 16},
     usarts={
@@ -104,7 +104,7 @@ F3 = Family(
         "UART5": UsartPlace(0x40005000, RccF3.APB1ENR, 20, 5),
     },
     apb1=(RccF3.APB1ENR,),
-    power_gate=Gate(RccF3.APB1ENR, 28),
+    power_gate=ClockGate(RccF3.APB1ENR, 28),
 )
 """The STM32F303."""
 
@@ -114,7 +114,7 @@ L4 = Family(
     rcc_at=0x40021000,
     controller_at=0x40022000,
     syscfg_at=0x40010000,
-    syscfg_gate=Gate(RccL4.APB2ENR, 0),
+    syscfg_gate=ClockGate(RccL4.APB2ENR, 0),
     gpio_at=0x48000000,
     port_bits={letter: number for number, letter in enumerate("ABCDEFGH")},
     usarts={
@@ -125,7 +125,7 @@ L4 = Family(
         "UART5": UsartPlace(0x40005000, RccL4.APB1ENR, 20, 8),
     },
     apb1=(RccL4.APB1ENR,),
-    power_gate=Gate(RccL4.APB1ENR, 28),
+    power_gate=ClockGate(RccL4.APB1ENR, 28),
     power=PwrL4,
     word_bytes=Stm32L4Flash.WORD_BYTES,
     analog=True,
@@ -138,7 +138,7 @@ H7 = Family(
     rcc_at=0x58024400,
     controller_at=0x52002000,
     syscfg_at=0x58000400,
-    syscfg_gate=Gate(RccH7.APB4ENR, 1),
+    syscfg_gate=ClockGate(RccH7.APB4ENR, 1),
     gpio_at=0x58020000,
     port_bits={letter: number for number, letter in enumerate("ABCDEFGHIJK")},
     usarts={

@@ -83,11 +83,13 @@ CASES = {
     "elastic, one record": Case("nucleo-f303re", 8, elastic=True, longest=8_000_000),
     "elastic, remember": Case("nucleo-f303re", 32, ring=True, elastic=True, longest=8_000_000),
     "swap": Case("nucleo-f446re", swap=True, longest=8_000_000),
+    "remember, checked words": Case("nucleo-h743zi", 24, ring=True),
+    "elastic, checked words": Case("nucleo-h743zi", 8, elastic=True, longest=8_000_000),
     "swap, elastic, one record": Case(
         "nucleo-f446re", 4, elastic=True, swap=True, longest=8_000_000
     ),
 }
-CUTS = 1000 if IS_STRESS else 18
+CUTS = 1000 if IS_STRESS else 21
 
 
 @cache
@@ -190,7 +192,8 @@ def cases() -> list[tuple[str, str, int | None, int]]:
         for byte in (None if CASES[name].swap else (None, 0xFF, 0)[(i + k) % 3],)
     ]
     if not IS_STRESS:
-        every = [every[i] for i in (3, 7, 14, 17, 21, -1)]
+        checked = next(each for each in every if each[0] == "remember, checked words")
+        every = [*(every[i] for i in (3, 7, 14, 17, 21, -1)), checked]
     share, more = divmod(CUTS, len(every))
     return [(*each, share + (i < more)) for i, each in enumerate(every)]
 

@@ -203,8 +203,8 @@ def test_stm32_has_a_start_address_only_when_the_rest_is_there(
         choose(Job(project(**STM32), path), "stm32").run(Job(project(**STM32), path))
     *before, last = chip.seen  # what a power cut after each operation would leave
     assert len(before) >= 2 + 5
-    assert {flash[:8] for flash in before} == {b"\xff" * 8}
-    assert before[-1][8:] == last[8:]
+    assert {flash[:32] for flash in before} == {b"\xff" * 32}
+    assert before[-1][32:] == last[32:]
     assert last[: len(VECTORS)] == VECTORS
     assert last[0x20000 : 0x20000 + len(CODE)] == CODE
 
@@ -216,7 +216,7 @@ def test_stm32_notices_flash_that_reads_back_otherwise(
     chip = Chip(is_in_bootloader=True, is_worn=True)
     with on_pty(chip.receive) as path:
         job = Job(project(**STM32), path)
-        with pytest.raises(FlashError, match="0x08000008 does not read back"):
+        with pytest.raises(FlashError, match="0x08000020 does not read back"):
             choose(job, "stm32").run(job)
     assert chip.started is None
 
