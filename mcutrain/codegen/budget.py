@@ -90,13 +90,6 @@ class BudgetedStep:
             for piece in self.pieces
         )
 
-    def longest(self, program: Program, of: Estimates) -> tuple[int, str]:
-        """The most that is computed between two returns with the smallest budget, and by whom."""
-        found = [(cost, p.node) for cost, p in zip(self.costs(of), self.pieces, strict=True)]
-        for places in strips_of(program, self.pieces).values():
-            found += [(of.of(front, node), node) for front, node in places]
-        return max(found)
-
 
 def budgeted(program: Program) -> BudgetedStep:
     """The pieces of a program's step."""
@@ -139,6 +132,23 @@ def cost_tables(
         }
         for one in estimates
     ]
+
+
+def estimate_lines(estimates: Sequence[Estimates], prefix: str) -> list[str]:
+    """A table for a header: a column for each instruction set."""
+    rows: dict[str, list[int]] = {
+        f"{prefix}_infer": [one.inference for one in estimates],
+        f"{prefix}_train": [one.step for one in estimates],
+        f"{prefix}_feed, a whole sample": [one.feed for one in estimates],
+        "the longest node or strip": [max(one.nodes.values()) for one in estimates],
+    }
+    names = [one.isa for one in estimates]
+    cells = {name: [f"{n:,}" for n in found] for name, found in rows.items() if any(found)}
+    first = max(map(len, cells), default=0)
+    lines = ["".join([" " * first, *(f"{name:>15}" for name in names)])] if cells else []
+    for name, row in cells.items():
+        lines.append("".join([f"{name:<{first}}", *(f"{cell:>15}" for cell in row)]))
+    return lines
 
 
 def check_budgeted(remembers_input: bool, is_board: bool) -> None:

@@ -33,7 +33,14 @@ from mcutrain.autodiff import Classifier
 from mcutrain.autodiff.elastic import importance_of
 from mcutrain.codegen import firmware, packages
 from mcutrain.codegen.bodies import HEADER, header, library_bodies, library_flags
-from mcutrain.codegen.budget import CLOSE, OPEN, budgeted, check_budgeted, cost_tables
+from mcutrain.codegen.budget import (
+    CLOSE,
+    OPEN,
+    budgeted,
+    check_budgeted,
+    cost_tables,
+    estimate_lines,
+)
 from mcutrain.codegen.c_text import CTYPES, characters, comment, is_long, lines, string
 from mcutrain.codegen.interface import DEFAULT, DEFAULT_PREFIX, Interface
 from mcutrain.codegen.isa import check_isa
@@ -342,6 +349,7 @@ def _name_values(plan: TrainingPlan, scheme: str, interface: Interface) -> dict[
         "class_names": [string(name) for name in interface.class_names],
         "model": comment(plan.training.graph.name),
         "scheme": comment(scheme),
+        "estimates": estimate_lines(interface.estimates, interface.prefix),
         "version": version("mcutrain"),
         "version_number": version_number(version("mcutrain")),
     }

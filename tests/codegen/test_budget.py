@@ -367,3 +367,19 @@ def test_what_cannot_return_in_between_is_a_sentence() -> None:
     interface = Interface(budgeted=True, estimates=program_estimates(plan, "all"))
     with pytest.raises(McutrainError, match="leave out --budgeted, or --board"):
         generate(plan, "x", load_target("rpi-pico"), interface=interface)
+
+
+@pytest.mark.parametrize("name", ["plain", "rows"])
+def test_a_header_says_what_calls_take(name: str) -> None:
+    """Of each instruction set; a sample that is fed whole is no part of the step that follows."""
+    plan = made(name)[0]
+    found = program_estimates(plan, "all")
+    text = generate(plan, "x", interface=Interface(estimates=found)).files["src/mct_model.h"]
+    rows = {line[7:].split("  ")[0]: line.split()[-4:] for line in text.splitlines()[:80]}
+    assert rows["mct_train"] == [f"{one.step:,}" for one in found]
+    assert rows["mct_infer"] == [f"{one.inference:,}" for one in found]
+    assert ("mct_feed, a whole sample" in rows) == (name == "rows")
+    assert max(len(line) for line in text.splitlines()[:80]) <= 100
+    for one in found:
+        assert one.step > one.inference > 0
+        assert 0 < max(one.nodes.values()) < one.step
