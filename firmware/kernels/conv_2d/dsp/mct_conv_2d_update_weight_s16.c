@@ -49,7 +49,8 @@ void mct_conv_2d_update_weight_s16(const mct_conv_2d_update_weight_s16_params *p
     const int32_t positions = p->dy.h * p->dy.w;
     const mct_updater updater = mct_update_begin_s16(&p->parameter, step, dy_exponent, positions);
     if (positions == 1) {
-        mct_update_one16(p, &updater, dy, x, (int32_t *)(void *)scratch);
+        void *sums = scratch;
+        mct_update_one16(p, &updater, dy, x, sums);
         return;
     }
     mct_dsp_updated result = mct_dsp_updated_of(&updater, row);
