@@ -38,7 +38,13 @@ CHIPS = (
 )
 TOO_SMALL_FOR_THE_DEMO = ("bbc-microbit",)
 """16 KB of SRAM."""
-LIKE_ANOTHER = ("b-l475e-iot01a", "nrf52840-dk", "nucleo-h743zi")
+LIKE_ANOTHER = (
+    "b-l475e-iot01a",
+    "feather-nrf52840",
+    "nrf52840-dk",
+    "nucleo-h743zi",
+    "xiao-nrf52840",
+)
 """Boards with the core and kernels of one above, where a small network shows what is their own:
 pins, clocks, flash, and where memory lies."""
 ONLY_IN_QEMU = ("mps3-an547",)

@@ -112,10 +112,14 @@ def test_an_nrf5_sends_by_the_pins_that_its_description_names(board):
 
 @pytest.mark.parametrize("board", NRF5, ids=named)
 def test_an_nrf5_has_the_pages_of_its_specification(board):
-    """Slots end with the flash: 256 KB in pages of 1 KB, 512 KB or 1 MB in pages of 4 KB."""
-    sizes = {"bbc-microbit": 256, "bbc-microbit-v2": 512}
+    """Slots end with the flash: 256 KB in pages of 1 KB, 512 KB or 1 MB in pages of 4 KB.
+
+    They end below the file system and the bootloader of boards that have these at its end.
+    """
+    ends = {"bbc-microbit": 256, "bbc-microbit-v2": 512}
+    ends |= dict.fromkeys(("feather-nrf52840", "xiao-nrf52840"), 928)
     assert board.erase_bytes == (KB if board.name == "bbc-microbit" else 4 * KB)
-    assert board.slots[1] + board.slot_bytes == sizes.get(board.name, 1024) * KB
+    assert board.slots[1] + board.slot_bytes == ends.get(board.name, 1024) * KB
     assert board.flash.origin + board.flash.size_bytes == board.slots[0]
 
 
