@@ -18,7 +18,8 @@ from mcutrain.autodiff import Gate, TrainOptions
 from mcutrain.codegen import Interface, Project, generate
 from mcutrain.cost.budget import program_estimates
 from mcutrain.errors import McutrainError
-from mcutrain.memplan import TrainingPlan, find_latent, plan_training
+from mcutrain.memplan import TrainingPlan, find_latent, plan_training, tail
+from mcutrain.pipeline import StepOptions
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.sparse import UpdateScheme
 from mcutrain.target import load_target
@@ -103,7 +104,7 @@ def rows(stream: Any, options: TrainOptions = TrainOptions()) -> TrainingPlan:
 
 
 def residual(scheme: UpdateScheme = LAST, **options: Any) -> TrainingPlan:
-    training = networks.training_graph(networks.residual_network(), scheme, TrainOptions(**options))
+    training = networks.training_graph(networks.residual_network(), scheme, StepOptions(**options))
     return plan_training(training, align_bytes=8)
 
 
@@ -367,6 +368,11 @@ def test_what_cannot_return_in_between_is_a_sentence() -> None:
     interface = Interface(budgeted=True, estimates=program_estimates(plan, "all"))
     with pytest.raises(McutrainError, match="leave out --budgeted, or --board"):
         generate(plan, "x", load_target("rpi-pico"), interface=interface)
+    latent = find_latent(plan, "auto")
+    behind = plan_training(tail(plan.training, latent), align_bytes=8)
+    interface = Interface(budgeted=True, estimates=program_estimates(behind, "all"), remember=4)
+    with pytest.raises(McutrainError, match="leave out --budgeted, or --remember"):
+        generate(behind, "x", interface=interface)
 
 
 @pytest.mark.parametrize("name", ["plain", "rows"])
