@@ -93,7 +93,8 @@ def main() -> None:
 
 
 def _chips() -> list[str]:
-    return [name for name in board_names() if not target_of(name).is_hosted]
+    targets = [target_of(name) for name in board_names()]
+    return [t.name for t in targets if t.has_firmware and not t.is_hosted]
 
 
 @dataclass(frozen=True)

@@ -443,7 +443,8 @@ class BoardProject:
         manifest = Manifest.of_folder(folder, "--board B")
         if manifest.board is None:
             raise ProjectError(
-                f"{folder} was generated without a board: generate it anew with --board"
+                f"{folder} was generated without a board: generate it anew with --board, or build "
+                "and flash a package as its README.md says"
             )
         return BoardProject(folder, manifest, manifest.board)
 

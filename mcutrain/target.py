@@ -53,7 +53,7 @@ PAGE_BYTES = 256  # MCT_PAGE_BYTES of mct_board.h; page 0 of a slot is its heade
 KEYS = {
     "name", "title", "core", "isa", "flags", "zig", "sources", "linker_script", "memory", "slots",
     "define", "uart", "flash", "emulate", "bootloader", "gcc", "output", "link",
-    "cycles_per_instruction", "cycles_range", "cycles_source", "between_nodes",
+    "cycles_per_instruction", "cycles_range", "cycles_source", "between_nodes", "package",
 }  # fmt: skip
 
 
@@ -74,7 +74,8 @@ class Target:
     the board's own, if for a ring they are larger. timing_bytes: of firmware that times its nodes.
     imprint_bytes: of firmware that adds up a class's features. chooses: of firmware that chooses
     what it trains, by states that its slots keep. uart, flashing, emulation, output: the tables of
-    that name, [flash] and [emulate].
+    that name, [flash] and [emulate]. package: of the build system that builds its programs; empty
+    where mcutrain has firmware for it.
     """
 
     name: str
@@ -106,6 +107,20 @@ class Target:
     timing_bytes: int = 0
     imprint_bytes: int = 0
     chooses: bool = False
+    package: str = ""
+
+    @property
+    def has_firmware(self) -> bool:
+        """Whether mcutrain generates its whole program: sources, linker script and drivers."""
+        return not self.package
+
+    def check_firmware(self) -> None:
+        """Raise TargetError if the board has no firmware of its own."""
+        if not self.has_firmware:
+            raise TargetError(
+                f"{self.name} has no firmware of its own: `mcutrain generate --board {self.name}` "
+                f"writes a package for {self.package}, which builds and flashes it"
+            )
 
     @property
     def is_hosted(self) -> bool:
@@ -134,8 +149,8 @@ class Target:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The board's C files, relative to the firmware folder."""
-        return tuple(self.values["sources"])
+        """The board's C files, relative to the firmware folder; none without firmware."""
+        return tuple(self.values["sources"]) if self.has_firmware else ()
 
     def path(self, name: str) -> Path:
         """Return where a file of the firmware is; a board's folder may lie elsewhere."""
@@ -149,6 +164,8 @@ class Target:
     @property
     def protocol_bytes(self) -> int:
         """SRAM of the firmware's protocol and store, with two bytes for each remembered latent."""
+        if not self.has_firmware:
+            return 0
         if self.remember:
             ring = _align(RING_PLACE_BYTES * self.remember, 4)
             return _align(PROTOCOL_RING_BYTES + ring, RAM_ALIGN_BYTES)
@@ -310,8 +327,11 @@ class Target:
         return bool(self.slots) and PAGE_BYTES + saved_bytes <= self.slot_bytes
 
     def why_no_saves(self, saved_bytes: int) -> str:
-        """Return what keeps a trained state from outliving a power cut; empty if nothing does."""
-        if self.can_save(saved_bytes):
+        """Return what keeps a trained state from outliving a power cut; empty if nothing does.
+
+        Without firmware of mcutrain's own, the program around the package saves states.
+        """
+        if self.can_save(saved_bytes) or not self.has_firmware:
             return ""
         if self.slots:
             return f"a saved state of {saved_bytes:,} bytes does not fit a slot of {self.name}"
@@ -322,10 +342,12 @@ class Target:
         """Return this board without slots: their flash, where it adjoins, goes to the program.
 
         It trains, and forgets without power. Raises TargetError for a hosted board, whose state is
-        a file.
+        a file, and for one without firmware.
         """
         if self.flash is None:
             raise TargetError(f"{self.name} keeps the trained state in a file: leave the slots on")
+        if not self.has_firmware:
+            raise TargetError(f"{self.name} has no slots to give up: leave the slots on")
         vectors = () if self.vectors is None else (self.vectors,)
         flash = _joined((self.flash, *vectors, *self.slot_regions), self.flash)
         is_inside = self.vectors is not None and flash.origin <= self.vectors.origin
@@ -420,6 +442,7 @@ def _target(folder: Path, values: Mapping[str, Any]) -> Target:
     isa = values["isa"]
     if isa not in instruction_sets():
         raise ValueError(f"isa {isa!r} is none of {', '.join(instruction_sets())}")
+    package = _package(values)
     return Target(
         name=values["name"],
         title=values["title"],
@@ -444,7 +467,19 @@ def _target(folder: Path, values: Mapping[str, Any]) -> Target:
         cycles_range=_rates(values),
         cycles_source=str(values.get("cycles_source", "")),
         slot_regions=_slot_regions(slots, _table(Flashing, values, "flash").sectors),
+        package=package,
     )
+
+
+def _package(values: Mapping[str, Any]) -> str:
+    """Return the package's name; empty with sources. Raises KeyError if there are neither."""
+    if "package" not in values:
+        _ = values["sources"]
+        return ""
+    package = values["package"]
+    if not isinstance(package, str) or not package:
+        raise ValueError(f"package = {package!r} is not the name of a build system, as esp-idf")
+    return package
 
 
 def _slot_regions(slots: Mapping[str, Any], sizes: tuple[int, ...]) -> tuple[Region, ...]:

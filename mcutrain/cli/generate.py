@@ -63,7 +63,8 @@ def generate(
 ) -> None:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
-    With --board it is the whole firmware of a board, otherwise a library for firmware of your own,
+    With --board it is the whole firmware of a board, or a package for the build system that a
+    board without firmware names. Otherwise it is a library for firmware of your own,
     in C or C++: one include folder, a Makefile, a CMakeLists.txt that is also a component of
     ESP-IDF, a library.properties for Arduino and PlatformIO, and a program to start from.
 
@@ -117,7 +118,9 @@ def _show(found: Generated, program: ProgramOptions) -> None:
             f"It takes latents for samples: {step.plan.training.x}, {step.input_type.size_bytes:,} "
             "bytes. What makes them, with the same flags of the step: --part front."
         )
-    if target is None:
+    if target is not None:
+        _show_fit(found, target)
+    if target is None or not target.has_firmware:
         _show_library(found, program)
     else:
         _show_firmware(found, target)
@@ -153,7 +156,7 @@ def _show_library(found: Generated, program: ProgramOptions) -> None:
         show(f"Kernels for {', '.join(names)}: the compiler's macros choose, by src/mct_isa.h.")
     prefix = program.prefix
     header = found.folder / "src" / f"{prefix}_model.h"
-    if program.package:
+    if "README.md" in found.files:  # of a package
         readme = found.folder / "README.md"
         show(f"How to build it stands in {readme}, how to call it at the top of {header}.")
         return
@@ -161,22 +164,28 @@ def _show_library(found: Generated, program: ProgramOptions) -> None:
     show(f"    make -C {shlex.quote(str(found.folder))}")
 
 
-def _show_firmware(found: Generated, target: Target) -> None:
+def _show_fit(found: Generated, target: Target) -> None:
+    """What it takes of the board."""
     from mcutrain.cost.time import step_time
-    from mcutrain.functions.planning import board_facts
 
     step = found.plan.step
     if target.ram is not None:
         needs = target.sram_bytes(step.plan.arena_bytes, step.plan.resident_bytes)
+        beside = "firmware" if target.has_firmware else f"{target.package} itself"
         show(
-            f"With stack and firmware {needs:,} of {target.ram.size_bytes:,} bytes of SRAM of "
+            f"With stack and {beside} {needs:,} of {target.ram.size_bytes:,} bytes of SRAM of "
             f"{target.title}."
         )
     took = step_time(step.plan, target)
     if took is not None:
         show(f"A step takes {took.text}: {took.reason}.")
+
+
+def _show_firmware(found: Generated, target: Target) -> None:
+    from mcutrain.functions.planning import board_facts
+
     _show_ring(found)
-    why_no_saves = board_facts(step, target)["why_no_saves"]
+    why_no_saves = board_facts(found.plan.step, target)["why_no_saves"]
     if why_no_saves:
         show(f"It saves nothing: {why_no_saves}; {FORGETS}.")
     show("To build the firmware:")

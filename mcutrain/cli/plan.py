@@ -246,8 +246,11 @@ def _sram_rows(sram_bytes: int, board: dict[str, Any] | None) -> list[list[Any]]
     if board is None or board["chip_sram_bytes"] is None:
         return [["SRAM", sram_bytes, "arena + state, without stack and code's own variables"]]
     of = f"of the {board['chip_sram_bytes']:,} of {board['name']}"
+    own = ["firmware's own", board["firmware_bytes"], "protocol, drivers, alignment"]
+    if board["package"] is not None:
+        own = [board["package"], board["firmware_bytes"], "assumed for itself, and alignment"]
     return [
-        ["firmware's own", board["firmware_bytes"], "protocol, drivers, alignment"],
+        own,
         ["stack", board["stack_bytes"], "reserved"],
         ["SRAM", board["sram_bytes"], of],
     ]

@@ -109,6 +109,8 @@ def cost_model(
 
 def has_compiler(target: Target) -> bool:
     """Whether firmware for the board can be compiled here."""
+    if not target.has_firmware:
+        return False
     try:
         find_toolchain(compile_facts(target, ()))
     except BuildError:

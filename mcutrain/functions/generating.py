@@ -44,6 +44,7 @@ from mcutrain.functions.planning import (
 from mcutrain.functions.preparing import HEAD, Asked, Scheme, loaded
 from mcutrain.functions.run_options import normalization_of
 from mcutrain.ir.graph import Graph, TensorType
+from mcutrain.memplan import check_board
 from mcutrain.modules import Pet
 from mcutrain.pipeline import TrainingStep, front_of
 from mcutrain.pipeline.losses import fit_classes
@@ -149,8 +150,8 @@ def generate(
         tensor's name, for functions that begin a step with it, or what a tail begins with; see
         mcutrain.memplan.find_latent. remember latents are in the ring that a board's firmware keeps
         in its slots and trains on again; with some, latent is auto by default.
-    hardware: board is the board whose whole firmware is written. Without it, a library for firmware
-        of your own.
+    hardware: board is the board whose whole firmware is written, or, where it has none, a package
+        that fits it. Without it, a library for firmware of your own.
     head: what a new head starts from (head_start), and whether there are functions that give a
         class its weights from a few samples without training, around the centre of data (imprint).
         Beside rows of zeros a class gets zeros, so train a new head before, or begin it with
@@ -174,8 +175,7 @@ def generate(
         return _front(model, Path(output), scheme, classes, request, listener)
     pixels = normalization or normalization_of(program.mean, program.std)
     target = hardware.target
-    check_isa(program.isa, target)
-    check_package(program.package, target)
+    program = _packaged(program, target)
     _check_times(request, target)
     centre: tuple[int, ...] = ()
     if isinstance(model, TrainingStep):
@@ -192,9 +192,23 @@ def generate(
     interface = _interface(step, request, program, pixels, target, centre)
     if request.stream == AUTO and not isinstance(model, TrainingStep):
         step = with_fewer_rows(step, target, interface)
-    if target is None:
+    if target is None or not target.has_firmware:
         interface = replace(interface, estimates=program_estimates(step.plan, program.isa))
     return write_project(step, on_board(target, step, interface), interface, Path(output))
+
+
+def _packaged(program: ProgramOptions, target: Target | None) -> ProgramOptions:
+    """Return what the program is, with the package that a board without firmware asks for.
+
+    Raises McutrainError for an unknown instruction set or package, or for a choice that the board
+    has made.
+    """
+    firmware = target if target is not None and target.has_firmware else None
+    if target is not None and not target.has_firmware:
+        program = replace(program, package=program.package or target.package)
+    check_isa(program.isa, firmware)
+    check_package(program.package, firmware)
+    return program
 
 
 def _check_made(head: HeadOptions, data: Data | None) -> None:
@@ -242,6 +256,11 @@ def _check_times(request: GeneratedRequest, target: Target | None) -> None:
         raise OptionError("profile", "is for --elastic: give that, too")
     if request.timed and target is None:
         raise OptionError("timed", "is of a board's clock: give --board, too")
+    if request.timed and target is not None and not target.has_firmware:
+        raise OptionError(
+            "timed",
+            f"is of a board's own firmware, and {target.name} has none: leave it out",
+        )
 
 
 def _interface(
@@ -412,7 +431,12 @@ def write_project(
     """Write the project of a step that is planned."""
     costs = front_costs(step.plan, USUAL_ISA if target is None else target.isa)
     interface = replace(interface, fronts=costs)
-    project = step.library(interface) if target is None else step.firmware(target, interface)
+    if target is None or not target.has_firmware:
+        if target is not None:
+            check_board(step.plan, target)
+        project = step.library(interface)
+    else:
+        project = step.firmware(target, interface)
     try:
         project.write(folder)
     except OSError as error:

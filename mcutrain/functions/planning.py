@@ -245,6 +245,9 @@ def on_board(target: Target | None, step: TrainingStep, interface: Interface) ->
             raise PlanError(f"--remember keeps latents, and {error}; or leave it out") from error
     if target is None:
         return None
+    if not target.has_firmware:  # what it saves, the program around the package decides
+        check_flash(step.plan, target)
+        return target
     code = code_sizes(target.isa)
     program_bytes = 0 if code is None else flash_bytes(step.plan.training, code)
     program_bytes += sum(front_flash_bytes(step.plan, code))
@@ -263,7 +266,7 @@ def ring_of(step: TrainingStep, target: Target | None, interface: Interface) -> 
         return None
     latent = step.input_type if is_tail else find_latent(step.plan, wanted).type
     found = Ring(interface.remember, latent.size_bytes, ring_bytes(step.plan, interface))
-    if target is None:
+    if target is None or not target.has_firmware:
         return found
     in_sram = replace(found, sram_bytes=RING_PLACE_BYTES * interface.remember)
     if target.flash is None:
@@ -379,6 +382,7 @@ def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
     total = target.sram_bytes(found.arena_bytes, found.resident_bytes)
     return {
         "name": target.name,
+        "package": target.package or None,
         "stack_bytes": target.stack_bytes,
         "firmware_bytes": total - found.sram_bytes - target.stack_bytes,
         "sram_bytes": total,

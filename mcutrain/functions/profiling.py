@@ -107,6 +107,8 @@ def _target(measure: MeasureOptions) -> Target | None:
         raise OptionError("here", "runs on this computer: leave out --board")
     given = measure.board
     target = given if given is None or isinstance(given, Target) else load_target(os.fspath(given))
+    if target is not None and measure.count:
+        target.check_firmware()
     if target is not None and target.isa == "host":
         raise TargetError(
             f"{target.name} has no instruction model; name a microcontroller, such as nucleo-f446re"

@@ -166,7 +166,8 @@ def _compiler(project: BoardProject) -> str:
 
 
 def _fitting(target: Target) -> tuple[TrainingStep, Interface, Project]:
-    """The step, and the board's program of it. Raises PlanError if none fits."""
+    """The step, and the board's program of it. Raises PlanError if none fits, TargetError."""
+    target.check_firmware()
     reason = ""
     for scheme in SCHEMES:
         step = demo.training_step(demo.network(), scheme)

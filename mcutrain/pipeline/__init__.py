@@ -125,7 +125,11 @@ class TrainingStep(Shown):
         )
 
     def firmware(self, target: Target, interface: codegen.Interface | None = None) -> Project:
-        """The C project of a board's firmware. Raises PlanError if it does not fit."""
+        """The C project of a board's firmware. Raises PlanError if it does not fit.
+
+        Raises TargetError for a board without firmware, which has a package instead.
+        """
+        target.check_firmware()
         names = interface or codegen.Interface()
         check_board(self.plan, codegen.with_latents(target, self.plan, names))
         return codegen.generate(self.plan, self.scheme.name, target, self._recipe(), names)

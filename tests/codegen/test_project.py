@@ -318,8 +318,8 @@ def test_a_board_that_asks_for_it_is_called_behind_each_node() -> None:
 
 
 def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
-    for board in board_names():
-        text = generate(plan_of(tiny(), UpdateScheme()), "x", load_target(board)).files[FILE]
+    for target in filter(lambda t: t.has_firmware, map(load_target, board_names())):
+        text = generate(plan_of(tiny(), UpdateScheme()), "x", target).files[FILE]
         (tmp_path / FILE).write_text(text)
         assert Manifest.read(tmp_path / FILE).to_json() == text
 
