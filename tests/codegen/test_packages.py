@@ -213,6 +213,22 @@ def test_the_pack_description_names_files_that_are_there() -> None:
     assert missing(project, [name for name in named if not name.endswith("/")]) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "file", "key"),
+    [
+        ("esp-idf", "examples/learn/sdkconfig.defaults", "CONFIG_ESP_MAIN_TASK_STACK_SIZE"),
+        ("zephyr", "samples/learn/prj.conf", "CONFIG_MAIN_STACK_SIZE"),
+    ],
+)
+def test_the_task_that_learns_has_the_stack_that_the_readme_names(
+    kind: str, file: str, key: str
+) -> None:
+    files = made(kind).files
+    (reserved,) = re.findall(rf"^{key}=(\d+)$", files[file], re.MULTILINE)
+    (named,) = re.findall(r"\(([\d,]+) bytes hold", files["README.md"])
+    assert int(reserved) == int(named.replace(",", ""))
+
+
 def test_names_of_models_cannot_break_a_manifest() -> None:
     graph = plan_of(tiny())
     for kind in KINDS:
