@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcutrain_host import saved as saved_files
-from mcutrain_host.board_run import BoardRun
+from mcutrain_host.board_session import BoardSession
 from mcutrain_host.errors import HostError, RefusedError
 from mcutrain_host.protocol import Saved
 from mcutrain_host.pull import read_state
@@ -20,7 +20,7 @@ class Keeping:
     saved_position: of what is kept in one of them. saved: on the board, None if it cannot.
     """
 
-    def __init__(self, run: BoardRun) -> None:
+    def __init__(self, run: BoardSession) -> None:
         self.run = run
         self.saved_position = 0
         self.saved: Saved | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mcutrain_host import saved as saved_files
-from mcutrain_host.board_run import BoardRun
+from mcutrain_host.board_session import BoardSession
 from mcutrain_host.errors import (
     DeviceRestartedError,
     HostError,
@@ -32,7 +32,7 @@ RESTARTS_WITHOUT_GAIN = 100
 class Restarts:
     """Finds the board again when it restarts or is gone. count: how often it was."""
 
-    def __init__(self, run: BoardRun) -> None:
+    def __init__(self, run: BoardSession) -> None:
         self.run = run
         self.count = self._in_place = self._without_gain = self._furthest = 0
 
@@ -87,7 +87,7 @@ class Restarts:
 class RunStart:
     """Where a run begins, and goes on after a restart. Its methods return positions."""
 
-    def __init__(self, run: BoardRun, keeping: Keeping) -> None:
+    def __init__(self, run: BoardSession, keeping: Keeping) -> None:
         self.run, self.keeping = run, keeping
 
     def begin(self) -> int:

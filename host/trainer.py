@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mcutrain_host.board_run import BoardRun
+from mcutrain_host.board_session import BoardSession
 from mcutrain_host.client import Device
 from mcutrain_host.errors import HostError, LinkError, LogError
 from mcutrain_host.keeping import Keeping
@@ -59,7 +59,7 @@ class Training:
     ) -> None:
         self.device, self.lessons, self.settings = device, lessons, settings
         self.watch, self.stop = watch, stop
-        self.board = BoardRun(device, lessons, settings, log, watch, stop)
+        self.board = BoardSession(device, lessons, settings, log, watch, stop)
         self.keeping = Keeping(self.board)
         self.restarts = Restarts(self.board)
         self.start = RunStart(self.board, self.keeping)

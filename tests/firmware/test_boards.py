@@ -171,8 +171,9 @@ def test_code_of_an_stm32_shares_no_sector_with_a_slot(board):
             assert apart or sector not in erased
 
 
-FOREIGN = {"string.h", "bin2uf2.c"}
-"""A header that the C library of a chip must have under this name; a program for the host."""
+FOREIGN = {"string.h", "bin2uf2.c", "freertos_littlefs.c"}
+"""A header that the C library of a chip must have under this name; a program for the host; an
+example, which is the user's own program."""
 
 
 def test_no_name_of_a_c_file_can_be_that_of_a_file_of_the_users_program() -> None:

@@ -13,7 +13,7 @@ from mcutrain_host.protocol import Identity
 from mcutrain_host.pull import check_firmware
 
 
-class BoardRun:
+class BoardSession:
     """The board of a run as it stands, and who hears of it. position: how much it has learnt."""
 
     def __init__(
