@@ -18,7 +18,10 @@ from mcutrain_host.cache import cache_folder
 from mcutrain_host.errors import CacheError
 from mcutrain_host.toolchain import ZIG
 
+from tests.browser import chromium
 from tests.drawing import choose_examples, how_to_repeat
+
+__all__ = ["chromium"]  # one for all: a process cannot have two
 
 os.environ["COLUMNS"] = "120"  # tables of the command line look alike on every machine
 

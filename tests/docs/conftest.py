@@ -1,6 +1,5 @@
 """Tutorials call the command line, and the site is looked at in a browser."""
 
-from tests.browser import chromium
 from tests.cli.conftest import run
 
-__all__ = ["chromium", "run"]
+__all__ = ["run"]

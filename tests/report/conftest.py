@@ -28,11 +28,10 @@ from mcutrain.report.learning import (
     TensorTime,
 )
 from mcutrain.target import load_target
-from tests.browser import chromium
 from tests.cli.conftest import images, model, run
 from tests.proxies import ladders
 
-__all__ = ["chromium", "images", "model", "run"]
+__all__ = ["images", "model", "run"]
 
 
 @functools.lru_cache(maxsize=1)
