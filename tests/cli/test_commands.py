@@ -16,8 +16,8 @@ import mcutrain
 from mcutrain import demo
 from mcutrain.demo import board as demo_board
 from mcutrain.errors import BuildError
+from mcutrain.experiments import results as compared
 from mcutrain.experiments.parallel import Trial
-from mcutrain.functions import comparing
 from mcutrain.functions.board_lessons import BoardCourse
 from mcutrain.functions.listener import SILENT
 from mcutrain.oracle.tflite import find_interpreter
@@ -147,7 +147,7 @@ def test_compare_and_train_find_biases_at_an_end_of_16_bits(model: Path) -> None
     rows: Any = [SimpleNamespace(name="whole"), SimpleNamespace(name="halves")]
     counts = {Trial(0, 0): 0, Trial(1, 0): 1, Trial(1, 1): 2}
     results: Any = {t: SimpleNamespace(saturated_biases=n) for t, n in counts.items()}
-    (sentence,) = comparing._saturations(rows, results)
+    (sentence,) = compared._saturations(rows, results)
     assert sentence.startswith("halves: 2 trained biases stand at the end of 16 bits")
 
 

@@ -11,7 +11,8 @@ from mcutrain_host.protocol import Identity, Rate, Status
 from mcutrain_host.trainer import Lessons
 from rich.console import Console
 
-from mcutrain.cli import output, train
+from mcutrain.cli import output
+from mcutrain.cli.board_screen import watching_board
 from tests.cli.conftest import Run
 from tests.host.fake_device import FakeDevice
 from tests.host.serve import on_tcp
@@ -74,7 +75,7 @@ def test_train_shows_names_as_they_are_spelt(
     monkeypatch.setattr(output.err, "_file", screen)
     monkeypatch.setattr(output.err, "_force_terminal", terminal)
     lessons = Lessons(3, lambda i: (b"", 0), lambda i: Rate(0, 0), 0, lambda i: (b"", 0))
-    with train._screen(lessons, quiet=False) as shown:
+    with watching_board(lessons, is_quiet=False, is_other_course=False) as shown:
         shown.connected(Identity.parse(identity().pack()), 0)
         shown.transferred("reading the state", 1, 2)
     assert "example.com" in screen.getvalue()

@@ -59,7 +59,7 @@ class InC:
 
 def by_tflite_micro(x: Sound) -> npt.NDArray[np.uint16]:
     """A frame every 10 ms."""
-    package = pytest.importorskip("pymicro_features", reason="pip install 'mcutrain[oracle]'")
+    package = pytest.importorskip("pymicro_features", reason="pip install 'mcutrain[test]'")
     front, found, sound_bytes = package.MicroFrontend(), [], x.tobytes()
     while sound_bytes:
         made = front.process_samples(sound_bytes[:320])

@@ -8,13 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcutrain import prepare, simulate
-from mcutrain.autodiff import TrainOptions
 from mcutrain.codegen import Interface
 from mcutrain.data import IGNORED, Split, of_arrays
 from mcutrain.errors import DataError, McutrainError, SchemeError, UnsupportedError
 from mcutrain.functions.training import train
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import TrainingStep, differentiated
+from mcutrain.pipeline import StepOptions, TrainingStep, differentiated
 from mcutrain.pipeline.losses import fit_to_data, loss_of
 from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator, RunSettings
@@ -29,7 +28,7 @@ QUICK = ("-O1",)
 STEPS = 10
 
 
-def assert_same_bits(graph: Graph, options: TrainOptions, x, y, rate: float = 0.1) -> None:
+def assert_same_bits(graph: Graph, options: StepOptions, x, y, rate: float = 0.1) -> None:
     """Loss, count, all state and outputs after each step, whatever the C is compiled for."""
     scheme, loss = parse_scheme("full"), loss_of(graph, "cross-entropy")
     _, training = differentiated(graph, scheme, options, loss)
@@ -47,8 +46,8 @@ def assert_same_bits(graph: Graph, options: TrainOptions, x, y, rate: float = 0.
 
 
 @pytest.mark.parametrize("softmax", [False, True])
-@pytest.mark.parametrize("options", [TrainOptions(), TrainOptions("int16", 3)], ids=str)
-def test_c_and_reference_hold_the_same_bits_of_a_u_net(options: TrainOptions, softmax) -> None:
+@pytest.mark.parametrize("options", [StepOptions(), StepOptions("int16", 3)], ids=str)
+def test_c_and_reference_hold_the_same_bits_of_a_u_net(options: StepOptions, softmax) -> None:
     graph = segmentation.unet(softmax)
     x, y = segmentation.images(STEPS)
     y[3] = IGNORED
@@ -69,7 +68,7 @@ def test_c_and_reference_hold_the_same_bits_of_drawn_shapes(shape, dtype: str) -
     x, _ = networks.samples(graph, 4, 2, seed)
     y = np.random.default_rng(seed).integers(0, classes, (4, height, width)).astype(np.uint8)
     y[1:, 0, 0] = IGNORED
-    assert_same_bits(graph, TrainOptions(dtype), x, y)
+    assert_same_bits(graph, StepOptions(dtype), x, y)
 
 
 def test_the_labels_stay_in_memory_until_the_loss_and_no_longer() -> None:

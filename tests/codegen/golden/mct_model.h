@@ -125,7 +125,8 @@ uint32_t mct_saturations(void);
  * mct_feed does. */
 static inline mct_status mct_quantize_input(const float *real)
 {
-    mct_quantize(real, MCT_INPUT_BYTES, MCT_CAST(float, MCT_INPUT_SCALE), MCT_INPUT_ZERO_POINT, mct_input());
+    mct_quantize(real, MCT_INPUT_BYTES, MCT_CAST(float, MCT_INPUT_SCALE),
+                 MCT_INPUT_ZERO_POINT, mct_input());
     return MCT_OK;
 }
 
