@@ -15,6 +15,7 @@ SHELL = ("bash", "cat", "date", "dirname", "env", "mktemp", "rm")
 TOOLS = (
     *("gcc", "g++", "clang", "cmake", "arm-none-eabi-gcc", "aarch64-linux-gnu-gcc"),
     *("qemu-system-arm", "qemu-aarch64", "chromium", "node", "npm", "python3"),
+    "riscv64-unknown-elf-gcc",
 )
 PROGRAM = '#!/bin/bash\necho "${0##*/} $*" >>"$NOTED"\nexit %d\n'
 
