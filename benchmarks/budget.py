@@ -16,17 +16,11 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from counting_core import LINKER_SCRIPT, CortexM
 from elftools.elf.elffile import ELFFile
 from rich.console import Console
 from rich.table import Table
-from unicorn import UC_ARCH_ARM, UC_HOOK_BLOCK, UC_MODE_MCLASS, UC_MODE_THUMB, Uc
-from unicorn.arm_const import (
-    UC_ARM_REG_LR,
-    UC_ARM_REG_R0,
-    UC_ARM_REG_SP,
-    UC_CPU_ARM_CORTEX_M0,
-    UC_CPU_ARM_CORTEX_M4,
-)
+from unicorn.arm_const import UC_CPU_ARM_CORTEX_M0, UC_CPU_ARM_CORTEX_M4
 
 from mcutrain import demo, prepare
 from mcutrain.codegen import Interface
@@ -37,8 +31,6 @@ from mcutrain.target import FIRMWARE
 
 CORES = {"cortex-m4": UC_CPU_ARM_CORTEX_M4, "cortex-m0plus": UC_CPU_ARM_CORTEX_M0}
 CHIP = FIRMWARE / "chips" / "cortex_m"
-ORIGIN, RAM, MEMORY_BYTES = 0x10000, 0x20000000, 8 << 20
-RETURN = ORIGIN + MEMORY_BYTES - 256
 STEPS = 3
 BUDGETS = (0, 100_000, 1_000_000)
 NEVER = 0xFFFFFFFF
@@ -85,64 +77,6 @@ void _start(void)
     }
 }
 """
-SCRIPT = f"""
-ENTRY(_start)
-SECTIONS {{
-    . = {ORIGIN:#x};
-    .text : {{ *(.text*) *(.rodata*) }}
-    . = {RAM:#x};
-    .bss : {{ *(.data*) *(.bss*) *(COMMON) }}
-    /DISCARD/ : {{ *(.ARM.*) }}
-}}
-"""
-
-
-class Core:
-    """A Cortex-M with a program, that counts."""
-
-    def __init__(self, elf: Path, cpu: int) -> None:
-        with elf.open("rb") as file:
-            program = ELFFile(file)
-            symbols = program.get_section_by_name(".symtab").iter_symbols()
-            self.addresses = {symbol.name: symbol["st_value"] for symbol in symbols}
-            parts = [(s["p_vaddr"], s.data()) for s in program.iter_segments("PT_LOAD")]
-        self.engine, self.count, self.blocks = (
-            Uc(UC_ARCH_ARM, UC_MODE_THUMB | UC_MODE_MCLASS),
-            0,
-            {},
-        )
-        self.engine.ctl_set_cpu_model(cpu)
-        for address in (ORIGIN, RAM):
-            self.engine.mem_map(address, MEMORY_BYTES)
-        for address, data in parts:
-            self.engine.mem_write(address, data)
-        self.engine.hook_add(UC_HOOK_BLOCK, self._entered)
-
-    def call(self, function: str, argument: int = 0) -> int:
-        """What a function returns; `count` has its instructions."""
-        self.count = 0
-        self.engine.reg_write(UC_ARM_REG_SP, RAM + MEMORY_BYTES - 256)
-        self.engine.reg_write(UC_ARM_REG_LR, RETURN | 1)
-        self.engine.reg_write(UC_ARM_REG_R0, argument)
-        self.engine.emu_start(self.addresses[function] | 1, RETURN)
-        return int(self.engine.reg_read(UC_ARM_REG_R0))
-
-    def write(self, variable: str, data: bytes) -> None:
-        """Into a variable of the program."""
-        self.engine.mem_write(self.addresses[variable], data)
-
-    def read(self, variable: str, size_bytes: int) -> bytes:
-        """Read a variable of the program."""
-        return bytes(self.engine.mem_read(self.addresses[variable], size_bytes))
-
-    def _entered(self, engine: Uc, address: int, size_bytes: int, _: object) -> None:
-        if (address, size_bytes) not in self.blocks:
-            code, at, count = engine.mem_read(address, size_bytes), 0, 0
-            while at < size_bytes:
-                at += 4 if code[at + 1] >> 3 in (0b11101, 0b11110, 0b11111) else 2
-                count += 1
-            self.blocks[address, size_bytes] = count
-        self.count += self.blocks[address, size_bytes]
 
 
 def main() -> None:
@@ -198,7 +132,7 @@ def samples_of(step: TrainingStep) -> np.ndarray:
     return np.random.default_rng(0).integers(-128, 128, (STEPS, *shape)).astype(np.int8)
 
 
-def trained(step: TrainingStep, core: Core) -> tuple[int, bytes]:
+def trained(step: TrainingStep, core: CortexM) -> tuple[int, bytes]:
     """Instructions of the last whole step with its sample, and the state."""
     core.call("reset")
     for label, sample in enumerate(samples_of(step)):
@@ -210,7 +144,7 @@ def trained(step: TrainingStep, core: Core) -> tuple[int, bytes]:
     return count, state_of(step, core)
 
 
-def in_pieces(step: TrainingStep, core: Core, budget: int) -> tuple[list[int], int, bytes]:
+def in_pieces(step: TrainingStep, core: CortexM, budget: int) -> tuple[list[int], int, bytes]:
     """Instructions of each call of the last step, and of its sample; and the state."""
     core.call("reset")
     calls: list[int] = []
@@ -227,26 +161,27 @@ def in_pieces(step: TrainingStep, core: Core, budget: int) -> tuple[list[int], i
     return calls, feed, state_of(step, core)
 
 
-def state_of(step: TrainingStep, core: Core) -> bytes:
+def state_of(step: TrainingStep, core: CortexM) -> bytes:
     """The saved state."""
     core.call("save")
     return core.read("saved", step.plan.kept_bytes + 24)
 
 
-def built(step: TrainingStep, interface: Interface, core: str, folder: Path) -> tuple[Core, int]:
+def built(step: TrainingStep, interface: Interface, core: str, folder: Path) -> tuple[CortexM, int]:
     """The program, and its bytes of code and constants."""
     step.library(interface).write(folder)
     (folder / "main.c").write_text(MAIN, encoding="utf-8")
-    (folder / "link.ld").write_text(SCRIPT, encoding="utf-8")
+    (folder / "link.ld").write_text(LINKER_SCRIPT, encoding="utf-8")
     flags = [f"-mcpu={core}", "-mthumb", "-std=c11", "-O3", "-ffreestanding", "-ffunction-sections"]
     flags += ["-fdata-sections", f"-I{CHIP / 'include'}", "-Isrc", "-nostdlib", "-Wl,--gc-sections"]
+    flags += ["-Wl,--entry=_start"]
     flags += ["-DBUDGETED"] if interface.budgeted else []
     sources = ["main.c", str(CHIP / "mct_libc.c"), *map(str, sorted(folder.glob("src/*.c")))]
     command = ["arm-none-eabi-gcc", *flags, "-T", "link.ld", *sources, "-lgcc", "-o", "program"]
     subprocess.run(command, cwd=folder, check=True)
     with (folder / "program").open("rb") as file:
         size = ELFFile(file).get_section_by_name(".text")["sh_size"]
-    return Core(folder / "program", CORES[core]), size
+    return CortexM(folder / "program", CORES[core]), size
 
 
 if __name__ == "__main__":

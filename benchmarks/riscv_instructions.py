@@ -15,10 +15,10 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from elftools.elf.elffile import ELFFile
+from counting_core import CountingCore
 from mcutrain_host.build import _run
 from mcutrain_host.toolchain import ZIG
-from unicorn import UC_ARCH_RISCV, UC_HOOK_BLOCK, UC_MODE_RISCV32, Uc
+from unicorn import UC_ARCH_RISCV, UC_MODE_RISCV32, Uc
 from unicorn.riscv_const import UC_RISCV_REG_A0, UC_RISCV_REG_RA, UC_RISCV_REG_SP
 
 from mcutrain import demo, prepare
@@ -80,20 +80,15 @@ uint64_t __udivdi3(uint64_t a, uint64_t b)
 """
 
 
-class Core:
-    """A processor with a program, that counts."""
+class Core(CountingCore):
+    """A RISC-V processor."""
 
     def __init__(self, elf: Path) -> None:
-        with elf.open("rb") as file:
-            program = ELFFile(file)
-            symbols = program.get_section_by_name(".symtab").iter_symbols()
-            self.addresses = {symbol.name: symbol["st_value"] for symbol in symbols}
-            parts = [(s["p_vaddr"], s.data()) for s in program.iter_segments("PT_LOAD")]
-        self.engine, self.count, self.blocks = Uc(UC_ARCH_RISCV, UC_MODE_RISCV32), 0, {}
-        self.engine.mem_map(ORIGIN, RAM_BYTES)
-        for address, data in parts:
-            self.engine.mem_write(address, data)
-        self.engine.hook_add(UC_HOOK_BLOCK, self._entered)
+        super().__init__(Uc(UC_ARCH_RISCV, UC_MODE_RISCV32), elf, [(ORIGIN, RAM_BYTES)])
+
+    def length(self, code: bytes, at: int) -> int:
+        """Compressed instructions have 2 bytes."""
+        return 4 if code[at] & SHORT_BITS == SHORT_BITS else 2
 
     def call(self, function: str, argument: int = 0) -> int:
         """The instructions of a call."""
@@ -103,23 +98,6 @@ class Core:
         self.engine.reg_write(UC_RISCV_REG_A0, argument)
         self.engine.emu_start(self.addresses[function], RETURN)
         return self.count
-
-    def write(self, variable: str, data: bytes) -> None:
-        """Into a variable of the program."""
-        self.engine.mem_write(self.addresses[variable], data)
-
-    def read(self, variable: str, size_bytes: int) -> bytes:
-        """Read a variable of the program."""
-        return bytes(self.engine.mem_read(self.addresses[variable], size_bytes))
-
-    def _entered(self, engine: Uc, address: int, size_bytes: int, _: object) -> None:
-        if (address, size_bytes) not in self.blocks:
-            code, at, count = engine.mem_read(address, size_bytes), 0, 0
-            while at < size_bytes:
-                at += 4 if code[at] & SHORT_BITS == SHORT_BITS else 2
-                count += 1
-            self.blocks[address, size_bytes] = count
-        self.count += self.blocks[address, size_bytes]
 
 
 def main() -> None:
