@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from device_instructions import RATE, SETTLING_STEPS
+from device_instructions import settled
 from mcutrain_host.build import build
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.link import SerialLink
@@ -154,22 +153,9 @@ def waits(step: TrainingStep, runs_on: str) -> Iterator[tuple[str, Waits]]:
         step.firmware(load_target(runs_on)).write(folder)
         build(folder)
         with watched(folder, chips) as (device, out):
-            random = np.random.default_rng(0)
-            size = device.identify().input_bytes
-
-            def send() -> None:
-                device.send_sample(random.integers(-128, 128, size).astype(np.int8).tobytes())
-
-            for position in range(SETTLING_STEPS):
-                send()
-                device.train(position, position, RATE)
-            for name, action in (
-                ("inference", device.infer),
-                ("step", lambda: device.train(0, SETTLING_STEPS, RATE)),
-            ):
+            for name, action in settled(device):
                 device.identify()  # the model's code has returned
                 before = len(out.read_text().splitlines())
-                send()  # what computes row by row begins with the sample's rows
                 action()
                 device.identify()
                 for found in summed(out.read_text().splitlines()[before:], chips):

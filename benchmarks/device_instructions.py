@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -97,6 +97,15 @@ def counts_of(
 
     count: returns what the model's calls took during an action.
     """
+    inference, training = (count(action) for _, action in settled(device))
+    return inference, training
+
+
+def settled(device: Device) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Train until exponents have settled; then yield an inference and a step, each with its name.
+
+    Both begin with a sample that is sent, since what computes row by row begins with its rows.
+    """
     size = device.identify().input_bytes
     random = np.random.default_rng(0)
 
@@ -106,9 +115,8 @@ def counts_of(
     for position in range(SETTLING_STEPS):
         send()
         device.train(position, position, RATE)
-    inference = count(lambda: (send(), device.infer()))
-    training = count(lambda: (send(), device.train(0, SETTLING_STEPS, RATE)))
-    return inference, training
+    yield "inference", lambda: (send(), device.infer())
+    yield "step", lambda: (send(), device.train(0, SETTLING_STEPS, RATE))
 
 
 def counted(machine: Machine, action) -> Counter[str]:

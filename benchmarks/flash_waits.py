@@ -31,9 +31,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 from chip_flash import CHIPS, Waits, waits
-from device_instructions import RATE, SETTLING_STEPS
+from device_instructions import settled
 from mcutrain_host.build import build
 from mcutrain_host.client import Device
 from mcutrain_host.toolchain import shared_library
@@ -116,22 +115,9 @@ def rows(step: TrainingStep, target: Target) -> Iterator[list[str]]:
         build(folder)
         machine = load_machine(folder, LoopbackLink())
     face, library = cached(machine, target)
-    device, random = Device(DirectLink(machine)), np.random.default_rng(0)
-    size = device.identify().input_bytes
-
-    def send() -> None:
-        device.send_sample(random.integers(-128, 128, size).astype(np.int8).tobytes())
-
-    for position in range(SETTLING_STEPS):
-        send()
-        device.train(position, position, RATE)
-    for name, action in (
-        ("inference", device.infer),
-        ("step", lambda: device.train(0, SETTLING_STEPS, RATE)),
-    ):
+    for name, action in settled(Device(DirectLink(machine))):
         library.mct_flash_clear()
         before = machine.instructions
-        send()  # what computes row by row begins with the sample's rows
         action()
         for way, line_cycles in WAYS.items():
             numbers = row(machine.instructions - before, face, target, line_cycles)
