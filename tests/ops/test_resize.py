@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcutrain.ir.graph import Tensor, TensorType
@@ -20,6 +20,7 @@ def spread(size: int, new: int, shift: int) -> tuple[int, ...]:
 
 
 @given(size=SIZES, new=st.integers(1, 400), shift=st.integers(0, 1023))
+@example(size=6, new=319, shift=0)  # with steps of half the size, rounding itself is too much
 def test_rounded_positions_give_sums_that_fit_and_stay_near(size, new, shift):
     at = spread(size, new, shift)
     found = summable(at, size)
@@ -29,7 +30,9 @@ def test_rounded_positions_give_sums_that_fit_and_stay_near(size, new, shift):
     assert given_out <= MOST_WEIGHT * unit(found)
     off = np.abs(np.array(found) - at).max()
     growth = weights(at, size).sum(axis=0).max() / ONE
-    assert off <= growth / 4  # half of the smallest power of two from growth / 4 on
+    # Half of the smallest power of two from growth / 4 on, where rounding moves at most one
+    # position more to a pixel.
+    assert off <= (growth + 1) / 4
     if growth < 4:
         assert found == at
 
