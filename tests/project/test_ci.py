@@ -73,6 +73,11 @@ def test_with_all_there_is_nothing_is_installed_and_both_kinds_of_examples_are_d
     assert "sudo" not in (clone / "noted").read_text(encoding="utf-8")
 
 
+def test_a_commit_draws_the_same_examples_wherever_it_is_tested(clone: Path) -> None:
+    program(clone, "git", prints="c0c9b80")
+    assert called(clone)[2][-2] == f"make draws SEED={0xC0C9B80}"
+
+
 @pytest.mark.parametrize(
     ("tools", "packages"),
     [
