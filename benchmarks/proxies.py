@@ -39,12 +39,12 @@ from pathlib import Path
 import numpy as np
 from accuracy import DATA
 from gate import _with_error as with_error
-from mcutrain_host.saved import level_samples, skipped_samples
 from rich.console import Console
 from rich.table import Table
 
 from mcutrain import data, pipeline, prepare
 from mcutrain.cost.executed import StepParts
+from mcutrain.features import FACTS
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, find_latent, front
 from mcutrain.pipeline import TrainingStep
@@ -410,8 +410,9 @@ def step_times(case: Case, methods: Sequence[Method], samples: int) -> dict[Meth
     found = {}
     for method, run in runs.items():
         saved, plan = run.simulator.save(), case.step(method, 0).plan
-        levels = tuple(n / count for n in level_samples(saved, plan.state.table) or ())
-        skipped = skipped_samples(saved, plan.state.table) or 0
+        counted = FACTS.read(saved, plan.state.table)
+        levels = tuple(n / count for n in counted.get("levels", ()))
+        skipped = counted.get("skipped", 0)
         found[method] = Timed(1e3 * seconds[method] / count, levels, 1 - skipped / count)
     return found
 

@@ -11,7 +11,7 @@ from mcutrain_host.board_session import BoardSession
 from mcutrain_host.errors import HostError, RefusedError
 from mcutrain_host.protocol import Saved
 from mcutrain_host.pull import read_state
-from mcutrain_host.saved import SavedState, feature_facts
+from mcutrain_host.saved import SavedState
 
 
 class Keeping:
@@ -122,7 +122,7 @@ class Keeping:
         facts: dict[str, Any] = {"file": str(self.run.settings.state)}
         if is_saved and self.saved is not None:
             facts |= {"save": self.saved.number, "sha256": _sha256(state)}
-        facts |= feature_facts(state.raw, self.run.settings.table)
+        facts |= self.run.settings.counted(state.raw)
         self.run.write_log("pulled", facts)
 
 

@@ -91,7 +91,8 @@ class Settings:
     firmware: the project's. seed: of the rounding, for RESET. state: the file that the trained
     state is brought to. save_every: steps between saves; 0 saves only at the end. begin, source:
     from where; `source` is the file of Begin.FILE. reconnect_seconds: how long to wait for a board
-    that is gone. facts: about the run, for the log. table: of the project's state. elastic: as the
+    that is gone. facts: about the run, for the log. counted: what features of the
+    step have counted in a saved state, for the log. table: of the project's state. elastic: as the
     manifest has it. earlier: what the board saved in an earlier run, which is not saved once more.
     doubt: what is to be said of the classes that the test samples are taken for before the first
     step; empty if nothing is. recipe: of the project's step, as JSON, for the file of the state.
@@ -105,6 +106,7 @@ class Settings:
     source: Path | None = None
     reconnect_seconds: float = 0.0
     facts: Mapping[str, Any] | None = None
+    counted: Callable[[bytes], Mapping[str, Any]] = lambda raw: {}
     table: StateTable = StateTable()
     elastic: ElasticSelection | None = None
     earlier: Kept | None = None

@@ -22,7 +22,6 @@ from mcutrain_host.saved import recipe_text
 from mcutrain_host.state import (
     COUNTERS,
     GATE_SKIPPED,
-    LEVEL_DRIFT,
     LEVEL_SAMPLES,
     SELECTED_TENSORS,
     StateSection,
@@ -96,8 +95,8 @@ class FrontCost:
 class LadderFronts:
     """That a policy chooses one of several fronts for each sample; fronts: the whole one first.
 
-    offset: in the state, of the samples of each (uint32), as GateWords has it. drifts: what samples
-    taught corrects the policy, by two words behind these.
+    offset: in the state, of the samples of each (uint32), as GateWords has it. drifts: whether
+    something corrects the policy, by two words behind these.
     """
 
     offset: int
@@ -377,7 +376,7 @@ class Manifest:
             offset, count = self.levels.offset, len(self.levels.fronts)
             yield _words(LEVEL_SAMPLES, "uint32", count, offset)
             if self.levels.drifts:
-                yield _words(LEVEL_DRIFT, "int32", 2, offset + 4 * count)
+                yield _words("level_drift", "int32", 2, offset + 4 * count)
         if self.elastic is not None:
             count = -(-len(self.elastic.tensors) // 32)
             yield _words(SELECTED_TENSORS, "uint32", count, self.elastic.offset)

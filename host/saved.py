@@ -17,13 +17,7 @@ from typing import Any
 from mcutrain_host.errors import ModelMismatchError, StateFileError, StateTooLongError
 from mcutrain_host.files import unwritable, write_whole
 from mcutrain_host.reading import MOST_TEXT_BYTES, opened, size_of
-from mcutrain_host.state import (
-    GATE_SKIPPED,
-    LEVEL_DRIFT,
-    LEVEL_SAMPLES,
-    SELECTED_TENSORS,
-    StateTable,
-)
+from mcutrain_host.state import SELECTED_TENSORS, StateTable
 from mcutrain_host.text import reason
 
 MAGIC = b"MCTS"
@@ -35,8 +29,6 @@ RECIPE_VERSION = 1
 RECIPE_HEADER = struct.Struct("<4sB3xI")  # magic, version, bytes of JSON; then JSON and checksum
 INT16_END = 2**15 - 1
 """Where the difference of a bias saturates."""
-DRIFT_STEPS = 4
-"""Steps of a policy's offset that make one unit of its scores."""
 COUNTERS = struct.Struct("<III")  # random state, updates done, samples of the current update
 
 
@@ -186,32 +178,6 @@ def saturated_biases(raw: bytes, table: StateTable) -> int:
         if section.dtype == "int16":
             found += sum(abs(number) >= INT16_END for number in section.read(state))
     return found
-
-
-def skipped_samples(raw: bytes, table: StateTable) -> int | None:
-    """How many samples a gate has kept from being learnt; None without a gate."""
-    return next(iter(numbers(raw, table, GATE_SKIPPED)), None)
-
-
-def level_samples(raw: bytes, table: StateTable) -> tuple[int, ...] | None:
-    """How many samples each front of a ladder took, the whole one first; None without a ladder."""
-    return numbers(raw, table, LEVEL_SAMPLES) or None
-
-
-def level_drift(raw: bytes, table: StateTable) -> float | None:
-    """By how many units of a score each level is preferred to the one before; None: by none."""
-    words = numbers(raw, table, LEVEL_DRIFT)
-    return words[1] / DRIFT_STEPS if words else None
-
-
-def feature_facts(raw: bytes, table: StateTable) -> dict[str, Any]:
-    """What the features of a step have counted, by the names that logs have for it."""
-    facts = {
-        "skipped": skipped_samples(raw, table),
-        "levels": level_samples(raw, table),
-        "drift": level_drift(raw, table),
-    }
-    return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def selected_tensors(raw: bytes, table: StateTable, names: Sequence[str]) -> tuple[str, ...]:

@@ -14,12 +14,10 @@ FORMATS = {"int8": "b", "exponent": "b", "uint8": "B", "int16": "h", "uint32": "
 """How struct reads the numbers of a section, by their type."""
 COUNTERS = "counters"
 LEVEL_SAMPLES = "level_samples"
-LEVEL_DRIFT = "level_drift"
-SWAP_POSITION = "swap_position"
 SELECTED_TENSORS = "selected_tensors"
 GATE_MEAN = "gate_mean"
 GATE_SKIPPED = "gate_skipped"
-"""Kinds of sections that somebody asks for by name; mcutrain.memplan.state says what each is."""
+"""Kinds of sections that others than their feature ask for by name."""
 
 
 @dataclass(frozen=True, kw_only=True)

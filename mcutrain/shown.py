@@ -47,6 +47,11 @@ class Shown:
         return _drawers[-1](self) if _drawers else f"<pre>{escape(repr(self))}</pre>"
 
 
+def percent(share: float) -> str:
+    """Return 0.8567 as 85.7 %."""
+    return f"{100 * share:.1f} %"
+
+
 def drawn_by(drawer: Callable[[Any], str]) -> None:
     """Let a function draw all results in notebooks: it gets one, and returns a fragment of HTML."""
     _drawers.append(drawer)

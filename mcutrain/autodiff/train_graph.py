@@ -50,8 +50,8 @@ class SwappedColumns:
 class Levels:
     """A ladder of fronts as a step's state knows it.
 
-    count: of fronts, whose samples are counted. digest: of what they compute. drifts: what samples
-    taught corrects which one is taken, see mcutrain.features.drift.
+    count: of fronts, whose samples are counted. digest: of what they compute. drifts: whether
+    a feature corrects which one is taken, by its LevelChoice (see mcutrain.features).
     """
 
     count: int

@@ -25,6 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mcutrain.functions.files import writing
+from mcutrain.shown import percent as percent
 
 WIDTH_WITHOUT_TERMINAL = 120
 IN_PERCENT = ("accuracy", "probability")
@@ -110,11 +111,6 @@ def training_bar(is_hidden: bool = False) -> Progress:
         transient=True,
         disable=is_hidden or not err.is_terminal,
     )
-
-
-def percent(share: float) -> str:
-    """0.8567 as 85.7 %."""
-    return f"{100 * share:.1f} %"
 
 
 def replace_file(path: Path, content: bytes) -> None:

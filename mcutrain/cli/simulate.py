@@ -14,10 +14,8 @@ from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import percent, say, show, show_json
 from mcutrain.cli.training import (
     batch_line,
-    level_lines,
     score_lines,
     selection_lines,
-    skipped_line,
 )
 from mcutrain.functions.files import check_writable
 from mcutrain.functions.options import HeadStart, MemoryOptions, Seed, SimulatedRequest
@@ -139,6 +137,8 @@ def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, A
     """Return what a run did, for --json."""
     import hashlib
 
+    from mcutrain.features import FACTS
+
     return {
         "model": step.graph.name,
         "scheme": step.scheme.name,
@@ -151,9 +151,7 @@ def facts(step: TrainingStep, run: Run, result: SimulationResult) -> dict[str, A
         "steps": result.steps,
         "step_us": result.step_us,
         "latent": result.latent or None,
-        "skipped": result.skipped,
-        "levels": result.levels,
-        "drift": result.drift,
+        **FACTS.of(result),
         "mixed_batches": result.mixed_batches,
         "selections": _selections(step, result),
         "arena_bytes": result.arena_bytes,
@@ -208,10 +206,11 @@ def _memory_line(result: SimulationResult) -> str:
     )
 
 
-def _ladder_lines(step: TrainingStep, result: SimulationResult) -> Iterator[str]:
-    """What the fronts of a ladder did; none without one."""
-    if result.levels is not None:
-        yield from level_lines(result.levels, result.drift)
+def _feature_lines(step: TrainingStep, result: SimulationResult) -> Iterator[str]:
+    """What features of the step did, if it has some."""
+    from mcutrain.features import FACTS
+
+    yield from FACTS.lines(FACTS.of(result), result.steps)
     if result.mixed_batches is not None:
         yield batch_line(result.mixed_batches, result.steps // step.plan.training.accumulate)
 
@@ -241,9 +240,7 @@ def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
     show(_memory_line(result))
     if result.steps:
         _print_time(result)
-    if result.skipped is not None:
-        show(skipped_line(result.skipped, result.steps))
-    for line in _ladder_lines(step, result):
+    for line in _feature_lines(step, result):
         show(line)
     for line in selection_lines(result.decisions, step.plan.training.elastic):
         show(line)

@@ -13,7 +13,7 @@ from mcutrain.cli import samples as inputs
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.live import LiveFlags
 from mcutrain.cli.output import percent, say, show, show_json
-from mcutrain.cli.training import level_lines, score_lines, skipped_line
+from mcutrain.cli.training import score_lines
 from mcutrain.functions.board_options import (
     BoardChoices,
     BoardDataOptions,
@@ -131,12 +131,11 @@ def _show_steps(run: BoardRun) -> None:
 def _show_features(run: BoardRun) -> None:
     from mcutrain_host.trainer import ring_facts
 
-    counted, outcome = run.features, run.outcome
-    if "skipped" in counted:
-        show(skipped_line(counted["skipped"], outcome.position))
-    if "levels" in counted:
-        for line in level_lines(counted["levels"], counted.get("drift")):
-            show(line)
+    from mcutrain.features import FACTS
+
+    outcome = run.outcome
+    for line in FACTS.lines(run.features, outcome.position):
+        show(line)
     ring = ring_facts(outcome.statistics)
     if ring:
         offered, erased = ring["samples_offered"], ring["slots_erased"]

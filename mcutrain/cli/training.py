@@ -121,41 +121,11 @@ def rate_line(
     return f"learning rate found on training samples{judged}: --lr {rate:g}{doubt}"
 
 
-def level_lines(levels: Sequence[int], drift: float | None) -> Iterator[str]:
-    """How many samples each front of a ladder took, and what corrected the policy, if that did."""
-    shares = [percent(count / max(sum(levels), 1)) for count in levels]
-    yield (
-        f"levels          {_counts(levels)} samples of the whole front and each proxy, "
-        f"{', '.join(shares)}"
-    )
-    if drift is not None:
-        yield f"drift           {_drift(drift)}"
-
-
 def batch_line(mixed: int, updates: int) -> str:
     """Return how many updates had samples of several levels."""
     return (
         f"batches         {updates - mixed:,} updates from samples of one level, {mixed:,} from "
         "those that were left over"
-    )
-
-
-def _drift(drift: float) -> str:
-    if drift == 0:
-        return "none: the fronts that the policy chooses"
-    kind = "cheaper" if drift > 0 else "dearer"
-    return f"{drift:+g} of a score for each level: {kind} fronts than the policy chooses"
-
-
-def _counts(levels: Sequence[int]) -> str:
-    return " + ".join(f"{count:,}" for count in levels)
-
-
-def skipped_line(skipped: int, steps: int) -> str:
-    """Return how many steps the gate cut short."""
-    return (
-        f"skipped         {skipped:,} of {steps:,} steps, {percent(skipped / max(steps, 1))}: "
-        "their loss did not pass the gate"
     )
 
 
@@ -224,6 +194,8 @@ class _Epochs:
 
 def _test(epoch: EpochResult) -> str:
     """Accuracies where there are classes, else loss and AUC; without a test what there is."""
+    from mcutrain.features import FACTS
+
     said = "" if math.isnan(epoch.train_accuracy) else f", training {percent(epoch.train_accuracy)}"
     if epoch.test_loss is not None:
         said += f", test {epoch.test_loss:.3f}"
@@ -231,12 +203,7 @@ def _test(epoch: EpochResult) -> str:
         said += f", test {percent(epoch.test_accuracy)}"
     if epoch.test_iou is not None:
         said += f", mean IoU {percent(epoch.test_iou)}"
-    if epoch.skipped is not None:
-        said += f", {epoch.skipped:,} skipped"
-    if epoch.levels is not None:
-        said += f", levels {_counts(epoch.levels)}"
-    if epoch.drift is not None:
-        said += f", drift {epoch.drift:+g}"
+    said += FACTS.brief(FACTS.of(epoch))
     return said if epoch.test_auc is None else f"{said}, AUC {epoch.test_auc:.4f}"
 
 

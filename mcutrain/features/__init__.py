@@ -16,6 +16,7 @@ from mcutrain.autodiff.rewriting import Rewriting
 from mcutrain.autodiff.train_graph import Levels, TrainGraph
 from mcutrain.features import drift, elastic, gate, ladder, swap
 from mcutrain.features.elastic.reference import ElasticState
+from mcutrain.features.facts import FactTable
 from mcutrain.features.feature import Code, LevelChoice, StepFeature, Words
 from mcutrain.features.gate.reference import GateState
 from mcutrain.features.ladder.reference import LadderState
@@ -23,9 +24,11 @@ from mcutrain.features.reference import WORD, StepRate
 from mcutrain.features.swap.reference import SwapState
 
 __all__ = [
+    "FACTS",
     "FEATURES",
     "WORD",
     "Code",
+    "FeatureFacts",
     "FeatureOptions",
     "FeatureState",
     "LevelChoice",
@@ -54,6 +57,18 @@ learns at all, and when its updates are applied."""
 @dataclass(frozen=True, kw_only=True)
 class FeatureOptions(drift.DriftOption, swap.SwapOption, elastic.ElasticOption, gate.GateOption):
     """Fields of StepOptions that features add."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureFacts(drift.DriftFacts, ladder.LadderFacts, gate.GateFacts):
+    """Fields of results that features add: what they counted, None where a step has them not.
+
+    FACTS says the fields from the last of these classes to the first.
+    """
+
+
+FACTS = FactTable.of_fields(FeatureFacts)
+"""How each of them is read from a state, and said."""
 
 
 class FeatureState(LadderState, SwapState, ElasticState, GateState):

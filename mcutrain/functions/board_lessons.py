@@ -15,6 +15,7 @@ from mcutrain_host.saved import saturated_biases
 from mcutrain_host.trainer import Lessons, Outcome, Settings
 
 from mcutrain.data import Data, better_order
+from mcutrain.features import FACTS
 from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, StateOptions
 from mcutrain.functions.board_samples import of_latents, read_for_board
 from mcutrain.functions.listener import Listener
@@ -187,6 +188,7 @@ class BoardCourse:
                 "settings": asdict(course.settings),
                 "class_names": self._learnt_names(),
             },
+            counted=lambda raw: FACTS.read(raw, project.manifest.table),
             table=project.manifest.table,
             elastic=project.manifest.elastic,
             doubt=lambda answers: doubt(order_doubt(answers)),

@@ -20,11 +20,12 @@ from mcutrain_host.locks import alone
 from mcutrain_host.log import last_kept
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.reading import opened as opened_file
-from mcutrain_host.saved import StateFile, feature_facts
+from mcutrain_host.saved import StateFile
 from mcutrain_host.trainer import Begin, Outcome, Settings, Training, ring_facts
 
 from mcutrain.arguments import PathLike, Seed, checked
 from mcutrain.data import Data
+from mcutrain.features import FACTS
 from mcutrain.functions.board_lessons import BoardCourse, settings_for
 from mcutrain.functions.board_line import find_baud, find_port, may_be_virtual
 from mcutrain.functions.board_options import (
@@ -119,9 +120,7 @@ class BoardRun(Shown):
             "restarts": outcome.restarts,
             "requests_resent": outcome.resent,
             "has_slots": identity.has_slots,
-            "skipped": None,
-            "levels": None,
-            "drift": None,
+            **FACTS.none(),
             **self.features,
             "save_number": outcome.saved.number if outcome.saved else None,
             **ring_facts(outcome.statistics),
@@ -205,7 +204,7 @@ def train_board(
     warning = course.doubts(outcome, loss, saved)
     if warning:
         listener.result_says(warning)
-    features = feature_facts(saved, found.manifest.table)
+    features = FACTS.read(saved, found.manifest.table)
     is_virtual = may_be_virtual(found, port)
     return BoardRun(outcome, saving.begin, saved, state, log, features, warning, is_virtual)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from mcutrain_host.log import JsonLines, Log, Logs, TensorBoard
-from mcutrain_host.saved import feature_facts
 from mcutrain_host.trainer import position_facts
 
 from mcutrain.autodiff.elastic import ElasticTensor
+from mcutrain.features import FACTS
 from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.watch import Watch
 from mcutrain.simulation import Decision, Progress, Run
@@ -118,7 +118,7 @@ class _Taking:
         self._tests()
         facts: dict[str, Any] = {"steps": state.trained - self.begun}
         facts["seconds"] = round(state.seconds, 3)
-        facts |= feature_facts(state.saved, self.run.table)
+        facts |= FACTS.read(state.saved, self.run.table)
         self.log.write(event, state.trained, facts)
 
     def _connect(self, position: int) -> None:

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy.typing as npt
-from mcutrain_host.saved import level_drift, level_samples, saturated_biases, skipped_samples
+from mcutrain_host.saved import saturated_biases
 
+from mcutrain.features import FeatureFacts
 from mcutrain.pipeline import TrainingStep
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import Decision, EpochResult, LatentReference, LatentSimulator, Run
@@ -20,8 +21,8 @@ TAKES_LATENTS = (LatentSimulator, LatentReference)
 
 
 @dataclass(frozen=True, repr=False)
-class SimulationResult(Shown):
-    """What a run did.
+class SimulationResult(FeatureFacts, Shown):
+    """What a run did, and what features of its step counted in it: skipped, levels, drift.
 
     before, accuracy: shares of the test samples that are right.
     saved: the trained state, as mct_state_save writes it.
@@ -29,12 +30,8 @@ class SimulationResult(Shown):
     seconds: of the steps. latent: what they began with, if not with the samples.
     saturated_biases: how many stand at an end of the 16 bits of their difference to the model's,
         where the scheme keeps that (bias_bits = 16).
-    skipped: steps whose samples the gate kept from being learnt; None without a gate.
     decisions: what an elastic run selected.
     output_exponent: by which power of two the outputs' scale is larger now.
-    levels: samples of each front of proxies, the whole one first; None without them.
-    drift: by how many units of a score each level is preferred to the one before, in the end; None
-        without policy feedback.
     mixed_batches: updates from samples of several levels; None where none are put together by it.
     order_doubt: what accuracy before training says against the order of the classes, if anything.
     scheme: what was trained.
@@ -64,11 +61,8 @@ class SimulationResult(Shown):
     recipe: str = ""
     saturated_biases: int = 0
     latent: str = ""
-    skipped: int | None = None
     decisions: tuple[Decision, ...] = ()
     output_exponent: int = 0
-    levels: tuple[int, ...] | None = None
-    drift: float | None = None
     mixed_batches: int | None = None
     order_doubt: str = ""
     scheme: str = ""
@@ -147,26 +141,13 @@ def result_of(step: TrainingStep, run: Run) -> SimulationResult:
         recipe="" if step.recipe is None else step.recipe.to_json(),
         saturated_biases=saturated_biases(state.saved, run.table),
         latent=begin.latent.tensor if isinstance(begin, TAKES_LATENTS) else "",
-        skipped=_skipped(run),
         output_exponent=output_exponent(step, state.saved),
         decisions=state.decisions,
-        levels=_levels(run),
-        drift=level_drift(state.saved, run.table),
         mixed_batches=_mixed_batches(state.epochs),
         order_doubt=state.order_doubt,
         scheme=step.scheme.name,
+        **run.counted(),
     )
-
-
-def _skipped(run: Run) -> int | None:
-    now = skipped_samples(run.state.saved, run.table)
-    return None if now is None else now - (skipped_samples(run.begin, run.table) or 0)
-
-
-def _levels(run: Run) -> tuple[int, ...] | None:
-    counts = (level_samples(saved, run.table) for saved in (run.state.saved, run.begin))
-    pairs = [(now, before) for now, before in zip(*(c or () for c in counts), strict=True)]
-    return tuple(now - before for now, before in pairs) or None
 
 
 def _mixed_batches(epochs: Sequence[EpochResult]) -> int | None:

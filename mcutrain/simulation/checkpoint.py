@@ -198,6 +198,6 @@ def _reading(path: Path, hint: str, whose: str = "this version of mcutrain") -> 
 
 
 def _epoch(values: dict[str, Any]) -> EpochResult:
-    """Make an epoch's result of a checkpoint's values."""
-    levels = values.pop("levels", None)
-    return EpochResult(**values, levels=None if levels is None else tuple(levels))
+    """Make an epoch's result of a checkpoint's values, whose tuples JSON has as lists."""
+    read: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+    return EpochResult(**read)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from mcutrain.features import FeatureFacts
 from mcutrain.simulation.elastic import Decision
 from mcutrain.simulation.rates import LearningRate
 
@@ -44,16 +45,14 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class EpochResult:
+class TrainedEpoch:
     """Mean loss and accuracy while training, accuracy on the test set afterwards.
 
     test_accuracy: None where RunSettings.test_every leaves the test out, as the other test results.
     seconds: in training steps, without the preparation of samples and evaluation. Of a network that
     reproduces its input the accuracies are NaN, and the test says loss and auc, see Tested; of one
-    with a class for each position it says iou. skipped: samples from which a gate let it learn
-    nothing; None without a gate. levels: samples of each front; None without a ladder. drift: what
-    corrects their choice then, see mcutrain_host.saved.level_drift; None if nothing does.
-    mixed_batches: updates from samples of several levels; None where none are put together by it.
+    with a class for each position it says iou. mixed_batches: updates from samples of
+    several levels; None where none are put together by it.
     """
 
     epoch: int
@@ -63,11 +62,13 @@ class EpochResult:
     seconds: float
     test_loss: float | None = None
     test_auc: float | None = None
-    skipped: int | None = None
     test_iou: float | None = None
-    levels: tuple[int, ...] | None = None
-    drift: float | None = None
     mixed_batches: int | None = None
+
+
+@dataclass(frozen=True)
+class EpochResult(FeatureFacts, TrainedEpoch):
+    """What an epoch gave, and what features of the step counted in it."""
 
 
 @dataclass(frozen=True)

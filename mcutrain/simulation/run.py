@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -14,10 +14,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
-from mcutrain_host.saved import level_drift, level_samples, skipped_samples
 from mcutrain_host.state import LEVEL_SAMPLES, StateTable
 
 from mcutrain import data
+from mcutrain.features import FACTS
 from mcutrain.simulation.batches import LevelBatches
 from mcutrain.simulation.checkpoint import read_checkpoint, write_checkpoint
 from mcutrain.simulation.course import CHUNK, Course
@@ -302,33 +302,21 @@ class Run:
             self.state.seconds - sum(e.seconds for e in self.state.epochs),
             None if found is None else found.loss,
             None if found is None else found.auc,
-            self._skipped(),
             None if found is None else found.iou,
-            self._levels(),
-            level_drift(self.state.saved, self.table),
             self.course.mixed_batches(epoch - 1),
+            **self.counted(FACTS.of(epoch) for epoch in self.state.epochs),
         )
         if found is not None:
             self.state = replace(self.state, class_iou=found.class_iou)
         self.state = replace(self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result))
 
-    def _skipped(self) -> int | None:
-        """Samples that the gate kept from being learnt since the last epoch's end."""
-        now = skipped_samples(self.state.saved, self.table)
-        if now is None:
-            return None
-        before = sum(epoch.skipped or 0 for epoch in self.state.epochs)
-        return now - before - (skipped_samples(self.begin, self.table) or 0)
+    def counted(self, before: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+        """Return what features have counted since the run's begin, and since what they had before.
 
-    def _levels(self) -> tuple[int, ...] | None:
-        """Samples of each front since the last epoch's end."""
-        now = level_samples(self.state.saved, self.table)
-        if now is None:
-            return None
-        before = [level_samples(self.begin, self.table) or ()]
-        before += [epoch.levels for epoch in self.state.epochs if epoch.levels is not None]
-        sums = (sum(counts) for counts in zip(*before, strict=True))
-        return tuple(count - earlier for count, earlier in zip(now, sums, strict=True))
+        before: parts of the run that do not count, such as epochs that are over.
+        """
+        now, begin = (FACTS.read(saved, self.table) for saved in (self.state.saved, self.begin))
+        return FACTS.since(now, (begin, *before))
 
     @cached_property
     def _identity(self) -> str:

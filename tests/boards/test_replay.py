@@ -14,7 +14,6 @@ from mcutrain_host.errors import BuildError, RefusedError
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.memory import linked_memory
 from mcutrain_host.protocol import Rate, RingStatistics, Status
-from mcutrain_host.saved import skipped_samples
 from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import LoopbackLink
 
@@ -22,6 +21,7 @@ from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.codegen.firmware import SAVED_HEADER_BYTES
 from mcutrain.errors import TargetError
+from mcutrain.features import FACTS
 from mcutrain.memplan import find_latent
 from mcutrain.simulation import LatentSimulator
 from mcutrain.simulation.replay import Earlier, remembered, with_replays
@@ -175,7 +175,7 @@ def test_a_gate_skips_remembered_samples_too_with_the_bits_of_the_simulation(tmp
     train(device, 0, len(index))
     states = [simulator.save() for simulator in simulators]
     assert states == [device.read_state()] * 3
-    assert skipped_samples(states[0], step.plan.state.table) == sum(skipped)
+    assert FACTS.read(states[0], step.plan.state.table)["skipped"] == sum(skipped)
 
 
 def test_what_a_board_remembers_goes_with_its_weights(projects_root: Path):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from mcutrain_host.manifest import Manifest
-from mcutrain_host.saved import skipped_samples
 
 from mcutrain import prepare
+from mcutrain.features import FACTS
 from mcutrain.pipeline.recipe import of_json
 from tests.cli.conftest import Board, Run, done
 from tests.cli.test_train import events
@@ -72,7 +72,7 @@ def test_a_project_keeps_its_gate_and_its_state_is_exported(run: Run, model: Pat
     reference = step.reference()
     reference.skipped = 12345
     saved = reference.save()
-    assert skipped_samples(saved, manifest.table) == 12345
+    assert FACTS.read(saved, manifest.table) == {"skipped": 12345}
     Path("project/trained.mcts").write_bytes(saved)
     to = ("-o", "trained.tflite")
     known = ("export", model, "--state", "project/trained.mcts", *to)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from mcutrain_host.manifest import Manifest
-from mcutrain_host.saved import level_drift, level_samples
-from mcutrain_host.state import LEVEL_DRIFT
 
 from mcutrain import prepare
 from mcutrain.cost.instructions import USUAL_ISA, estimate
 from mcutrain.errors import ArgumentError
 from mcutrain.experiments.parallel import Lesson
+from mcutrain.features import FACTS
+from mcutrain.features.drift.policy import LEVEL_DRIFT
 from mcutrain.functions import comparing, planning
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, picture, rows_kept, to_csv
@@ -360,8 +360,8 @@ def test_a_project_keeps_its_levels_and_its_state_is_exported(
     if drifts:
         reference.words[LEVEL_DRIFT][:] = 1, -6
     saved = reference.save()
-    assert level_drift(saved, manifest.table) == (-1.5 if drifts else None)
-    assert level_samples(saved, manifest.table) == (5, 6, 7)
+    wanted = {"levels": (5, 6, 7), **({"drift": -1.5} if drifts else {})}
+    assert FACTS.read(saved, manifest.table) == wanted
     Path("project/trained.mcts").write_bytes(saved)
     assert run("export", model, "--state", "project", "-o", "trained.tflite").code == 0
 

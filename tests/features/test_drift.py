@@ -7,7 +7,6 @@ import ctypes
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mcutrain_host.saved import DRIFT_STEPS
 
 from mcutrain.autodiff.gate import MOST_LOSS_Q16
 from mcutrain.features.drift.policy import EVERY, MOST, STEPS, Drift, is_probe
@@ -98,7 +97,6 @@ def test_bounds_outweigh_any_scores_but_equal_ones_are_the_dearer_front() -> Non
     assert Drift(0, MOST).level([126, -128]) == 1
     assert Drift(0, MOST).level([127, -128]) == 0
     assert Drift(0, -MOST - STEPS).level([-128, 127]) == 0
-    assert DRIFT_STEPS == STEPS
 
 
 def test_one_of_sixteen_samples_is_a_probe() -> None:

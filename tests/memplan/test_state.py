@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from mcutrain_host.errors import ProjectError
 from mcutrain_host.manifest import Manifest
-from mcutrain_host.saved import COUNTERS, HEADER_BYTES, feature_facts, numbers, selected_tensors
+from mcutrain_host.saved import COUNTERS, HEADER_BYTES, numbers, selected_tensors
 from mcutrain_host.state import StateTable
 
 from mcutrain import demo, pipeline, prepare
 from mcutrain.autodiff import TrainGraph
 from mcutrain.autodiff.state_kinds import StateKind
+from mcutrain.features import FACTS
 from mcutrain.features.drift import Drift
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, state, state_parts
@@ -85,7 +86,7 @@ def assert_read_by_all(step: TrainingStep, folder: Path) -> None:
     if training.levels is not None:
         facts |= {"levels": tuple(reference.level_samples)}
         facts |= {"drift": Drift.of(reference.words).offset / 4}
-    assert feature_facts(saved, manifest.table) == facts
+    assert FACTS.read(saved, manifest.table) == facts
     names = [tensor.name for tensor in training.elastic]
     chosen = tuple(names[i] for i in reference.selected)
     assert selected_tensors(saved, manifest.table, names) == chosen
@@ -172,8 +173,8 @@ def test_the_manifest_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     path.write_text(json.dumps(values))
     then = Manifest.read(path)
     assert len(then.state) == len(now.state) - len(words)
-    assert feature_facts(saved, then.table) == feature_facts(saved, now.table)
-    assert feature_facts(saved, then.table)["skipped"] == 12345
+    assert FACTS.read(saved, then.table) == FACTS.read(saved, now.table)
+    assert FACTS.read(saved, then.table)["skipped"] == 12345
     names = then.elastic.tensors if then.elastic else ()
     chosen = selected_tensors(saved, now.table, names)
     assert chosen == selected_tensors(saved, then.table, names) != ()
@@ -203,5 +204,5 @@ def test_an_impossible_section_is_a_sentence(
 def test_a_step_without_features_keeps_counters_alone() -> None:
     plan = made().plan
     assert [word.kind for word in plan.state.words] == ["counters"]
-    assert feature_facts(made_state(), plan.state.table) == {}
-    assert feature_facts(made_state(), StateTable()) == {}
+    assert FACTS.read(made_state(), plan.state.table) == {}
+    assert FACTS.read(made_state(), StateTable()) == {}

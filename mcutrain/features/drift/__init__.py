@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcutrain_host.state import LEVEL_DRIFT
-
 from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.features.drift.facts import DriftFacts
 from mcutrain.features.drift.option import DriftOption
-from mcutrain.features.drift.policy import Drift, DriftChoice
+from mcutrain.features.drift.policy import LEVEL_DRIFT, Drift, DriftChoice
 from mcutrain.features.feature import Code, StepFeature, Words
 
-__all__ = ["FEATURE", "Drift", "DriftOption"]
+__all__ = ["FEATURE", "Drift", "DriftFacts", "DriftOption"]
 
 
 def _is_on(training: TrainGraph) -> bool:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
-from mcutrain_host.state import LEVEL_DRIFT
 
 from mcutrain.autodiff.gate import followed, held
 
 Array = npt.NDArray[Any]
 
+LEVEL_DRIFT = "level_drift"
+"""The kind of its section of the state."""
 EVERY = 16
 """One of so many samples is a probe, which takes the whole front."""
 STEPS = 4

@@ -10,10 +10,11 @@ from mcutrain_host.state import GATE_MEAN, GATE_SKIPPED
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.features.feature import Code, StepFeature, Told, Words
+from mcutrain.features.gate.facts import GateFacts
 from mcutrain.features.gate.option import GateOption, rewriting
 from mcutrain.features.gate.reference import GateState
 
-__all__ = ["FEATURE", "GateOption"]
+__all__ = ["FEATURE", "GateFacts", "GateOption"]
 
 
 def _is_on(training: TrainGraph) -> bool:

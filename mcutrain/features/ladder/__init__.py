@@ -10,8 +10,9 @@ from mcutrain_host.state import LEVEL_SAMPLES
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.features.feature import Code, StepFeature, Told, Words
+from mcutrain.features.ladder.facts import LadderFacts
 
-__all__ = ["FEATURE"]
+__all__ = ["FEATURE", "LadderFacts"]
 
 
 def _count(training: TrainGraph) -> int:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcutrain_host.state import SWAP_POSITION
-
 from mcutrain.autodiff.train_graph import SwappedColumns
 from mcutrain.features.feature import Code, StepFeature, Words
 from mcutrain.features.swap.check import has_columns, modules_stay
 from mcutrain.features.swap.option import SwapOption, rewriting
+from mcutrain.features.swap.reference import SWAP_POSITION
 
 __all__ = ["FEATURE", "SwapOption"]
 

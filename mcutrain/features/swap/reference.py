@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mcutrain_host.state import SWAP_POSITION
 
 from mcutrain.autodiff.train_graph import SwappedColumns
 from mcutrain.features.reference import WORD, Number, StepState
@@ -16,6 +15,9 @@ from mcutrain.ops.updating import pack_residual, unpack_residual
 from mcutrain.sparse.columns import drawn, scored
 
 Array = npt.NDArray[Any]
+
+SWAP_POSITION = "swap_position"
+"""The kind of its section of the state."""
 
 
 class SwapState(StepState):
