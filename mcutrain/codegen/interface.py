@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from mcutrain_host.manifest import FrontCost, Timing
 
 from mcutrain import data
-from mcutrain.codegen.budget import Estimates
+from mcutrain.codegen.estimates import Estimates
 from mcutrain.codegen.isa import ALL, check_isa
 from mcutrain.errors import McutrainError
+from mcutrain.features import ProgramChoices
 from mcutrain.memplan.latent import DEEPEST
 from mcutrain.sparse.elastic import ElasticTimes
 
@@ -19,7 +20,7 @@ MOST_CHARACTERS = 24
 
 
 @dataclass(frozen=True)
-class Interface:
+class Interface(ProgramChoices):
     """prefix: of the model's own functions, macros and files; what models share begins with mct_.
 
     class_names: in the order of the outputs, or none. normalization: of pixels, where the input's
@@ -33,8 +34,9 @@ class Interface:
     mcutrain.quant.imprint); empty for others. isa: the instruction set that a library has bodies
     for; all: every one that its compiler can choose from. package: the build system that a library
     is a package for; empty: files that several of them take. estimates: of what calls take, for
-    comments, and for a step that is budgeted: it may return between its nodes. Raises McutrainError
-    for a prefix that is no name, or that mct_ owns, and for an unknown instruction set.
+    comments, and for a step that is budgeted. The fields of ProgramChoices say which features the
+    program has. Raises McutrainError for a prefix that is no name, or that mct_ owns, and for an
+    unknown instruction set.
     """
 
     prefix: str = DEFAULT_PREFIX
@@ -48,7 +50,6 @@ class Interface:
     centre: tuple[int, ...] = ()
     isa: str = ALL
     package: str = ""
-    budgeted: bool = False
     estimates: tuple[Estimates, ...] = ()
 
     def __post_init__(self) -> None:

@@ -160,6 +160,16 @@ class Program:
         return self._declarations.params
 
     @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Nodes of the step, and of its updates, in order of execution."""
+        return self.plan.nodes
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the arena."""
+        return self.plan.arena_bytes
+
+    @property
     def exponents(self) -> tuple[int, ...]:
         """Where the gradients' exponents stand in the state."""
         return tuple(s.offset for s in self.plan.state.tensors if s.dtype == "exponent")

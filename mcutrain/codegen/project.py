@@ -30,29 +30,20 @@ from mcutrain_host.objects import BUILD
 
 from mcutrain import data
 from mcutrain.autodiff import Classifier
-from mcutrain.autodiff.elastic import importance_of
 from mcutrain.codegen import firmware, packages
 from mcutrain.codegen.bodies import HEADER, header, library_bodies, library_flags
-from mcutrain.codegen.budget import (
-    CLOSE,
-    OPEN,
-    budgeted,
-    check_budgeted,
-    cost_tables,
-    estimate_lines,
-)
 from mcutrain.codegen.c_text import CTYPES, characters, comment, is_long, lines, string
+from mcutrain.codegen.estimates import estimate_lines
 from mcutrain.codegen.interface import DEFAULT, DEFAULT_PREFIX, Interface
 from mcutrain.codegen.isa import check_isa
 from mcutrain.codegen.program import BETWEEN_NODES, HOOK, Program, headers_of, sources_of
 from mcutrain.codegen.slots import commands_of, parts_of
 from mcutrain.codegen.templates import render
 from mcutrain.errors import McutrainError
-from mcutrain.features import FEATURES, features_of
+from mcutrain.features import FEATURES, PROGRAM_FEATURES, asked_of, features_of
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.text import dump
 from mcutrain.memplan import Latent, TrainingPlan, find_latent, front_macs, to_csv
-from mcutrain.sparse.elastic import ElasticTimes
 from mcutrain.target import Target
 
 TEMPLATES = (
@@ -71,9 +62,6 @@ BUILD_SYSTEMS = ("CMakeLists.txt", "Makefile", "library.properties")
 EXAMPLE = "example/main.c"
 LICENSE = "LICENSE"
 RUNTIME_SOURCES = ("mct_gradient", "mct_update", "mct_schedule", "mct_state")
-SELECTION_SOURCES = ("runtime/mct_elastic.c", "runtime/mct_importance.c", "runtime/mct_selection.h")
-IMPORTANCE_BYTES = 12
-"""Bytes of a tensor, and of the number that it is made of, while tensors are selected."""
 MANY_CONSTANTS = 2**21
 """Bytes, more than the flash of a microcontroller; their longer tables are written as characters,
 which compilers read twenty times as fast as numbers."""
@@ -148,24 +136,7 @@ def generate(
     for the manifest, so that what is trained can be put back into the model. interface: names in
     the C; a board's firmware calls them by the default prefix. Raises McutrainError.
     """
-    interface.check_classes(plan.training.classes, plan.training.has_labels)
-    if target is not None and interface.prefix != DEFAULT_PREFIX:
-        raise McutrainError(
-            "a board's firmware has one model, under the names that it knows: "
-            "leave out the prefix, or the board to get a library"
-        )
-    check_isa(interface.isa, target)
-    packages.check_package(interface.package, target)
-    if interface.budgeted:
-        remembers_input = plan.training.is_tail and interface.remember > 0
-        check_budgeted(remembers_input, target is not None)
-    if plan.training.is_tail:
-        _check_tail(interface)
-    if plan.training.positions and interface.remember:
-        raise McutrainError(
-            "remembered samples have one label each, but this network learns a label for each "
-            f"of {plan.training.label_type.elements:,} positions: leave out --remember"
-        )
+    _check(plan, target, interface)
     if target is not None:
         target = firmware.with_latents(target, plan, interface)
     is_tail = plan.training.is_tail
@@ -177,7 +148,7 @@ def generate(
     between = _between(target, interface.prefix)
     program = Program(plan, interface.prefix, latent, timed, classifier, between)
     isa = interface.isa if target is None else target.isa
-    names = firmware_files(program, interface.elastic is not None, interface.budgeted)
+    names = firmware_files(program, interface)
     found = library_bodies(names, isa)
     values = template_values(plan, program, scheme, interface)
     values["is_library"] = target is None
@@ -212,6 +183,28 @@ def generate(
     facts = replace(facts, files=tuple(sorted((*files, FILE))))
     files[FILE] = facts.to_json()
     return Project(dict(sorted(files.items())))
+
+
+def _check(plan: TrainingPlan, target: Target | None, interface: Interface) -> None:
+    """Raise McutrainError for what a program of this plan cannot have."""
+    interface.check_classes(plan.training.classes, plan.training.has_labels)
+    if target is not None and interface.prefix != DEFAULT_PREFIX:
+        raise McutrainError(
+            "a board's firmware has one model, under the names that it knows: "
+            "leave out the prefix, or the board to get a library"
+        )
+    check_isa(interface.isa, target)
+    packages.check_package(interface.package, target)
+    for feature in asked_of(interface):
+        if feature.check is not None:
+            feature.check(plan.training, interface, target is not None)
+    if plan.training.is_tail:
+        _check_tail(interface)
+    if plan.training.positions and interface.remember:
+        raise McutrainError(
+            "remembered samples have one label each, but this network learns a label for each "
+            f"of {plan.training.label_type.elements:,} positions: leave out --remember"
+        )
 
 
 def _between(target: Target | None, prefix: str) -> str:
@@ -308,21 +301,14 @@ def _board_files(
     return {**made, "Makefile": render("Makefile_board.j2", values)}, board
 
 
-def firmware_files(
-    program: Program, selects: bool = False, is_budgeted: bool = False
-) -> dict[str, str]:
-    """The runtime and the portable kernels that are used, without what they include.
-
-    selects: the project decides which tensors are trained. is_budgeted: steps return in between.
-    """
+def firmware_files(program: Program, interface: Interface = DEFAULT) -> dict[str, str]:
+    """The runtime and the portable kernels that are used, without what they include."""
     names = [f"runtime/{name}.c" for name in RUNTIME_SOURCES]
     names += ["runtime/mct_stream.c"] if program.segments else []
-    has_strips = is_budgeted and any(not segment.is_fed for segment in program.segments)
-    names += ["runtime/mct_budget.h"] if is_budgeted else []
-    names += ["runtime/mct_stream_some.c"] if has_strips else []
     for feature in features_of(program.training):
         names += feature.sources(program.training)
-    names += SELECTION_SOURCES if selects else []
+    for asked in asked_of(interface):
+        names += asked.sources(program)
     names += ["runtime/mct_imprint.c"] if program.classifier is not None else []
     names += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
     names += sources_of(program.kernels)
@@ -419,14 +405,10 @@ def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
         "forward": program.forward,
         "loss": program.loss,
         "backward": program.backward,
-        **_feature_values(program),
-        "selection": None
-        if interface.elastic is None
-        else _selection(program.plan, interface.elastic),
+        **_feature_values(program, interface),
         "imprint": _imprint(program, interface.centre),
         "apply": program.apply,
         "constants": _constants(program),
-        "budgeted": _budgeted(program, interface),
     }
 
 
@@ -518,23 +500,6 @@ def _latent(program: Program) -> dict[str, Any] | None:
     }
 
 
-def _budgeted(program: Program, interface: Interface) -> dict[str, Any] | None:
-    """Return the pieces of a step that may return in between; None for other steps."""
-    if not interface.budgeted:
-        return None
-    assert interface.estimates, "a budget is of estimated instructions"
-    step = budgeted(program)
-    return {
-        "pieces": step.pieces,
-        "conditional": step.conditional,
-        "tables": cost_tables(program, step, interface.estimates),
-        "has_strips": any(piece.segment for piece in step.pieces),
-        "first_change": step.first_change,
-        "open": step.number_of(OPEN),
-        "close": step.number_of(CLOSE),
-    }
-
-
 def _behind_latent(program: Program) -> str:
     """What a comment says of functions that begin with the latent."""
     return "" if program.latent is None else f" from {comment(program.latent.tensor)} on"
@@ -562,46 +527,12 @@ def _imprint(program: Program, centre: tuple[int, ...]) -> dict[str, Any] | None
     }
 
 
-def _feature_values(program: Program) -> dict[str, Any]:
+def _feature_values(program: Program, interface: Interface) -> dict[str, Any]:
     """Values for the C of each feature, by its name; None of those that the program has not."""
-    has = features_of(program.training)
-    return {f.name: f.code(program) if f in has else None for f in FEATURES}
-
-
-def _selection(plan: TrainingPlan, times: ElasticTimes) -> dict[str, Any]:
-    """Return what the project decides by which tensors are trained.
-
-    Raises McutrainError for an arena that is too small to do it in.
-    """
-    needs = times.problem.scratch_bytes + IMPORTANCE_BYTES * len(plan.training.elastic)
-    if plan.arena_bytes < needs:
-        raise McutrainError(
-            f"the choice of tensors computes in {needs:,} bytes of the arena, and this one has "
-            f"{plan.arena_bytes:,}: train so small a network without --elastic"
-        )
-    factors: list[int] = []
-    rows = []
-    for tensor in plan.training.elastic:
-        found = importance_of(tensor, np.asarray(plan.training.state[tensor.name]).shape)
-        size_bytes = np.asarray(plan.training.state[tensor.name]).itemsize
-        residual = 0 if tensor.residual is None else plan.state_offsets[tensor.residual]
-        places = (plan.state_offsets[tensor.name], residual)
-        sizes = (found.count, len(found.factors), found.inner, found.exponent, size_bytes)
-        bits = (0 if tensor.residual is None else tensor.bits, found.dropped_bits)
-        numbers = ", ".join(map(str, (*places, *sizes, *bits)))
-        rows.append((f"factors + {len(factors)}, {numbers}", comment(tensor.name)))
-        factors += found.factors
-    problem = times.problem
-    return {
-        "tensors": rows,
-        "factors": list(lines(np.array(factors))),
-        "forward_time": times.forward,
-        "backward_time": problem.backward_time,
-        "unit": comment(times.unit),
-        "update_times": list(lines(np.array(problem.update_times))),
-        "reach_tensors": list(lines(np.array(problem.reach_tensors))),
-        "reaches": [", ".join(map(str, row)) for row in problem.reach_rows],
-    }
+    has, asked = features_of(program.training), asked_of(interface)
+    steps = {f.name: f.code(program) if f in has else None for f in FEATURES}
+    more = {f.name: f.code(program, interface) if f in asked else None for f in PROGRAM_FEATURES}
+    return {**steps, **more}
 
 
 def _constants(program: Program) -> list[dict[str, Any]]:

@@ -2,8 +2,8 @@
 
 codegen_templates/mct_model.c.j2 and mct_model.h.j2 are the frame. A part is a folder with
 `model.c.j2` and `model.h.j2`, in which a block `{% block reset %}` goes where the frame, or another
-part, has `{% slot reset %}`. Features of the training step have theirs in mcutrain/features/;
-parts that are only text, in codegen_templates/features/.
+part, has `{% slot reset %}`. A feature's part lies in its folder of mcutrain/features/, beside its
+Python. codegen_templates/parts/ has those of no feature, which follow from the plan.
 
 PARTS has the order in which parts fill a slot. A slot of ONE takes the
 last of them; where there is none, the block of the part `plain`.
@@ -21,9 +21,11 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.runtime import Context
 
-from mcutrain.features import FEATURES
+from mcutrain.features import FEATURES, PROGRAM_FEATURES, ProgramFeature, StepFeature
 
 PLAIN = "plain"
+FOLDERS = ("features", "parts")
+"""Where parts lie, in the folders of mcutrain and of the templates."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,11 @@ class ProgramPart:
     commands_without: str = ""
 
 
+def _part_of(feature: StepFeature | ProgramFeature) -> ProgramPart:
+    name, over = feature.name, feature.over
+    return ProgramPart(name, name, over, feature.commands, feature.commands_without)
+
+
 BEFORE = (
     ProgramPart("replay", "ring", commands="replay"),
     ProgramPart("streamed", "segments"),
@@ -55,15 +62,14 @@ BEFORE = (
     ProgramPart("kept_input", "remembers_input", ("imprint",), "latent"),
 )
 AFTER = (
-    ProgramPart("selection", "selection", ("elastic",), "select"),
     ProgramPart("timing", "timed", ("fed", "latents"), "times"),
     ProgramPart("board_calls", "calls_between"),
-    ProgramPart("budgeted", "budgeted", ("accumulate", "latents", "gate")),
 )
 PARTS = (
     *BEFORE,
-    *(ProgramPart(f.name, f.name, f.over, f.commands, f.commands_without) for f in FEATURES),
+    *map(_part_of, FEATURES),
     *AFTER,
+    *map(_part_of, PROGRAM_FEATURES),
 )
 """In the order in which they fill slots."""
 SLOTS: Mapping[str, tuple[str, ...]] = {
@@ -143,6 +149,11 @@ def filled(slot: str, language: str, blocks: Mapping[str, Container[str]]) -> li
     return found[-1:] or [part for part in (PLAIN,) if slot in blocks[part]]
 
 
+def template_names(part: str, language: str) -> list[str]:
+    """Names that the template of a part may have; one of them is there, if it fills a slot."""
+    return [f"{folder}/{part}/model.{language}.j2" for folder in FOLDERS]
+
+
 class SlotTag(Extension):
     """`{% slot name %}`: the blocks of that name, of the parts that the value `parts` names."""
 
@@ -174,6 +185,6 @@ class SlotTag(Extension):
     def _template(self, part: str, language: str) -> jinja2.Template | None:
         """None where a part fills nothing in this file."""
         try:
-            return self.environment.get_template(f"features/{part}/model.{language}.j2")
+            return self.environment.select_template(template_names(part, language))
         except jinja2.TemplateNotFound:
             return None

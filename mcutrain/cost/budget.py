@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mcutrain.codegen.budget import Estimates
+from mcutrain.codegen.estimates import Estimates
 from mcutrain.codegen.isa import taken
 from mcutrain.cost.instructions import (
     HOST,

@@ -1,23 +1,35 @@
-"""Features of a training step: what each adds to the state, the C and the numpy reference.
+"""Features: of a training step, and of the program around it.
 
-A feature is a folder here: `__init__.py` describes it as a StepFeature, `model.c.j2` and
-`model.h.j2` are its C (mcutrain.codegen.slots says where that goes). FEATURES is the one place that
-names them all, in the order in which everything of theirs happens: sections of the state lie so,
-their C runs so, and where several would fill the same place the last one does. So what builds on
-another feature stands behind it. tests/features checks this order.
+A feature is a folder here: `__init__.py` describes it as a StepFeature or a ProgramFeature,
+`model.c.j2` and `model.h.j2` are its C (mcutrain.codegen.slots says where that goes). A StepFeature
+changes what a step computes or keeps; a ProgramFeature leaves the bits as they are and adds
+functions.
+
+FEATURES and PROGRAM_FEATURES are the one place that names them all, in the order in which
+everything of theirs happens: sections of the state lie so, their C runs so, and where several would
+fill the same place the last one does. So what builds on another feature stands behind it.
+tests/features checks this order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from mcutrain.autodiff.rewriting import Rewriting
 from mcutrain.autodiff.train_graph import Levels, TrainGraph
-from mcutrain.features import drift, elastic, gate, ladder, swap
+from mcutrain.features import budgeted, drift, elastic, gate, ladder, selection, swap
 from mcutrain.features.elastic.reference import ElasticState
 from mcutrain.features.facts import FactTable
-from mcutrain.features.feature import Code, LevelChoice, StepFeature, Words
+from mcutrain.features.feature import (
+    Code,
+    LevelChoice,
+    ProgramFeature,
+    StepFeature,
+    Told,
+    Words,
+)
 from mcutrain.features.gate.reference import GateState
 from mcutrain.features.ladder.reference import LadderState
 from mcutrain.features.reference import WORD, StepRate
@@ -26,19 +38,24 @@ from mcutrain.features.swap.reference import SwapState
 __all__ = [
     "FACTS",
     "FEATURES",
+    "PROGRAM_FEATURES",
     "WORD",
     "Code",
     "FeatureFacts",
     "FeatureOptions",
     "FeatureState",
     "LevelChoice",
+    "ProgramChoices",
+    "ProgramFeature",
     "StepFeature",
     "StepRate",
     "Words",
+    "asked_of",
     "conflict",
     "correcting",
     "features_of",
     "following",
+    "program_choices",
     "rewritings",
     "why_no_ladder",
 ]
@@ -52,6 +69,20 @@ FEATURES: tuple[StepFeature, ...] = (
 )
 """Drift corrects a ladder. A gate is last: it decides whether a step, as all others have made it,
 learns at all, and when its updates are applied."""
+
+
+PROGRAM_FEATURES: tuple[ProgramFeature, ...] = (selection.FEATURE, budgeted.FEATURE)
+"""In the order in which their C fills slots, behind that of all other parts of a program."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramChoices(budgeted.BudgetedChoice):
+    """Fields of an Interface that features of a program add, with the names of their flags."""
+
+
+def program_choices(options: object) -> dict[str, Any]:
+    """Return the fields of ProgramChoices by what options of the same names say."""
+    return {f.name: getattr(options, f.name) for f in fields(ProgramChoices)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +109,11 @@ class FeatureState(LadderState, SwapState, ElasticState, GateState):
 def features_of(training: TrainGraph) -> tuple[StepFeature, ...]:
     """The features that a step has."""
     return tuple(feature for feature in FEATURES if feature.is_on(training))
+
+
+def asked_of(told: Told) -> tuple[ProgramFeature, ...]:
+    """The features that a program is to have. told: an Interface."""
+    return tuple(feature for feature in PROGRAM_FEATURES if feature.is_asked(told))
 
 
 def rewritings(options: FeatureOptions) -> tuple[Rewriting, ...]:

@@ -30,15 +30,74 @@ class Words:
     purpose: str
 
 
+class Statement(Protocol):
+    """A statement of C. condition: in C, on which it runs; empty for always.
+
+    node: whose it is; segment: the C structure of nodes that compute row by row, else empty.
+    """
+
+    @property
+    def comment(self) -> str:
+        """What it computes."""
+
+    @property
+    def code(self) -> str:
+        """The statement itself."""
+
+    @property
+    def node(self) -> str:
+        """The node that it computes; of a segment the first."""
+
+    @property
+    def condition(self) -> str:
+        """What has to be true for it to run."""
+
+    @property
+    def segment(self) -> str:
+        """The C structure of a segment."""
+
+
+class RowSegment(Protocol):
+    """Nodes that compute row by row."""
+
+    @property
+    def name(self) -> str:
+        """Their C structure."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Their names, a node for each stage."""
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether they compute while the sample comes in."""
+
+
+class FrontPieces(Protocol):
+    """A front in C. takes, gives: statements that move its sample and its latent, or empty."""
+
+    @property
+    def takes(self) -> str:
+        """What moves the sample to where it reads it."""
+
+    @property
+    def calls(self) -> Sequence[Statement]:
+        """What it computes."""
+
+    @property
+    def gives(self) -> str:
+        """What moves its latent to where the tail reads it."""
+
+
 class Fronts(Protocol):
     """The fronts of a ladder in C: functions, and how samples and latents get to them."""
 
     @property
-    def policy(self) -> Any:
+    def policy(self) -> FrontPieces:
         """The function of the policy."""
 
     @property
-    def proxies(self) -> Sequence[Any]:
+    def proxies(self) -> Sequence[FrontPieces]:
         """Those of levels 1 and higher."""
 
     @property
@@ -65,6 +124,38 @@ class Code(Protocol):
     def shelf(self) -> str:
         """The constant with the shelf as it is at first."""
 
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """Nodes of the step, in order of execution."""
+
+    @property
+    def front(self) -> Sequence[Statement]:
+        """The step before its latent; none where it begins with its sample."""
+
+    @property
+    def forward(self) -> Sequence[Statement]:
+        """The rest of its forward pass."""
+
+    @property
+    def loss(self) -> Sequence[Statement]:
+        """Its loss."""
+
+    @property
+    def backward(self) -> Sequence[Statement]:
+        """What lies behind the loss."""
+
+    @property
+    def apply(self) -> Sequence[Statement]:
+        """Updates after a group of samples; none if each sample has its own."""
+
+    @property
+    def segments(self) -> Sequence[RowSegment]:
+        """Nodes that compute row by row, of the step and of its fronts."""
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the arena."""
+
     def expression(self, graph: Graph, name: str) -> str:
         """The C pointer to a tensor."""
 
@@ -84,8 +175,19 @@ class Code(Protocol):
         """The first byte of a weight on the shelf."""
 
 
+class Estimated(Protocol):
+    """Estimated instructions with the kernels of one instruction set."""
+
+    @property
+    def isa(self) -> str:
+        """Its name."""
+
+    def of(self, front: int | None, node: str) -> int:
+        """Estimate a node of the step, or of a front of a ladder, 0 the policy."""
+
+
 class Told(Protocol):
-    """What a project's manifest says besides, as whoever makes it knows it."""
+    """What a program has besides its step, as whoever makes it has chosen."""
 
     @property
     def fronts(self) -> Sequence[FrontCost]:
@@ -94,6 +196,18 @@ class Told(Protocol):
     @property
     def elastic(self) -> ElasticTimes | None:
         """By which the program selects the tensors of an elastic step; None if it does not."""
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether steps return in between."""
+
+    @property
+    def estimates(self) -> Sequence[Estimated]:
+        """What calls take, for each instruction set; none if nobody said it."""
+
+    @property
+    def remember(self) -> int:
+        """Latents that it remembers."""
 
 
 class LevelChoice(Protocol):
@@ -161,3 +275,23 @@ class StepFeature:
     flags: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
     option: str = ""
     conflicts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramFeature:
+    """What a program has besides its step, whose bits stay as they are.
+
+    name: of its folder, and of its values in templates. is_asked: whether an Interface asks for it.
+    over, commands: as of a StepFeature. check: takes the step, the interface, and whether the
+    program is a board's firmware; raises McutrainError if it cannot have the feature. code: values
+    for its C. sources: files of firmware/ that its C needs.
+    """
+
+    name: str
+    is_asked: Callable[[Told], bool]
+    over: tuple[str, ...] = ()
+    check: Callable[[TrainGraph, Told, bool], None] | None = None
+    code: Callable[[Code, Told], Mapping[str, Any]]
+    sources: Callable[[Code], tuple[str, ...]] = lambda code: ()
+    commands: str = ""
+    commands_without: str = ""

@@ -16,6 +16,7 @@ from mcutrain.cost.ladder import front_costs
 from mcutrain.cost.profile import timing_of
 from mcutrain.data import Data, Normalization, Outputs, Split
 from mcutrain.errors import ArgumentError, McutrainError, OptionError
+from mcutrain.features import program_choices
 from mcutrain.formats import format_of, write
 from mcutrain.functions.automatic import AUTO
 from mcutrain.functions.chosen import Choosing, planned_step, read, with_scheme
@@ -290,7 +291,7 @@ def _interface(
         centre=centre,
         isa=program.isa,
         package=program.package,
-        budgeted=program.budgeted,
+        **program_choices(program),
     )
 
 

@@ -6,17 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jinja2
+import mcutrain_templates
 import pytest
 from jinja2 import meta, nodes
 
 from mcutrain import features
-from mcutrain.codegen.slots import ONE, PARTS, PLAIN, SLOTS, filled
+from mcutrain.codegen import Interface
+from mcutrain.codegen.slots import ONE, PARTS, PLAIN, SLOTS, filled, template_names
 from mcutrain.codegen.templates import environment
-from mcutrain.features import FEATURES
+from mcutrain.features import FEATURES, PROGRAM_FEATURES
 from mcutrain.memplan.state import WORDS
 
 NAMES = tuple(part.name for part in PARTS)
 FOLDER = Path(features.__file__).parent
+PARTS_FOLDER = Path(mcutrain_templates.__file__).parent / "parts"
 LANGUAGES = ("c", "h")
 
 
@@ -28,7 +31,7 @@ def source(name: str) -> str:
 
 def blocks(part: str, language: str) -> frozenset[str]:
     try:
-        return frozenset(environment().get_template(f"features/{part}/model.{language}.j2").blocks)
+        return frozenset(environment().select_template(template_names(part, language)).blocks)
     except jinja2.TemplateNotFound:
         return frozenset()
 
@@ -46,7 +49,8 @@ def reached(names: list[str], language: str) -> Iterator[str]:
         yield name
         for part in (*NAMES, PLAIN):
             if name in blocks(part, language):
-                path = f"features/{part}/model.{language}.j2"
+                path = environment().select_template(template_names(part, language)).name
+                assert path is not None
                 tree = environment().parse(source(path), path, path)
                 (block,) = (b for b in tree.find_all(nodes.Block) if b.name == name)
                 yield from reached(slots_in(block), language)
@@ -59,8 +63,16 @@ def frame(language: str) -> nodes.Template:
 
 def test_each_folder_is_a_feature_that_the_list_names() -> None:
     folders = {path.name for path in FOLDER.iterdir() if (path / "__init__.py").is_file()}
-    assert folders == {feature.name for feature in FEATURES}
-    assert len(folders) == len(FEATURES)
+    named = [feature.name for feature in (*FEATURES, *PROGRAM_FEATURES)]
+    assert sorted(folders) == sorted(named)
+
+
+def test_a_part_has_one_home() -> None:
+    """With its Python if it has some, else with the templates; nothing there is no part's."""
+    parts = {path.parent.name for path in PARTS_FOLDER.glob("*/*.j2")}
+    folders = {path.name for path in FOLDER.iterdir() if (path / "__init__.py").is_file()}
+    assert not parts & folders
+    assert parts | folders == {*NAMES, PLAIN}
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
@@ -71,6 +83,14 @@ def test_a_feature_has_its_parts(feature: features.StepFeature) -> None:
     assert feature.words
     assert all(row.purpose for row in feature.words)
     assert {path.suffix for path in folder.glob("*.*")} == {".py", ".j2"}
+
+
+@pytest.mark.parametrize("feature", PROGRAM_FEATURES, ids=lambda feature: feature.name)
+def test_a_feature_of_a_program_is_asked_for(feature: features.ProgramFeature) -> None:
+    """By no program that says nothing; and it keeps its C beside its Python."""
+    assert not feature.is_asked(Interface())
+    assert blocks(feature.name, "c")
+    assert blocks(feature.name, "h")
 
 
 def test_words_of_the_state_lie_in_the_order_of_features() -> None:

@@ -6,43 +6,14 @@ pieces are numbered from 1 in order of execution, and the step says by number wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from mcutrain.codegen.c_text import lines
-from mcutrain.codegen.program import Call, FrontCode, Program
-from mcutrain.errors import McutrainError
+from mcutrain.features.feature import Code, Estimated, FrontPieces, Statement
 
 CHOOSE, OPEN, DECIDE, COUNT, CLOSE = "choose", "open", "decide", "count", "close"
 """Decisions: which front of a ladder, the numbers of a step, whether it learns, updates, and
 its end."""
-
-
-MOVE = 1
-"""What moves a sample or a latent counts as: a byte takes an instruction or less."""
-
-
-@dataclass(frozen=True)
-class Estimates:
-    """Estimated instructions with one instruction set's kernels.
-
-    nodes: of a step's nodes, by name; of those that compute row by row one strip. fronts: the same
-    of a ladder's policy and proxies. feed: to compute all rows of a sample that is fed. inference,
-    step: of all nodes together, of a step that leaves none out and takes the dearest front.
-    """
-
-    isa: str
-    nodes: Mapping[str, int]
-    fronts: tuple[Mapping[str, int], ...] = ()
-    feed: int = 0
-    inference: int = 0
-    step: int = 0
-
-    def of(self, front: int | None, node: str) -> int:
-        """Estimate a node: at least 1, so that whatever computes counts. node: empty for a move."""
-        if not node:
-            return MOVE
-        return max((self.nodes if front is None else self.fronts[front])[node], 1)
 
 
 @dataclass(frozen=True)
@@ -83,7 +54,7 @@ class BudgetedStep:
         """The number of a decision."""
         return next(piece.number for piece in self.pieces if piece.kind == kind)
 
-    def costs(self, of: Estimates) -> tuple[int, ...]:
+    def costs(self, of: Estimated) -> tuple[int, ...]:
         """Cost of each piece; 0 for decisions, and for segments, which count by the strip."""
         return tuple(
             0 if piece.kind or piece.segment else of.of(piece.front, piece.node)
@@ -91,13 +62,13 @@ class BudgetedStep:
         )
 
 
-def budgeted(program: Program) -> BudgetedStep:
+def pieces_of(program: Code) -> BudgetedStep:
     """The pieces of a program's step."""
     pieces = [piece if isinstance(piece, Piece) else _piece(piece) for piece in _in_order(program)]
     numbered = tuple(replace(piece, number=i) for i, piece in enumerate(pieces, 1))
     changing = {
         node.name
-        for node in program.plan.nodes
+        for node in program.nodes
         if set(node.outputs) & set(program.training.updated.values())
     }
     changes = (p.number for p in numbered if p.front is None and p.node in changing)
@@ -105,7 +76,7 @@ def budgeted(program: Program) -> BudgetedStep:
 
 
 def strips_of(
-    program: Program, pieces: Iterable[Piece]
+    program: Code, pieces: Iterable[Piece]
 ) -> dict[str, tuple[tuple[int | None, str], ...]]:
     """Front and node of the stages of each segment that is a piece, by its C structure."""
     used = {piece.segment: piece.front for piece in pieces if piece.segment}
@@ -117,16 +88,16 @@ def strips_of(
 
 
 def cost_tables(
-    program: Program, step: BudgetedStep, estimates: Sequence[Estimates]
+    program: Code, step: BudgetedStep, estimates: Sequence[Estimated]
 ) -> list[dict[str, object]]:
-    """Tables for each instruction set, in lines of C: pieces, and the stages of each segment."""
+    """Tables for each instruction set: costs of pieces, and of the stages of each segment."""
     strips = strips_of(program, step.pieces)
     return [
         {
             "macro": f"MCT_ISA_{one.isa.upper()}",
-            "pieces": lines((0, *step.costs(one))),
+            "pieces": (0, *step.costs(one)),
             "segments": [
-                (name, lines(tuple(one.of(front, node) for front, node in places)))
+                (name, tuple(one.of(front, node) for front, node in places))
                 for name, places in strips.items()
             ],
         }
@@ -134,38 +105,7 @@ def cost_tables(
     ]
 
 
-def estimate_lines(estimates: Sequence[Estimates], prefix: str) -> list[str]:
-    """A table for a header: a column for each instruction set."""
-    rows: dict[str, list[int]] = {
-        f"{prefix}_infer": [one.inference for one in estimates],
-        f"{prefix}_train": [one.step for one in estimates],
-        f"{prefix}_feed, a whole sample": [one.feed for one in estimates],
-        "the longest node or strip": [max(one.nodes.values()) for one in estimates],
-    }
-    names = [one.isa for one in estimates]
-    cells = {name: [f"{n:,}" for n in found] for name, found in rows.items() if any(found)}
-    first = max(map(len, cells), default=0)
-    lines = ["".join([" " * first, *(f"{name:>15}" for name in names)])] if cells else []
-    for name, row in cells.items():
-        lines.append("".join([f"{name:<{first}}", *(f"{cell:>15}" for cell in row)]))
-    return lines
-
-
-def check_budgeted(remembers_input: bool, is_board: bool) -> None:
-    """Raise McutrainError for a program whose steps cannot return in between."""
-    if is_board:
-        raise McutrainError(
-            "a board's firmware answers its host between steps, so its steps do not return in "
-            "between: leave out --budgeted, or --board to get a library"
-        )
-    if remembers_input:
-        raise McutrainError(
-            "a tail that remembers its input writes it in place, which a step under way would "
-            "lose: leave out --budgeted, or --remember"
-        )
-
-
-def _in_order(program: Program) -> Iterator[Piece | tuple[Call, str, int | None]]:
+def _in_order(program: Code) -> Iterator[Piece | tuple[Statement, str, int | None]]:
     """Calls, each with a condition and its front; and decisions."""
     if program.fronts is not None:
         yield from _front(program.fronts.policy, "", 0)
@@ -189,8 +129,8 @@ def _in_order(program: Program) -> Iterator[Piece | tuple[Call, str, int | None]
 
 
 def _front(
-    front: FrontCode, condition: str, number: int
-) -> Iterator[Piece | tuple[Call, str, int | None]]:
+    front: FrontPieces, condition: str, number: int
+) -> Iterator[Piece | tuple[Statement, str, int | None]]:
     """The policy, or a proxy: what moves its sample and its latent goes with no cost of its own."""
     if front.takes:
         yield Piece(0, "the sample", front.takes, condition)
@@ -199,6 +139,6 @@ def _front(
         yield Piece(0, "the latent", front.gives, condition)
 
 
-def _piece(found: tuple[Call, str, int | None]) -> Piece:
+def _piece(found: tuple[Statement, str, int | None]) -> Piece:
     call, condition, front = found
     return Piece(0, call.comment, call.code, condition, "", call.segment, call.node, front)
