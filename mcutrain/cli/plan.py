@@ -114,12 +114,7 @@ def _print(step: TrainingStep, target: Target | None, found: dict[str, Any], rin
         show(f"  {'row by row':16}{streamed}")
     _print_least(step)
     _print_latent(step, found)
-    if found["gate"] is not None:
-        show(
-            f"  {'gate':16}learns from a sample if its loss > {found['gate']:g} · mean of late ones"
-        )
-    _print_levels(found["levels"])
-    _print_changes(found)
+    _print_features(found)
     _print_saves(found.get("board"))
     _print_time(step, target)
     if ring:
@@ -159,19 +154,18 @@ def _print_latent(step: TrainingStep, found: dict[str, Any]) -> None:
         )
 
 
-def _print_changes(found: dict[str, Any]) -> None:
-    """Tensors that can be left out of a step, and weights of which other columns can be trained."""
+def _print_features(found: dict[str, Any]) -> None:
+    """What each feature of the step does, or takes."""
+    from mcutrain.features import plan_lines
+
+    for line in plan_lines(found):
+        show(f"  {line}")
+    _print_levels(found["levels"])
     if found["elastic"] is not None:
         count, least = len(found["elastic"]["tensors"]), found["elastic"]["least_share"]
         show(
             f"  {'elastic':16}{count:>10,}     tensors, of which any but the last layer's can be "
             f"left out; a step takes {round(100 * least)} % of its instructions without them"
-        )
-    if found["shelf"] is not None:
-        count, size = len(found["shelf"]["weights"]), found["shelf"]["bytes"]
-        show(
-            f"  {'shelf':16}{size:>10,}     bytes of flash, kept with the state: {count} "
-            "weights of which other columns can be trained"
         )
 
 

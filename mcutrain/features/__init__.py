@@ -13,7 +13,7 @@ tests/features checks this order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -25,6 +25,7 @@ from mcutrain.features.facts import FactTable
 from mcutrain.features.feature import (
     Code,
     LevelChoice,
+    PlannedMemory,
     ProgramFeature,
     StepFeature,
     Told,
@@ -55,6 +56,8 @@ __all__ = [
     "correcting",
     "features_of",
     "following",
+    "plan_lines",
+    "plan_values",
     "program_choices",
     "rewritings",
     "why_no_ladder",
@@ -114,6 +117,19 @@ def features_of(training: TrainGraph) -> tuple[StepFeature, ...]:
 def asked_of(told: Told) -> tuple[ProgramFeature, ...]:
     """The features that a program is to have. told: an Interface."""
     return tuple(feature for feature in PROGRAM_FEATURES if feature.is_asked(told))
+
+
+def plan_values(plan: PlannedMemory) -> dict[str, Any]:
+    """Return what a plan says of features by name, ready for JSON; None of those it has not."""
+    rows = [(f, f.plan_row) for f in reversed(FEATURES) if f.plan_row is not None]
+    return {row.name: row.value(plan) if f.is_on(plan.training) else None for f, row in rows}
+
+
+def plan_lines(values: Mapping[str, Any]) -> Iterator[str]:
+    """Return the lines of a plan. values: plan_values, maybe among others."""
+    for row in (f.plan_row for f in reversed(FEATURES)):
+        if row is not None and values[row.name] is not None:
+            yield f"{row.name:16}{row.line(values[row.name])}"
 
 
 def rewritings(options: FeatureOptions) -> tuple[Rewriting, ...]:

@@ -210,6 +210,31 @@ class Told(Protocol):
         """Latents that it remembers."""
 
 
+class PlannedMemory(Protocol):
+    """A step whose memory is planned, as far as features ask it."""
+
+    @property
+    def training(self) -> TrainGraph:
+        """The step."""
+
+    @property
+    def shelf_bytes(self) -> int:
+        """Bytes of flash behind a saved state."""
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """What `mcutrain plan` says of a feature.
+
+    name: of its value in JSON, and of its line. value: ready for JSON; steps that have not the
+    feature have None. line: what its line says behind the name, from the value.
+    """
+
+    name: str
+    value: Callable[[PlannedMemory], Any]
+    line: Callable[[Any], str]
+
+
 class LevelChoice(Protocol):
     """What has a say in which front of a ladder a sample takes, by numpy.
 
@@ -240,7 +265,7 @@ class StepFeature:
     node runs; "" for always. sources: files of firmware/ that its C needs. commands: of a board's
     protocol, the name of mct_NAME_commands.h in firmware/protocol; commands_without: those of
     firmware that has it not. resident_bytes: of a board's SRAM, besides the state. manifest: what a
-    project's manifest has of it, by field.
+    project's manifest has of it, by field. plan_row: what a plan says of it, if anything.
 
     flags: how those of the command line that ask for it read, of StepOptions. option: a field of
     StepOptions that is true where a step has it. rewriting: what it adds to the training graph;
@@ -266,6 +291,7 @@ class StepFeature:
     commands_without: str = ""
     resident_bytes: int = 0
     manifest: Callable[[Code, Told], Mapping[str, Any]] = lambda code, told: {}
+    plan_row: PlanRow | None = None
     rewriting: Callable[[Any], Rewriting | None] = lambda options: None
     check: Callable[[Any, Graph, UpdateScheme], None] | None = None
     check_made: Callable[[Any, TrainGraph, UpdateScheme], None] | None = None

@@ -17,6 +17,7 @@ from mcutrain.cost.streaming import fit_rows
 from mcutrain.cost.time import step_time
 from mcutrain.data import Data
 from mcutrain.errors import ArgumentError, OptionError, PlanError
+from mcutrain.features import plan_values
 from mcutrain.functions.automatic import AUTO
 from mcutrain.functions.chosen import Choosing, planned_step, with_scheme
 from mcutrain.functions.keywords import with_keywords
@@ -321,15 +322,9 @@ def facts(step: TrainingStep) -> dict[str, Any]:
             }
             for latent in latents(found)
         ],
-        "gate": None if found.training.gate is None else found.training.gate.alpha,
+        **plan_values(found),
         "levels": level_facts(step),
         "elastic": _elastic_facts(step),
-        "shelf": {
-            "weights": [weight.shelf for weight in found.training.swapped],
-            "bytes": found.shelf_bytes,
-        }
-        if found.training.shelf
-        else None,
         "steps": len(found.nodes),
         "peak_step": arena.peak_step,
         "peak_node": found.nodes[arena.peak_step].name,

@@ -10,12 +10,13 @@ import mcutrain_templates
 import pytest
 from jinja2 import meta, nodes
 
-from mcutrain import features
+from mcutrain import features, prepare
 from mcutrain.codegen import Interface
 from mcutrain.codegen.slots import ONE, PARTS, PLAIN, SLOTS, filled, template_names
 from mcutrain.codegen.templates import environment
 from mcutrain.features import FEATURES, PROGRAM_FEATURES
 from mcutrain.memplan.state import WORDS
+from tests.simulation import networks
 
 NAMES = tuple(part.name for part in PARTS)
 FOLDER = Path(features.__file__).parent
@@ -91,6 +92,16 @@ def test_a_feature_of_a_program_is_asked_for(feature: features.ProgramFeature) -
     assert not feature.is_asked(Interface())
     assert blocks(feature.name, "c")
     assert blocks(feature.name, "h")
+
+
+def test_a_plan_says_of_a_feature_that_it_is_there_or_none() -> None:
+    graph = networks.residual_network()
+    plain, gated = (prepare(graph, "last:1", gate=gate).plan for gate in (None, 0.5))
+    assert features.plan_values(plain) == {"gate": None, "shelf": None}
+    assert features.plan_values(gated) == {"gate": 0.5, "shelf": None}
+    assert list(features.plan_lines(features.plan_values(plain))) == []
+    (line,) = features.plan_lines(features.plan_values(gated))
+    assert line.startswith("gate            learns from a sample if its loss > 0.5")
 
 
 def test_words_of_the_state_lie_in_the_order_of_features() -> None:

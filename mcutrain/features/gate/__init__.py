@@ -9,7 +9,7 @@ from mcutrain_host.manifest import GateWords
 from mcutrain_host.state import GATE_MEAN, GATE_SKIPPED
 
 from mcutrain.autodiff.train_graph import TrainGraph
-from mcutrain.features.feature import Code, StepFeature, Told, Words
+from mcutrain.features.feature import Code, PlannedMemory, PlanRow, StepFeature, Told, Words
 from mcutrain.features.gate.facts import GateFacts
 from mcutrain.features.gate.option import GateOption, rewriting
 from mcutrain.features.gate.reference import GateState
@@ -43,6 +43,14 @@ def _manifest(code: Code, _: Told) -> Mapping[str, Any]:
     return {"gate": GateWords(alpha=gate.alpha, offset=code.words_offset(GATE_MEAN))}
 
 
+def _alpha(plan: PlannedMemory) -> float | None:
+    return None if plan.training.gate is None else plan.training.gate.alpha
+
+
+def _plan_line(alpha: float) -> str:
+    return f"learns from a sample if its loss > {alpha:g} · mean of late ones"
+
+
 FEATURE = StepFeature(
     name="gate",
     is_on=_is_on,
@@ -55,6 +63,7 @@ FEATURE = StepFeature(
     identity=lambda training: repr(training.gate),
     code=_code,
     manifest=_manifest,
+    plan_row=PlanRow("gate", _alpha, _plan_line),
     flags={
         "--gate": lambda options: (
             "no --gate" if options.gate is None else f"--gate {options.gate:g}"

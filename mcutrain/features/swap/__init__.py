@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mcutrain.autodiff.train_graph import SwappedColumns
-from mcutrain.features.feature import Code, StepFeature, Words
+from mcutrain.features.feature import Code, PlannedMemory, PlanRow, StepFeature, Words
 from mcutrain.features.swap.check import has_columns, modules_stay
 from mcutrain.features.swap.option import SwapOption, rewriting
 from mcutrain.features.swap.reference import SWAP_POSITION
@@ -47,6 +47,19 @@ def _code(code: Code) -> Mapping[str, Any] | None:
     }
 
 
+def _shelf(plan: PlannedMemory) -> Mapping[str, Any]:
+    """What a plan says of the shelf."""
+    weights = [weight.shelf for weight in plan.training.swapped]
+    return {"weights": weights, "bytes": plan.shelf_bytes}
+
+
+def _shelf_line(shelf: Mapping[str, Any]) -> str:
+    return (
+        f"{shelf['bytes']:>10,}     bytes of flash, kept with the state: {len(shelf['weights'])} "
+        "weights of which other columns can be trained"
+    )
+
+
 FEATURE = StepFeature(
     name="swap",
     is_on=lambda training: bool(training.swapped),
@@ -61,6 +74,7 @@ FEATURE = StepFeature(
     ),
     identity=lambda training: repr(training.swapped),
     code=_code,
+    plan_row=PlanRow("shelf", _shelf, _shelf_line),
     sources=lambda training: ("runtime/mct_columns.c",),
     commands="swap",
     commands_without="write",  # its state ends in flash, which is not written over the line
