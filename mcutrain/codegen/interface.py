@@ -34,7 +34,7 @@ class Interface(ProgramChoices):
     mcutrain.quant.imprint); empty for others. isa: the instruction set that a library has bodies
     for; all: every one that its compiler can choose from. package: the build system that a library
     is a package for; empty: files that several of them take. estimates: of what calls take, for
-    comments, and for a step that is budgeted. The fields of ProgramChoices say which features the
+    comments, and for features. The fields of ProgramChoices say which features the
     program has. Raises McutrainError for a prefix that is no name, or that mct_ owns, and for an
     unknown instruction set.
     """

@@ -198,10 +198,6 @@ class Told(Protocol):
         """By which the program selects the tensors of an elastic step; None if it does not."""
 
     @property
-    def budgeted(self) -> bool:
-        """Whether steps return in between."""
-
-    @property
     def estimates(self) -> Sequence[Estimated]:
         """What calls take, for each instruction set; none if nobody said it."""
 
@@ -314,7 +310,7 @@ class ProgramFeature:
     """
 
     name: str
-    is_asked: Callable[[Told], bool]
+    is_asked: Callable[[Any], bool]
     over: tuple[str, ...] = ()
     check: Callable[[TrainGraph, Told, bool], None] | None = None
     code: Callable[[Code, Told], Mapping[str, Any]]

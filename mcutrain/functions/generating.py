@@ -158,7 +158,7 @@ def generate(
         Beside rows of zeros a class gets zeros, so train a new head before, or begin it with
         prototypes.
     program: what names begin with (prefix), which instruction set (isa) and build system (package)
-        it is for, whether a step can return in between (budgeted), and what it knows of its classes
+        it is for, which features it has besides its step, and what it knows of its classes
         and pixels (class_names, mean, std).
         normalization: of pixels, instead of mean and std.
     data: samples that the scheme is chosen by, modules of pet, prototypes and a centre are made of.
