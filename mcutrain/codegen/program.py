@@ -165,6 +165,11 @@ class Program:
         return self.plan.nodes
 
     @property
+    def is_library(self) -> bool:
+        """Whether somebody takes it into a program of his own."""
+        return self.between == HOOK.format(self.prefix.upper())
+
+    @property
     def arena_bytes(self) -> int:
         """Bytes of the arena."""
         return self.plan.arena_bytes

@@ -40,7 +40,13 @@ from mcutrain.codegen.program import BETWEEN_NODES, HOOK, Program, headers_of, s
 from mcutrain.codegen.slots import commands_of, parts_of
 from mcutrain.codegen.templates import render
 from mcutrain.errors import McutrainError
-from mcutrain.features import FEATURES, PROGRAM_FEATURES, asked_of, features_of
+from mcutrain.features import (
+    FEATURES,
+    PROGRAM_FEATURES,
+    bytes_of_ring,
+    features_of,
+    features_of_program,
+)
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.text import dump
 from mcutrain.memplan import Latent, TrainingPlan, find_latent, front_macs, to_csv
@@ -152,9 +158,6 @@ def generate(
     found = library_bodies(names, isa)
     values = template_values(plan, program, scheme, interface)
     values["is_library"] = target is None
-    values["ring"] = None
-    if target is None and interface.remember:
-        values["ring"] = {"slots": interface.remember, "bytes": ring_bytes(plan, interface)}
     values["parts"] = parts_of(values)
     if target is None:  # a board's samples come from its host, which varies them
         more = firmware.library_files(bool(interface.remember))
@@ -195,16 +198,11 @@ def _check(plan: TrainingPlan, target: Target | None, interface: Interface) -> N
         )
     check_isa(interface.isa, target)
     packages.check_package(interface.package, target)
-    for feature in asked_of(interface):
+    for feature in PROGRAM_FEATURES:
         if feature.check is not None:
             feature.check(plan.training, interface, target is not None)
-    if plan.training.is_tail:
-        _check_tail(interface)
-    if plan.training.positions and interface.remember:
-        raise McutrainError(
-            "remembered samples have one label each, but this network learns a label for each "
-            f"of {plan.training.label_type.elements:,} positions: leave out --remember"
-        )
+    if plan.training.is_tail and interface.normalization is not None:
+        raise McutrainError("mean and std are of pixels, but a tail takes latents: leave them out")
 
 
 def _between(target: Target | None, prefix: str) -> str:
@@ -267,18 +265,7 @@ def ring_bytes(plan: TrainingPlan, interface: Interface) -> int:
     assert wanted is not None, "what is remembered is a latent"
     x = training.input_type
     latent = x if training.is_tail else find_latent(plan, wanted).type
-    return -(-(4 + interface.remember * (4 + latent.size_bytes)) // 4) * 4
-
-
-def _check_tail(interface: Interface) -> None:
-    """Raise McutrainError for what goes with samples only."""
-    if interface.latent is not None:
-        raise McutrainError(
-            "a tail takes nothing but latents, so it needs no functions of its own for them: leave "
-            "out the interface's latent"
-        )
-    if interface.normalization is not None:
-        raise McutrainError("mean and std are of pixels, but a tail takes latents: leave them out")
+    return bytes_of_ring(interface.remember, latent.size_bytes)
 
 
 def _board_files(
@@ -307,9 +294,8 @@ def firmware_files(program: Program, interface: Interface = DEFAULT) -> dict[str
     names += ["runtime/mct_stream.c"] if program.segments else []
     for feature in features_of(program.training):
         names += feature.sources(program.training)
-    for asked in asked_of(interface):
-        names += asked.sources(program)
-    names += ["runtime/mct_imprint.c"] if program.classifier is not None else []
+    for more in features_of_program(program, interface):
+        names += more.sources(program)
     names += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
     names += sources_of(program.kernels)
     return {name: firmware.firmware_text(name) for name in names}
@@ -394,11 +380,9 @@ def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
         "input": None if program.is_fed else program.expression(forward, training.x),
         "fed": program.fed if program.is_fed else None,
         "feed": program.feed if program.is_fed else None,
-        "timed": 0 if interface.timing is None else len(interface.timing.nodes),
         "calls_between": program.between == BETWEEN_NODES,
         "segments": program.segments,
         "output": program.expression(forward, forward.outputs[0]),
-        "latent": _latent(program),
         "behind_latent": _behind_latent(program),
         "front": program.front,
         "infer": program.infer,
@@ -406,7 +390,6 @@ def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
         "loss": program.loss,
         "backward": program.backward,
         **_feature_values(program, interface),
-        "imprint": _imprint(program, interface.centre),
         "apply": program.apply,
         "constants": _constants(program),
     }
@@ -485,54 +468,17 @@ def _latent_facts(program: Program) -> LatentTensor | None:
     return LatentTensor(name=latent.tensor, shape=t.shape, scale=t.scale, zero_point=t.zero_point)
 
 
-def _latent(program: Program) -> dict[str, Any] | None:
-    """Return what steps may begin with: its place, bytes and meaning."""
-    latent = program.latent
-    if latent is None:
-        return None
-    return {
-        "name": comment(latent.tensor),
-        "place": program.expression(program.training.graph, latent.tensor),
-        "bytes": latent.size_bytes,
-        "shape": " x ".join(map(str, latent.type.shape[1:])),
-        "scale": f"{latent.type.scale:.9g}",
-        "zero_point": latent.type.zero_point,
-    }
-
-
 def _behind_latent(program: Program) -> str:
     """What a comment says of functions that begin with the latent."""
     return "" if program.latent is None else f" from {comment(program.latent.tensor)} on"
 
 
-def _imprint(program: Program, centre: tuple[int, ...]) -> dict[str, Any] | None:
-    """Values of a program that gives a class its weights from a few samples."""
-    found = program.classifier
-    if found is None:
-        return None
-    if len(centre) != found.features:
-        raise McutrainError(
-            f"the centre has {len(centre)} features, but the classifier {found.node!r} reads "
-            f"{found.features}: make it of samples of this model"
-        )
-    graph = program.training.graph
-    names = (found.weight, found.residual, found.bias)
-    state = ("NULL" if name is None else program.expression(graph, name) for name in names)
-    return {
-        "features": found.features,
-        "zero_point": found.zero_point,
-        "bits": found.bits,
-        "centre": list(lines(tuple(centre))),
-        "state": ", ".join(state),
-    }
-
-
 def _feature_values(program: Program, interface: Interface) -> dict[str, Any]:
     """Values for the C of each feature, by its name; None of those that the program has not."""
-    has, asked = features_of(program.training), asked_of(interface)
+    has, more = features_of(program.training), features_of_program(program, interface)
     steps = {f.name: f.code(program) if f in has else None for f in FEATURES}
-    more = {f.name: f.code(program, interface) if f in asked else None for f in PROGRAM_FEATURES}
-    return {**steps, **more}
+    own = {f: f.code(program, interface) if f in more else None for f in PROGRAM_FEATURES}
+    return {**steps, **{f.value or f.name: value for f, value in own.items()}}
 
 
 def _constants(program: Program) -> list[dict[str, Any]]:

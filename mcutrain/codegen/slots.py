@@ -21,7 +21,15 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.runtime import Context
 
-from mcutrain.features import FEATURES, PROGRAM_FEATURES, ProgramFeature, StepFeature
+from mcutrain.features import (
+    FEATURES,
+    IMPRINT,
+    LATENTS,
+    LATER,
+    REPLAY,
+    ProgramFeature,
+    StepFeature,
+)
 
 PLAIN = "plain"
 FOLDERS = ("features", "parts")
@@ -45,31 +53,28 @@ class ProgramPart:
 
 
 def _part_of(feature: StepFeature | ProgramFeature) -> ProgramPart:
-    name, over = feature.name, feature.over
-    return ProgramPart(name, name, over, feature.commands, feature.commands_without)
+    value = feature.value if isinstance(feature, ProgramFeature) else ""
+    commands = (feature.commands, feature.commands_without)
+    return ProgramPart(feature.name, value or feature.name, feature.over, *commands)
 
 
 BEFORE = (
-    ProgramPart("replay", "ring", commands="replay"),
+    _part_of(REPLAY),
     ProgramPart("streamed", "segments"),
     ProgramPart("fed", "fed"),
-    ProgramPart("imprint", "imprint", commands="imprint"),
+    _part_of(IMPRINT),
     ProgramPart("reproduction", "reproduces"),
     ProgramPart("positions", "labels", ("reproduction",), "labels", "evaluate"),
     ProgramPart("targets", "takes_targets", over=("reproduction", "positions")),
     ProgramPart("accumulate", "apply"),
-    ProgramPart("latents", "latent", ("imprint",), "latent"),
+    _part_of(LATENTS),
     ProgramPart("kept_input", "remembers_input", ("imprint",), "latent"),
-)
-AFTER = (
-    ProgramPart("timing", "timed", ("fed", "latents"), "times"),
-    ProgramPart("board_calls", "calls_between"),
 )
 PARTS = (
     *BEFORE,
     *map(_part_of, FEATURES),
-    *AFTER,
-    *map(_part_of, PROGRAM_FEATURES),
+    *map(_part_of, LATER),
+    ProgramPart("board_calls", "calls_between"),
 )
 """In the order in which they fill slots."""
 SLOTS: Mapping[str, tuple[str, ...]] = {

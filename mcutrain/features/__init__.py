@@ -19,7 +19,19 @@ from typing import Any
 
 from mcutrain.autodiff.rewriting import Rewriting
 from mcutrain.autodiff.train_graph import Levels, TrainGraph
-from mcutrain.features import budgeted, drift, elastic, gate, ladder, selection, swap
+from mcutrain.features import (
+    budgeted,
+    drift,
+    elastic,
+    gate,
+    imprint,
+    ladder,
+    latents,
+    replay,
+    selection,
+    swap,
+    timing,
+)
 from mcutrain.features.elastic.reference import ElasticState
 from mcutrain.features.facts import FactTable
 from mcutrain.features.feature import (
@@ -34,12 +46,17 @@ from mcutrain.features.feature import (
 from mcutrain.features.gate.reference import GateState
 from mcutrain.features.ladder.reference import LadderState
 from mcutrain.features.reference import WORD, StepRate
+from mcutrain.features.replay import bytes_of_ring
 from mcutrain.features.swap.reference import SwapState
 
 __all__ = [
     "FACTS",
     "FEATURES",
+    "IMPRINT",
+    "LATENTS",
+    "LATER",
     "PROGRAM_FEATURES",
+    "REPLAY",
     "WORD",
     "Code",
     "FeatureFacts",
@@ -51,10 +68,11 @@ __all__ = [
     "StepFeature",
     "StepRate",
     "Words",
-    "asked_of",
+    "bytes_of_ring",
     "conflict",
     "correcting",
     "features_of",
+    "features_of_program",
     "following",
     "plan_lines",
     "plan_values",
@@ -74,8 +92,11 @@ FEATURES: tuple[StepFeature, ...] = (
 learns at all, and when its updates are applied."""
 
 
-PROGRAM_FEATURES: tuple[ProgramFeature, ...] = (selection.FEATURE, budgeted.FEATURE)
-"""In the order in which their C fills slots, behind that of all other parts of a program."""
+REPLAY, IMPRINT, LATENTS = replay.FEATURE, imprint.FEATURE, latents.FEATURE
+"""Features of a program whose C stands among that of its other parts."""
+LATER = (selection.FEATURE, timing.FEATURE, budgeted.FEATURE)
+"""Those whose C fills slots behind that of all other parts, in this order."""
+PROGRAM_FEATURES: tuple[ProgramFeature, ...] = (REPLAY, IMPRINT, LATENTS, *LATER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +135,9 @@ def features_of(training: TrainGraph) -> tuple[StepFeature, ...]:
     return tuple(feature for feature in FEATURES if feature.is_on(training))
 
 
-def asked_of(told: Told) -> tuple[ProgramFeature, ...]:
-    """The features that a program is to have. told: an Interface."""
-    return tuple(feature for feature in PROGRAM_FEATURES if feature.is_asked(told))
+def features_of_program(code: Code, told: Told) -> tuple[ProgramFeature, ...]:
+    """The features that a program has besides its step. told: an Interface."""
+    return tuple(feature for feature in PROGRAM_FEATURES if feature.is_on(code, told))
 
 
 def plan_values(plan: PlannedMemory) -> dict[str, Any]:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from mcutrain_host.manifest import FrontCost
+from mcutrain_host.manifest import FrontCost, Timing
 
+from mcutrain.autodiff.classifier import Classifier
 from mcutrain.autodiff.rewriting import Rewriting
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.features.reference import Array, StepRate
-from mcutrain.ir.graph import Graph, Node
+from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.sparse.elastic import ElasticTimes
 from mcutrain.sparse.scheme import UpdateScheme
 
@@ -89,6 +90,18 @@ class FrontPieces(Protocol):
         """What moves its latent to where the tail reads it."""
 
 
+class FrontLatent(Protocol):
+    """What a step may begin with. tensor: its name."""
+
+    @property
+    def tensor(self) -> str:
+        """The name of the tensor that it is."""
+
+    @property
+    def type(self) -> TensorType:
+        """What its numbers are."""
+
+
 class Fronts(Protocol):
     """The fronts of a ladder in C: functions, and how samples and latents get to them."""
 
@@ -156,6 +169,18 @@ class Code(Protocol):
     def arena_bytes(self) -> int:
         """Bytes of the arena."""
 
+    @property
+    def is_library(self) -> bool:
+        """Whether somebody takes it into a program of his own."""
+
+    @property
+    def latent(self) -> FrontLatent | None:
+        """What steps and inferences may begin with; None for the sample alone."""
+
+    @property
+    def classifier(self) -> Classifier | None:
+        """Whose features an inference can add up; None if it does not."""
+
     def expression(self, graph: Graph, name: str) -> str:
         """The C pointer to a tensor."""
 
@@ -204,6 +229,18 @@ class Told(Protocol):
     @property
     def remember(self) -> int:
         """Latents that it remembers."""
+
+    @property
+    def latent(self) -> str | None:
+        """The tensor that steps may begin with, too, by name; None for none of its own."""
+
+    @property
+    def centre(self) -> tuple[int, ...]:
+        """Of the classifier's features, where classes are imprinted; else empty."""
+
+    @property
+    def timing(self) -> Timing | None:
+        """The nodes that are timed; None if none are."""
 
 
 class PlannedMemory(Protocol):
@@ -303,17 +340,19 @@ class StepFeature:
 class ProgramFeature:
     """What a program has besides its step, whose bits stay as they are.
 
-    name: of its folder, and of its values in templates. is_asked: whether an Interface asks for it.
-    over, commands: as of a StepFeature. check: takes the step, the interface, and whether the
-    program is a board's firmware; raises McutrainError if it cannot have the feature. code: values
-    for its C. sources: files of firmware/ that its C needs.
+    name: of its folder. value: of its values in templates, by default the name. is_on: whether a
+    program has it, by what an Interface says. over, commands: as of a StepFeature. check: takes the
+    step, the interface, and whether the program is a board's firmware; raises McutrainError if an
+    interface asks for what cannot be. code: values for its C. sources: files of firmware/ that its
+    C needs.
     """
 
     name: str
-    is_asked: Callable[[Any], bool]
+    value: str = ""
+    is_on: Callable[[Code, Any], bool]
     over: tuple[str, ...] = ()
     check: Callable[[TrainGraph, Told, bool], None] | None = None
-    code: Callable[[Code, Told], Mapping[str, Any]]
+    code: Callable[[Code, Told], Any]
     sources: Callable[[Code], tuple[str, ...]] = lambda code: ()
     commands: str = ""
     commands_without: str = ""

@@ -12,6 +12,7 @@ from jinja2 import meta, nodes
 
 from mcutrain import features, prepare
 from mcutrain.codegen import Interface
+from mcutrain.codegen.program import Program
 from mcutrain.codegen.slots import ONE, PARTS, PLAIN, SLOTS, filled, template_names
 from mcutrain.codegen.templates import environment
 from mcutrain.features import FEATURES, PROGRAM_FEATURES
@@ -87,11 +88,13 @@ def test_a_feature_has_its_parts(feature: features.StepFeature) -> None:
 
 
 @pytest.mark.parametrize("feature", PROGRAM_FEATURES, ids=lambda feature: feature.name)
-def test_a_feature_of_a_program_is_asked_for(feature: features.ProgramFeature) -> None:
-    """By no program that says nothing; and it keeps its C beside its Python."""
-    assert not feature.is_asked(Interface())
+def test_a_program_has_no_feature_that_nobody_asks_for(feature: features.ProgramFeature) -> None:
+    """And its C is beside its Python."""
+    program = Program(prepare(networks.residual_network(), "last:1").plan)
+    assert not feature.is_on(program, Interface())
     assert blocks(feature.name, "c")
     assert blocks(feature.name, "h")
+    assert (FOLDER / feature.name / "model.c.j2").is_file()
 
 
 def test_a_plan_says_of_a_feature_that_it_is_there_or_none() -> None:

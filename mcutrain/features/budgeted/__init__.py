@@ -21,8 +21,10 @@ class BudgetedChoice:
     budgeted: bool = False
 
 
-def _check(training: TrainGraph, told: Told, is_board: bool) -> None:
+def _check(training: TrainGraph, told: Any, is_board: bool) -> None:
     """Raise McutrainError for a program whose steps cannot return in between."""
+    if not told.budgeted:
+        return
     if is_board:
         raise McutrainError(
             "a board's firmware answers its host between steps, so its steps do not return in "
@@ -57,7 +59,7 @@ def _sources(code: Code) -> tuple[str, ...]:
 
 FEATURE = ProgramFeature(
     name="budgeted",
-    is_asked=lambda told: told.budgeted,
+    is_on=lambda code, told: told.budgeted,
     over=("accumulate", "latents", "gate"),
     check=_check,
     code=_code,

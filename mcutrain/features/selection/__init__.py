@@ -54,7 +54,7 @@ def _code(code: Code, told: Told) -> Mapping[str, Any]:
 
 FEATURE = ProgramFeature(
     name="selection",
-    is_asked=lambda told: told.elastic is not None,
+    is_on=lambda code, told: told.elastic is not None,
     over=("elastic",),
     code=_code,
     sources=lambda code: (

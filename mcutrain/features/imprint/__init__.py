@@ -1,0 +1,41 @@
+"""Imprinting: a few samples of a class give it its weights, without training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcutrain.errors import McutrainError
+from mcutrain.features.feature import Code, ProgramFeature, Told
+
+__all__ = ["FEATURE"]
+
+
+def _code(code: Code, told: Told) -> Mapping[str, Any]:
+    """The classifier: its features, and where its rows are. Raises McutrainError."""
+    found = code.classifier
+    assert found is not None, "it is on"
+    if len(told.centre) != found.features:
+        raise McutrainError(
+            f"the centre has {len(told.centre)} features, but the classifier {found.node!r} reads "
+            f"{found.features}: make it of samples of this model"
+        )
+    graph = code.training.graph
+    names = (found.weight, found.residual, found.bias)
+    state = ("NULL" if name is None else code.expression(graph, name) for name in names)
+    return {
+        "features": found.features,
+        "zero_point": found.zero_point,
+        "bits": found.bits,
+        "centre": tuple(told.centre),
+        "state": ", ".join(state),
+    }
+
+
+FEATURE = ProgramFeature(
+    name="imprint",
+    is_on=lambda code, told: code.classifier is not None,
+    code=_code,
+    sources=lambda code: ("runtime/mct_imprint.c",),
+    commands="imprint",
+)
