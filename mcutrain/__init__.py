@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcutrain.functions.chooser import AutoScheme
     from mcutrain.functions.choosing import select
     from mcutrain.functions.comparing import Comparison, compare
+    from mcutrain.functions.describing import ModelInfo, info
     from mcutrain.functions.episodes import FewShot, simulate_episodes
     from mcutrain.functions.generating import Generated, generate
     from mcutrain.functions.learning import analyze
@@ -58,6 +59,7 @@ __all__ = [
     "Generated",
     "Graph",
     "McutrainError",
+    "ModelInfo",
     "Normalization",
     "Planned",
     "Profiled",
@@ -76,6 +78,7 @@ __all__ = [
     "diff",
     "export",
     "generate",
+    "info",
     "load",
     "parse_scheme",
     "plan",
@@ -102,6 +105,7 @@ _NAMES = {
     "mcutrain.functions.board_training": ("BoardRun", "train_board"),
     "mcutrain.functions.choosing": ("select",),
     "mcutrain.functions.comparing": ("Comparison", "compare"),
+    "mcutrain.functions.describing": ("ModelInfo", "info"),
     "mcutrain.functions.learning": ("analyze",),
     "mcutrain.functions.models": ("diff", "export", "verify"),
     "mcutrain.functions.modules": ("AugmentedModel", "augment"),

@@ -30,6 +30,7 @@ from mcutrain.functions.episodes import FewShot as FewShot
 from mcutrain.functions.generating import Generated as Generated
 from mcutrain.ir.graph import Graph as Graph
 from mcutrain.errors import McutrainError as McutrainError
+from mcutrain.functions.describing import ModelInfo as ModelInfo
 from mcutrain.data.quantize import Normalization as Normalization
 from mcutrain.functions.planning import Planned as Planned
 from mcutrain.functions.profiling import Profiled as Profiled
@@ -52,6 +53,7 @@ __all__ = [
     "Generated",
     "Graph",
     "McutrainError",
+    "ModelInfo",
     "Normalization",
     "Planned",
     "Profiled",
@@ -70,6 +72,7 @@ __all__ = [
     "diff",
     "export",
     "generate",
+    "info",
     "load",
     "parse_scheme",
     "plan",
@@ -311,6 +314,12 @@ def generate(
     mean: Sequence[float] | None = ...,
     std: Sequence[float] | None = ...,
 ) -> Generated: ...
+
+def info(
+    model: PathLike | Graph,
+    *,
+    listener: Listener = ...,
+) -> ModelInfo: ...
 
 def load(
     path: PathLike,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcutrain.cli.layer_table import show_layers, times
-from mcutrain.cli.models import load_model
+from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.options import Json, Model
-from mcutrain.cli.output import show, show_json
+from mcutrain.cli.output import show, show_json, show_table
 
 if TYPE_CHECKING:
-    from mcutrain.ir.graph import Graph, Node, TensorType
+    from mcutrain.formats.contents import FileEdge
+    from mcutrain.functions.describing import LayerInfo, ModelInfo
+
+COLUMNS = ("layer", "name", "operator", "weight", "input → output", "weights", "MACs", "bytes")
 
 
 def info(
@@ -35,119 +36,73 @@ def info(
 
     Example: `mcutrain info model.tflite`
     """
-    from mcutrain.cli.info_float import show_float
     from mcutrain.errors import ModelError
-    from mcutrain.formats.contents import contents_of
-    from mcutrain.functions.preparing import prepare
-    from mcutrain.ir.text import dump as text
+    from mcutrain.functions.describing import info as described
 
     if scheme is not None and not dump:
         raise typer.BadParameter("a scheme changes only what --dump prints", param_hint="--scheme")
-    try:
-        graph = load_model(model)
-    except ModelError:
-        if dump or not _is_float(model):
-            raise
-        show_float(model, contents_of(model), json)
+    found = described(model, listener=OnScreen(json))
+    if dump:
+        show(found.text(scheme))
         return
-    if dump and scheme is not None:
-        step = prepare(graph, scheme, loss="auto", stream="auto")
-        show(text(step.plan.training.graph).rstrip())
-    elif dump:
-        show(text(graph).rstrip())
-    elif json:
-        show_json({"file": str(model), **_facts(graph)})
+    if json:
+        show_json({"file": str(model), **found.to_dict()})
     else:
-        _print(_facts(graph))
+        _print(found)
+    if found.refusal:
+        raise ModelError(found.refusal)
 
 
-def _is_float(path: Path) -> bool:
-    """Return whether it is a float model; nothing is known of a file that is none."""
-    from mcutrain.errors import ModelError
-    from mcutrain.formats.contents import contents_of
-
-    try:
-        return contents_of(path).is_float
-    except ModelError:
-        return False
-
-
-@dataclass(frozen=True)
-class _Numbering:
-    """index: node name → its place among the layers. head: the classifier's node, if any."""
-
-    index: dict[str, int]
-    head: str | None
-    reason: str
-
-    @staticmethod
-    def of(graph: Graph) -> _Numbering:
-        from mcutrain.errors import UnsupportedError
-        from mcutrain.sparse import all_layers_of, find_head
-
-        try:
-            head = find_head(graph)
-        except UnsupportedError as error:
-            return _Numbering({}, None, str(error))
-        return _Numbering({la.name: la.index for la in all_layers_of(graph, head)}, head.name, "")
-
-
-def _facts(graph: Graph) -> dict[str, Any]:
-    numbering = _Numbering.of(graph)
-    layers = [_layer(graph, node, numbering) for node in graph.nodes]
-    activations = [t.type.size_bytes for t in graph.tensors.values() if not t.is_constant]
-    return {
-        "name": graph.name,
-        "inputs": [_edge(name, graph.tensors[name].type) for name in graph.inputs],
-        "outputs": [_edge(name, graph.tensors[name].type) for name in graph.outputs],
-        "head": numbering.head,
-        "no_head_because": numbering.reason or None,
-        "layers": layers,
-        "trainable_layers": len(numbering.index),
-        "macs": sum(layer["macs"] for layer in layers),
-        "weights": sum(layer["weights"] for layer in layers),
-        "bytes": sum(layer["bytes"] for layer in layers),
-        "largest_activation_bytes": max(activations, default=0),
-    }
-
-
-def _edge(name: str, kind: TensorType) -> dict[str, Any]:
-    return {
-        "name": name,
-        "shape": list(kind.shape),
-        "dtype": kind.dtype,
-        "scale": kind.scale,
-        "zero_point": kind.zero_point,
-    }
-
-
-def _layer(graph: Graph, node: Node, numbering: _Numbering) -> dict[str, Any]:
-    types, results = graph.types(node.inputs), graph.types(node.outputs)
-    constants = [graph.tensors[n].type for n in node.inputs if graph.tensors[n].is_constant]
-    return {
-        "index": numbering.index.get(node.name),
-        "name": node.name,
-        "operator": type(node.op).__name__,
-        "weight_shape": list(constants[0].shape) if constants else None,
-        "input": list(types[0].shape),
-        "output": list(results[0].shape),
-        "macs": node.op.macs(types, results),
-        "weights": sum(t.elements for t in constants[:1]),
-        "bytes": sum(t.size_bytes for t in constants),
-    }
-
-
-def _print(facts: dict[str, Any]) -> None:
-    show_layers(facts)
-    for what in ("inputs", "outputs"):
-        for edge in facts[what]:
-            show(
-                f"{what[:-1]:7} {times(edge['shape'])} {edge['dtype']}, "
-                f"real = {edge['scale']:.6g} · (q {-edge['zero_point']:+d})   {edge['name']}"
-            )
-    show(f"head    {facts['head'] or 'none: ' + facts['no_head_because']}")
+def _print(found: ModelInfo) -> None:
+    if found.refusal:
+        show_table(("operator", "nodes"), found.operators, left=1)
+    else:
+        show_table(COLUMNS, [_row(layer, found.head) for layer in found.layers], left=5)
+    for edge in found.inputs:
+        show(_edge("input", edge))
+    for edge in found.outputs:
+        show(_edge("output", edge))
+    if found.refusal:
+        nodes = sum(count for _, count in found.operators)
+        show(f"total   {nodes} nodes, {found.parameters:,} parameters; float, not read")
+        return
+    in_int8 = " in int8" if found.is_float else ""
+    show(f"head    {found.head or 'none: ' + found.no_head_because}")
     show(
-        f"total   {facts['trainable_layers']} layers before the head, {facts['macs']:,} MACs, "
-        f"{facts['weights']:,} weights ({facts['bytes']:,} bytes with biases), "
-        f"largest activation {facts['largest_activation_bytes']:,} bytes"
+        f"total   {found.trainable_layers} layers before the head, {found.total('macs'):,} MACs, "
+        f"{found.total('weights'):,} weights ({found.total('bytes'):,} bytes with biases{in_int8}),"
+        f" largest activation {found.largest_activation_bytes:,} bytes{in_int8}"
     )
+    if found.is_float:
+        show(
+            "float   nothing is in the way of `mcutrain quantize`, which writes it as "
+            f"{found.quantized_as}"
+        )
+
+
+def _row(layer: LayerInfo, head: str | None) -> list[object]:
+    number = "head" if layer.name == head and layer.weights else layer.index
+    return [
+        "" if number is None else number,
+        layer.name,
+        layer.operator,
+        _times(layer.weight_shape),
+        f"{_times(layer.input[1:])} → {_times(layer.output[1:])}",
+        layer.weights or None,
+        layer.macs or None,
+        layer.bytes or None,
+    ]
+
+
+def _edge(what: str, edge: FileEdge) -> str:
+    from mcutrain.functions.describing import EdgeInfo
+
+    of_int8 = ""
+    if isinstance(edge, EdgeInfo):
+        of_int8 = f", real = {edge.scale:.6g} · (q {-edge.zero_point:+d})"
+    return f"{what:7} {_times(edge.shape)} {edge.dtype}{of_int8}   {edge.name}"
+
+
+def _times(shape: Sequence[int | None] | None) -> str:
+    """A shape such as 3×3×8; ? is a length that is not fixed."""
+    return "×".join("?" if n is None else str(n) for n in shape or [])

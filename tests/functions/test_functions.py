@@ -32,8 +32,8 @@ from tests.simulation.networks import Network, samples
 __all__ = ["images", "model", "run"]
 
 FUNCTIONS = (
-    *("analyze", "auto_scheme", "compare", "diff", "export", "generate", "load", "plan"),
-    *("parse_scheme", "prepare", "profile", "quantize", "select", "select_by_training"),
+    *("analyze", "auto_scheme", "compare", "diff", "export", "generate", "info", "load"),
+    *("plan", "parse_scheme", "prepare", "profile", "quantize", "select", "select_by_training"),
     *("select_for_budgets", "simulate", "simulate_episodes", "train", "train_board", "verify"),
 )
 RATE = 0.03
