@@ -25,13 +25,25 @@ if TYPE_CHECKING:
     from mcutrain.functions.comparing import Comparison, compare
     from mcutrain.functions.describing import ModelInfo, info
     from mcutrain.functions.episodes import FewShot, simulate_episodes
+    from mcutrain.functions.firmware import (
+        Built,
+        Flashed,
+        RunningBoard,
+        build,
+        flash,
+        virtual_board,
+    )
     from mcutrain.functions.generating import Generated, generate
+    from mcutrain.functions.imprinting import Imprinted, imprint
+    from mcutrain.functions.latent_data import LatentData, latents
     from mcutrain.functions.learning import analyze
     from mcutrain.functions.models import diff, export, verify
     from mcutrain.functions.modules import AugmentedModel, augment
     from mcutrain.functions.planning import Planned, plan
     from mcutrain.functions.preparing import prepare
     from mcutrain.functions.profiling import Profiled, profile
+    from mcutrain.functions.proxy_making import make_proxies
+    from mcutrain.functions.pulling import Pulled, pull
     from mcutrain.functions.quantizing import QuantizedModel, quantize
     from mcutrain.functions.selecting import (
         BudgetSweep,
@@ -39,10 +51,12 @@ if TYPE_CHECKING:
         select_by_training,
         select_for_budgets,
     )
+    from mcutrain.functions.serial_ports import SerialPorts, ports
     from mcutrain.functions.simulating import simulate
     from mcutrain.functions.training import train
     from mcutrain.ir.graph import Graph
     from mcutrain.pipeline import StepOptions, TrainingStep, load
+    from mcutrain.proxies import MadeLadder
     from mcutrain.runs.result import SimulationResult
     from mcutrain.simulation.settings import RunSettings
     from mcutrain.sparse import UpdateScheme, parse_scheme
@@ -54,17 +68,25 @@ __all__ = [
     "AutoScheme",
     "BoardRun",
     "BudgetSweep",
+    "Built",
     "Comparison",
     "FewShot",
+    "Flashed",
     "Generated",
     "Graph",
+    "Imprinted",
+    "LatentData",
+    "MadeLadder",
     "McutrainError",
     "ModelInfo",
     "Normalization",
     "Planned",
     "Profiled",
+    "Pulled",
     "QuantizedModel",
     "RunSettings",
+    "RunningBoard",
+    "SerialPorts",
     "SimulationResult",
     "Split",
     "StepOptions",
@@ -74,16 +96,23 @@ __all__ = [
     "analyze",
     "augment",
     "auto_scheme",
+    "build",
     "compare",
     "diff",
     "export",
+    "flash",
     "generate",
+    "imprint",
     "info",
+    "latents",
     "load",
+    "make_proxies",
     "parse_scheme",
     "plan",
+    "ports",
     "prepare",
     "profile",
+    "pull",
     "quantize",
     "select",
     "select_by_training",
@@ -93,6 +122,7 @@ __all__ = [
     "train",
     "train_board",
     "verify",
+    "virtual_board",
 ]
 
 _NAMES = {
@@ -110,6 +140,16 @@ _NAMES = {
     "mcutrain.functions.models": ("diff", "export", "verify"),
     "mcutrain.functions.modules": ("AugmentedModel", "augment"),
     "mcutrain.functions.episodes": ("FewShot", "simulate_episodes"),
+    "mcutrain.functions.firmware": (
+        *("Built", "Flashed", "RunningBoard"),
+        *("build", "flash", "virtual_board"),
+    ),
+    "mcutrain.functions.imprinting": ("Imprinted", "imprint"),
+    "mcutrain.functions.latent_data": ("LatentData", "latents"),
+    "mcutrain.functions.proxy_making": ("make_proxies",),
+    "mcutrain.proxies": ("MadeLadder",),
+    "mcutrain.functions.pulling": ("Pulled", "pull"),
+    "mcutrain.functions.serial_ports": ("SerialPorts", "ports"),
     "mcutrain.functions.generating": ("Generated", "generate"),
     "mcutrain.functions.planning": ("Planned", "plan"),
     "mcutrain.functions.profiling": ("Profiled", "profile"),

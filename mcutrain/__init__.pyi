@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from mcutrain.analysis.progress import TrialsDone
 from mcutrain.arguments import PathLike
 from mcutrain.experiments.parallel import Standing
-from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, LineOptions, RecordOptions, StateOptions, WaitOptions
+from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, BuildOptions, ClassOptions, EmulationOptions, FlashOptions, LineOptions, RecordOptions, ReplayOptions, StateOptions, WaitOptions
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.options import BoardOptions, GeneratedRequest, HeadOptions, LearningRequest, MeasureOptions, MemoryOptions, PlanOptions, PreparedRequest, ProfiledRequest, ProgramOptions, ProxyCascade, SimulatedRequest, StepRequest
 from mcutrain.functions.quantize_options import CalibrationOptions, InputOptions, QuantizeOptions
-from mcutrain.functions.run_options import AnalysisOptions, BackendOptions, BudgetOptions, DataOptions, EpisodeOptions, ExecutionOptions, HeldOutOptions, KeptOptions, LimitOptions, RowOptions, ScheduledOptions, SchemeReading, SelectOptions, ShareOptions, SimulationOptions, TrainingOptions
+from mcutrain.functions.run_options import AnalysisOptions, BackendOptions, BudgetOptions, DataOptions, EpisodeOptions, ExecutionOptions, HeldOutOptions, KeptOptions, LevelOptions, LimitOptions, ReadingOptions, RowOptions, ScheduledOptions, SchemeReading, SelectOptions, ShareOptions, SimulationOptions, TrainingOptions, UnlabelledReading
 from mcutrain.functions.training import RunChanges
 from mcutrain.memplan.ladder import Ladder
 from mcutrain.oracle.forward import Verdict
@@ -25,17 +25,25 @@ from mcutrain.functions.modules import AugmentedModel as AugmentedModel
 from mcutrain.functions.chooser import AutoScheme as AutoScheme
 from mcutrain.functions.board_training import BoardRun as BoardRun
 from mcutrain.functions.selecting import BudgetSweep as BudgetSweep
+from mcutrain.functions.firmware import Built as Built
 from mcutrain.functions.comparing import Comparison as Comparison
 from mcutrain.functions.episodes import FewShot as FewShot
+from mcutrain.functions.firmware import Flashed as Flashed
 from mcutrain.functions.generating import Generated as Generated
 from mcutrain.ir.graph import Graph as Graph
+from mcutrain.functions.imprinting import Imprinted as Imprinted
+from mcutrain.functions.latent_data import LatentData as LatentData
+from mcutrain.proxies.making import MadeLadder as MadeLadder
 from mcutrain.errors import McutrainError as McutrainError
 from mcutrain.functions.describing import ModelInfo as ModelInfo
 from mcutrain.data.quantize import Normalization as Normalization
 from mcutrain.functions.planning import Planned as Planned
 from mcutrain.functions.profiling import Profiled as Profiled
+from mcutrain.functions.pulling import Pulled as Pulled
 from mcutrain.functions.quantizing import QuantizedModel as QuantizedModel
 from mcutrain.simulation.settings import RunSettings as RunSettings
+from mcutrain.functions.firmware import RunningBoard as RunningBoard
+from mcutrain.functions.serial_ports import SerialPorts as SerialPorts
 from mcutrain.runs.result import SimulationResult as SimulationResult
 from mcutrain.data.dataset import Split as Split
 from mcutrain.pipeline.options import StepOptions as StepOptions
@@ -48,17 +56,25 @@ __all__ = [
     "AutoScheme",
     "BoardRun",
     "BudgetSweep",
+    "Built",
     "Comparison",
     "FewShot",
+    "Flashed",
     "Generated",
     "Graph",
+    "Imprinted",
+    "LatentData",
+    "MadeLadder",
     "McutrainError",
     "ModelInfo",
     "Normalization",
     "Planned",
     "Profiled",
+    "Pulled",
     "QuantizedModel",
     "RunSettings",
+    "RunningBoard",
+    "SerialPorts",
     "SimulationResult",
     "Split",
     "StepOptions",
@@ -68,16 +84,23 @@ __all__ = [
     "analyze",
     "augment",
     "auto_scheme",
+    "build",
     "compare",
     "diff",
     "export",
+    "flash",
     "generate",
+    "imprint",
     "info",
+    "latents",
     "load",
+    "make_proxies",
     "parse_scheme",
     "plan",
+    "ports",
     "prepare",
     "profile",
+    "pull",
     "quantize",
     "select",
     "select_by_training",
@@ -87,6 +110,7 @@ __all__ = [
     "train",
     "train_board",
     "verify",
+    "virtual_board",
 ]
 
 __version__: str
@@ -129,9 +153,14 @@ def augment(
     *,
     samples: int = ...,
     seed: int = ...,
+    reading: ReadingOptions = ...,
+    progress: Callable[[str, int, int], None] | None = ...,
+    listener: Listener = ...,
+    test_share: float = ...,
     mean: Sequence[float] | None = ...,
     std: Sequence[float] | None = ...,
-    progress: Callable[[str, int, int], None] | None = ...,
+    stride: int | None = ...,
+    class_names: Sequence[str] | None = ...,
 ) -> AugmentedModel: ...
 
 def auto_scheme(
@@ -166,6 +195,15 @@ def auto_scheme(
     samples: int | None = ...,
     test_samples: int | None = ...,
 ) -> AutoScheme: ...
+
+def build(
+    project: PathLike,
+    *,
+    how: BuildOptions = ...,
+    listener: Listener = ...,
+    compiler: str | None = ...,
+    optimize: Literal["1", "2", "3", "s"] = ...,
+) -> Built: ...
 
 def compare(
     model: PathLike,
@@ -265,6 +303,16 @@ def export(
     stream: Literal["auto", "least", "off", "max"] = ...,
 ) -> Export: ...
 
+def flash(
+    project: PathLike,
+    *,
+    where: FlashOptions = ...,
+    listener: Listener = ...,
+    port: str | None = ...,
+    way: str | None = ...,
+    to: str | None = ...,
+) -> Flashed: ...
+
 def generate(
     model: PathLike | Graph | TrainingStep,
     output: PathLike,
@@ -315,16 +363,84 @@ def generate(
     std: Sequence[float] | None = ...,
 ) -> Generated: ...
 
+def imprint(
+    project: PathLike,
+    data: Any,
+    name: str,
+    *,
+    which: ClassOptions = ...,
+    line: LineOptions = ...,
+    after: ReplayOptions = ...,
+    reading: DataOptions = ...,
+    seed: int = ...,
+    listener: Listener = ...,
+    label: int | None = ...,
+    known: int | None = ...,
+    port: str | None = ...,
+    baud: int | None = ...,
+    replay: int = ...,
+    learning_rate: float = ...,
+    test_share: float = ...,
+    mean: Sequence[float] | None = ...,
+    std: Sequence[float] | None = ...,
+    stride: int | None = ...,
+    class_names: Sequence[str] | None = ...,
+    samples: int | None = ...,
+    test_samples: int | None = ...,
+) -> Imprinted: ...
+
 def info(
     model: PathLike | Graph,
     *,
     listener: Listener = ...,
 ) -> ModelInfo: ...
 
+def latents(
+    project: PathLike,
+    model: PathLike,
+    data: Any,
+    output: PathLike | None = ...,
+    *,
+    reading: DataOptions = ...,
+    seed: int = ...,
+    listener: Listener = ...,
+    test_share: float = ...,
+    mean: Sequence[float] | None = ...,
+    std: Sequence[float] | None = ...,
+    stride: int | None = ...,
+    class_names: Sequence[str] | None = ...,
+    samples: int | None = ...,
+    test_samples: int | None = ...,
+) -> LatentData: ...
+
 def load(
     path: PathLike,
     output: str | None = ...,
 ) -> Graph: ...
+
+def make_proxies(
+    model: PathLike | Graph,
+    data: Any,
+    output: PathLike,
+    scheme: PathLike | UpdateScheme = ...,
+    *,
+    latent: str = ...,
+    wanted: LevelOptions = ...,
+    reading: UnlabelledReading = ...,
+    seed: int = ...,
+    listener: Listener = ...,
+    levels: int = ...,
+    delta: float = ...,
+    threshold: float | None = ...,
+    least_cosine: float | None = ...,
+    distillation: int = ...,
+    test_share: float = ...,
+    mean: Sequence[float] | None = ...,
+    std: Sequence[float] | None = ...,
+    stride: int | None = ...,
+    class_names: Sequence[str] | None = ...,
+    samples: int | None = ...,
+) -> MadeLadder: ...
 
 def parse_scheme(
     text: PathLike,
@@ -364,6 +480,11 @@ def plan(
     sram: int | None = ...,
 ) -> Planned: ...
 
+def ports(
+    *,
+    probe: bool = ...,
+) -> SerialPorts: ...
+
 def prepare(
     model: PathLike | Graph,
     scheme: PathLike | UpdateScheme = ...,
@@ -402,6 +523,7 @@ def profile(
     classes: int | None = ...,
     request: ProfiledRequest = ...,
     measure: MeasureOptions = ...,
+    line: LineOptions = ...,
     listener: Listener = ...,
     swap: Literal["", "drawn", "fisher"] = ...,
     added: Sequence[str] = ...,
@@ -419,7 +541,19 @@ def profile(
     board: PathLike | Target | None = ...,
     count: bool = ...,
     here: bool = ...,
+    port: str | None = ...,
+    baud: int | None = ...,
 ) -> Profiled: ...
+
+def pull(
+    project: PathLike,
+    output: PathLike | None = ...,
+    *,
+    line: LineOptions = ...,
+    listener: Listener = ...,
+    port: str | None = ...,
+    baud: int | None = ...,
+) -> Pulled: ...
 
 def quantize(
     model: PathLike,
@@ -771,7 +905,23 @@ def verify(
     samples: int = ...,
     reference_samples: int = ...,
     seed: int = ...,
+    reading: ReadingOptions = ...,
+    progress: Callable[[str, int, int], None] | None = ...,
+    listener: Listener = ...,
+    test_share: float = ...,
     mean: Sequence[float] | None = ...,
     std: Sequence[float] | None = ...,
-    progress: Callable[[str, int, int], None] | None = ...,
+    stride: int | None = ...,
+    class_names: Sequence[str] | None = ...,
 ) -> Verdict: ...
+
+def virtual_board(
+    project: PathLike,
+    *,
+    how: EmulationOptions = ...,
+    link: str = ...,
+    flash: PathLike | None = ...,
+    empty: bool = ...,
+    noise: float = ...,
+    emulator: Literal["unicorn", "qemu"] = ...,
+) -> RunningBoard: ...

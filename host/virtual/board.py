@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from mcutrain_host.files import write_whole
@@ -274,49 +273,6 @@ class VirtualBoard:
             raise VirtualBoardError("this link cannot be unplugged")
         with self.paused():
             act(wire)
-
-
-def serve(
-    folder: Path,
-    link: str = "pty",
-    *,
-    flash_file: Path | None = None,
-    loaded: bool = True,
-    ready: Callable[[str], None] | None = None,
-    **options: Any,
-) -> None:
-    """Run a virtual board in the main thread until Ctrl-C, which then raises KeyboardInterrupt.
-
-    ready: called with the port when it can be opened. Raises BoardFault if the firmware fails.
-    """
-    board = VirtualBoard.from_folder(folder, link, loaded=loaded, flash_file=flash_file, **options)
-    with _stopped_by_ctrl_c(board.machine) as interrupted:
-        try:
-            if ready is not None:
-                ready(board.port)
-            while not interrupted.is_set() and board.machine.run() is Stop.REQUESTED:
-                pass
-        finally:
-            board.machine.link.close()
-            board.keep_flash()
-    if interrupted.is_set():
-        raise KeyboardInterrupt
-
-
-@contextlib.contextmanager
-def _stopped_by_ctrl_c(machine: Machine) -> Iterator[threading.Event]:
-    """Sets the event at Ctrl-C. The exception that Python raises would be lost in a callback."""
-    interrupted = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        interrupted.set()
-        machine.stop()
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _saved_flash(path: Path | None) -> bytes | None:

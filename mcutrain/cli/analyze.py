@@ -12,11 +12,10 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from mcutrain.cli import INTERRUPTED, options
-from mcutrain.cli import samples as inputs
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import IN_PERCENT, err, replace_file, say, show, show_json, show_table
+from mcutrain.cli.output import IN_PERCENT, err, say, show, show_json, show_table
 from mcutrain.cli.training import Lines
-from mcutrain.functions.files import check_writable
+from mcutrain.functions.files import check_writable, replace_file
 from mcutrain.functions.run_options import AnalysisOptions, ExecutionOptions, HeldOutOptions
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ UNITS = {
 
 def analyze(
     model: options.Model,
-    data: inputs.Data,
+    data: options.Data,
     *,
     classes: options.AutoClasses = options.AUTO,
     by: Annotated[

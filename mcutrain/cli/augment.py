@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcutrain.cli import options
-from mcutrain.cli import samples as inputs
-from mcutrain.cli.output import say, show, show_json, show_table
-from mcutrain.cli.pet import calibrating
+from mcutrain.cli.listening import OnScreen
+from mcutrain.cli.output import show, show_json, show_table
 from mcutrain.functions.files import check_writable
 from mcutrain.functions.options import MODULES
+from mcutrain.functions.run_options import ReadingOptions
 
 if TYPE_CHECKING:
     from mcutrain.functions.modules import AugmentedModel
@@ -40,7 +39,7 @@ def augment(
     ] = None,
     *,
     samples: Annotated[int, typer.Option(min=1, help="Training samples to look at.")] = 50,
-    reading: inputs.ReadingFlags,
+    reading: ReadingOptions,
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
@@ -54,31 +53,19 @@ def augment(
     Example: `mcutrain augment model.tflite --modules lora-fa:4,at=last:6 --data images/ -o
     augmented.tflite`
     """
-    from mcutrain.formats import format_of
-    from mcutrain.functions.modules import (
-        augmented,
-        check_augmented,
-        check_places,
-        write_augmented,
-    )
-    from mcutrain.modules import parse_modules
-    from mcutrain.pipeline import load
-    from mcutrain.runs.samples import model_input
+    from mcutrain.functions.modules import augment as augmented
 
-    format_of(output)
     check_writable(output)
-    check_augmented(model, output)
-    graph, specs = reading.named(load(model)), parse_modules(modules)
-    check_places(graph, specs, has_data=data is not None)
-    source = None if data is None else reading.source(data, None, None, seed).for_model(graph)
-    split = None if source is None else source.read(model_input(graph))
-    pixels = None if source is None else source.normalization
-    with calibrating(json) as tell:
-        found = augmented(graph, specs, split, pixels, samples, seed, tell)
-    note = write_augmented(found.graph, output)
-    if note:
-        say(f"mcutrain: note: {note}")
-    found = replace(found, path=output, note=note)
+    found = augmented(
+        model,
+        modules,
+        data,
+        output,
+        samples=samples,
+        reading=reading,
+        seed=seed,
+        listener=OnScreen(json),
+    )
     if json:
         show_json({"source": str(model), **found.to_dict()})
     else:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcutrain.cli import options
-from mcutrain.cli import samples as inputs
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json, show_table
 from mcutrain.functions.files import check_writable_folder
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 def compare(
     model: options.Model,
-    data: inputs.Data,
+    data: options.Data,
     *,
     scheme: Annotated[
         list[str] | None,
@@ -56,7 +55,7 @@ def compare(
     training: ScheduledOptions,
     share: ShareOptions,
     reading: DataOptions,
-    jobs: inputs.Jobs = None,
+    jobs: options.Jobs = None,
     output: Annotated[
         Path | None,
         typer.Option(

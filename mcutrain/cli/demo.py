@@ -13,7 +13,7 @@ import typer
 
 from mcutrain.cli.options import Json, Seed
 from mcutrain.cli.output import count_bar, err, percent, show, show_json, show_table
-from mcutrain.cli.training import watching
+from mcutrain.cli.training import counting, watching
 from mcutrain.functions.files import check_writable_folder, writing
 
 if TYPE_CHECKING:
@@ -138,16 +138,8 @@ def _on_board(
     from mcutrain.demo import board
 
     size = board.QUICK if quick else board.BoardSize()
-    with count_bar(json) as bar, writing(folder / board.BOARD):
-        task = bar.add_task("")
-        done = board.train(
-            step,
-            sensor,
-            size,
-            seed,
-            folder / board.BOARD,
-            lambda what, n, of: bar.update(task, description=what, completed=n, total=of),
-        )
+    with counting(board.BOARD, json) as tell, writing(folder / board.BOARD):
+        done = board.train(step, sensor, size, seed, folder / board.BOARD, tell)
     outcome = done.outcome
     facts = {
         "name": board.BOARD,

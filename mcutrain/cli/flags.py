@@ -156,6 +156,7 @@ class _Flagged:
             limit = None  # of what is read, which the options check
         return typer.Option(
             flag_of(self.name, self.hint),
+            *([flag.short] if flag.short else []),
             help=flag.help,
             metavar=flag.metavar,
             show_default=flag.shown is not False,

@@ -12,7 +12,6 @@ from mcutrain.cli import options
 from mcutrain.cli.automatic import say_head
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import say, show, show_json
-from mcutrain.cli.pet import SaveModel
 from mcutrain.cli.plan import FORGETS
 from mcutrain.functions.files import check_writable, writing
 from mcutrain.functions.options import (
@@ -57,7 +56,7 @@ def generate(
             show_default=False,
         ),
     ] = None,
-    save_model: SaveModel = None,
+    save_model: options.SaveModel = None,
     seed: Seed = 0,
     json: options.Json = False,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcutrain.cli import boards
+from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.live import LiveFlags
 from mcutrain.cli.output import err, out, say, show, show_json, show_table
 from mcutrain.functions.board_options import LOG
@@ -40,7 +40,10 @@ def monitor(
             show_default=False,
         ),
     ] = None,
-    baud: boards.Baud = None,
+    baud: Annotated[
+        int | None,
+        typer.Option(min=1, help="The line's speed; tried out if not given.", show_default=False),
+    ] = None,
     *,
     every: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="Between two questions.")
@@ -80,8 +83,10 @@ def _sources(runs: Sequence[Path], ports: Sequence[str], baud: int | None) -> li
     from mcutrain_host.live.sources import BoardSource, LogSource
     from mcutrain_host.ports import PROBE, connect
 
+    from mcutrain.functions.board_line import find_any_port
+
     found: list[LiveSource] = [LogSource(run / LOG if run.is_dir() else run) for run in runs]
-    named = ports if ports or runs else [boards.find_any_port(None)]
+    named = ports if ports or runs else [find_any_port(None, OnScreen().note)]
     try:
         found += [BoardSource(connect(port, baud, PROBE)) for port in named]
     except BaseException:

@@ -54,6 +54,12 @@ Model = Annotated[
     Path,
     typer.Argument(metavar="MODEL", help="An int8 .tflite or QDQ .onnx file.", show_default=False),
 ]
+Project = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR", help="What `mcutrain generate --board` wrote.", show_default=False
+    ),
+]
 ModelOutput = Annotated[
     Path,
     typer.Option(
@@ -111,6 +117,28 @@ AutoClasses = Annotated[
         metavar="N|keep|auto",
         help="A new, untrained classifier with N outputs; `keep` keeps the model's own; `auto` "
         "keeps it if the data has as many classes.",
+    ),
+]
+Data = Annotated[
+    Path,
+    typer.Option(
+        help="An .npz file (x, y, optionally split; or x_train, y_train, x_test, y_test, and "
+        "x_val, y_val for choices; without labels only x, or x_train, x_test and optionally "
+        "y_test, 1 = anomaly); a folder with a folder per class of images, WAV or CSV files; or a "
+        "CSV file with a column of labels. docs/data.md says more.",
+        show_default=False,
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes that train; one per CPU by default.", show_default=False),
+]
+SaveModel = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write the model with the modules of --pet there, for `mcutrain export`.",
+        show_default=False,
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 2, help="Of everything that is random.")]

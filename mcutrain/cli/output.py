@@ -6,10 +6,8 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from mcutrain_host.files import write_whole
 from mcutrain_host.text import printable
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -24,7 +22,6 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from mcutrain.functions.files import writing
 from mcutrain.shown import percent as percent
 
 WIDTH_WITHOUT_TERMINAL = 120
@@ -113,7 +110,3 @@ def training_bar(is_hidden: bool = False) -> Progress:
     )
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file as a whole or not at all. Raises McutrainError."""
-    with writing(path):
-        write_whole(path, content)

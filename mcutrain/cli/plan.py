@@ -10,7 +10,8 @@ import typer
 from mcutrain.cli import options
 from mcutrain.cli.automatic import say_head
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import replace_file, show, show_json, show_table
+from mcutrain.cli.output import show, show_json, show_table
+from mcutrain.functions.files import replace_file
 from mcutrain.functions.options import PlanOptions, Remember, StepRequest
 
 if TYPE_CHECKING:

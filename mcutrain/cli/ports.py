@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from mcutrain.cli.options import Json
 from mcutrain.cli.output import show, show_json, show_table
-
-if TYPE_CHECKING:
-    from mcutrain_host.ports import Port, Probe
 
 
 def ports(
@@ -28,37 +24,15 @@ def ports(
 
     Example: `mcutrain ports --probe`
     """
-    from mcutrain_host.finding import NO_PORT, ask_all
-    from mcutrain_host.ports import find_ports
+    from mcutrain_host.finding import NO_PORT
 
-    found = find_ports()
-    asked = ask_all(found) if probe else []
-    answers = {port.path: answer for port, answer in zip(found, asked, strict=False)}
+    from mcutrain.functions.serial_ports import ports as listed
+
+    found = listed(probe=probe)
+    rows = found.records()
     if json:
-        show_json({"ports": [_facts(port, answers.get(port.path)) for port in found]})
-    elif not found:
+        show_json(found.to_dict())
+    elif not rows:
         show(NO_PORT)
     else:
-        columns = ("port", "description", "USB", *(["board"] if probe else []))
-        show_table(columns, [_row(port, answers.get(port.path)) for port in found], left=4)
-
-
-def _facts(port: Port, answer: Probe | None) -> dict[str, Any]:
-    found: dict[str, Any] = asdict(port)
-    if answer is not None:
-        identity = answer.identity
-        found["board"] = asdict(identity) if identity else None
-        found["reason"] = answer.reason
-        if identity:
-            found["board"]["model_hash"] = f"{identity.model_hash:016x}"
-    return found
-
-
-def _row(port: Port, answer: Probe | None) -> list[str]:
-    from mcutrain_host.finding import answer_of
-
-    usb = f"{port.vendor:04x}:{port.product:04x}" if port.vendor and port.product else ""
-    row = [port.path, port.description, usb]
-    if answer is not None:
-        row.append(answer_of(answer))
-    return row
+        show_table(tuple(rows[0]), [list(row.values()) for row in rows], left=4)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json as json_text
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli import boards, options
-from mcutrain.cli.flags import given
+from mcutrain.cli import options
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import count_bar, percent, replace_file, show, show_json, show_table
-from mcutrain.functions.files import check_writable
-from mcutrain.functions.listener import Progress
+from mcutrain.cli.output import percent, show, show_json, show_table
+from mcutrain.functions.board_options import LineOptions
+from mcutrain.functions.files import check_writable, replace_file
 from mcutrain.functions.options import MeasureOptions, ProfiledRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from mcutrain.cost.profile import StepProfile
-    from mcutrain.functions.profiling import Profiled
 
 
 def profile(
@@ -39,7 +36,7 @@ def profile(
     *,
     request: ProfiledRequest,
     measure: MeasureOptions,
-    line: boards.LineFlags,
+    line: LineOptions,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -67,19 +64,15 @@ def profile(
 
     if output is not None:
         check_writable(output)
-    if model.is_dir():
-        _check_absent(given(measure), "is of a model; DIR says what it was generated for")
-        found = _of_project(model, line, json)
-    else:
-        _check_absent(given(line), "is of a project: give its DIR for MODEL")
-        found = profiled(
-            model,
-            scheme,
-            classes=options.new_classes(classes),
-            request=request,
-            measure=measure,
-            listener=_Reporting(json),
-        )
+    found = profiled(
+        model,
+        scheme,
+        classes=options.new_classes(classes),
+        request=request,
+        measure=measure,
+        line=line,
+        listener=OnScreen(json),
+    )
     facts = {"file": str(model), **found.to_dict()}
     if output is not None:
         replace_file(output, (json_text.dumps(facts, indent=2) + "\n").encode())
@@ -87,49 +80,6 @@ def profile(
         show_json(facts)
     else:
         _print(facts, found.profile)
-
-
-class _Reporting(OnScreen):
-    """Draws a bar of one line for whatever is run."""
-
-    def counting(self, title: str) -> AbstractContextManager[Progress]:
-        """Show what is run, after a while of preparing."""
-        return _reporting(title, self.is_quiet)
-
-
-def _check_absent(flags: Sequence[str], why: str) -> None:
-    for flag in flags:
-        raise typer.BadParameter(why, param_hint=flag)
-
-
-def _of_project(folder: Path, line: boards.LineFlags, quiet: bool) -> Profiled:
-    """Profile a project by its board's own clock."""
-    from mcutrain_host.client import Device
-    from mcutrain_host.link import SerialLink
-    from mcutrain_host.manifest import BoardProject
-
-    from mcutrain.cost.profile import profile_of
-    from mcutrain.cost.timing import time_on_board, timing_of_project
-    from mcutrain.functions.profiling import Profiled
-
-    project = BoardProject.read(folder)
-    timing = timing_of_project(project)
-    with SerialLink(*line.of(project)) as link, _reporting("connecting", quiet) as report:
-        times, unit = time_on_board(Device(link), project, report)
-    found = profile_of(timing, times, unit)
-    return Profiled(project.manifest.model, project.manifest.scheme, found, project.board.name)
-
-
-@contextmanager
-def _reporting(before: str, quiet: bool) -> Iterator[Progress]:
-    """A bar. before: what is done first."""
-    with count_bar(quiet) as bar:
-        task = bar.add_task(before, total=None)
-
-        def report(what: str, done: int, of: int) -> None:
-            bar.update(task, description=what, completed=done, total=of)
-
-        yield report
 
 
 def _print(facts: dict[str, Any], found: StepProfile) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcutrain.cli import options, select_output
-from mcutrain.cli import samples as inputs
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import err
 from mcutrain.errors import McutrainError
@@ -98,7 +97,7 @@ def select(
     training: TrainingOptions,
     reading: SchemeReading,
     seed: Seed = 0,
-    jobs: inputs.Jobs = None,
+    jobs: options.Jobs = None,
     no_build: Annotated[
         bool, typer.Option("--no-build", help="Do not compile the selected firmware.")
     ] = False,

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli import boards, options
-from mcutrain.cli.output import replace_file, say, show, show_json, show_table
+from mcutrain.cli import options
+from mcutrain.cli.listening import OnScreen
+from mcutrain.cli.output import say, show, show_json, show_table
 from mcutrain.cli.training import counting
-from mcutrain.functions.files import check_writable
+from mcutrain.functions.board_options import Port
+from mcutrain.functions.files import check_writable, replace_file
 from mcutrain.functions.options import boards as known_boards
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def selftest(
             show_default=False,
         ),
     ] = None,
-    port: boards.BoardPort = None,
+    port: Port = None,
     emulator: Annotated[
         bool, typer.Option("--emulator", help="A virtual board instead of one with a cable.")
     ] = False,
@@ -133,6 +135,8 @@ def _board(
     from mcutrain_host.client import Device
     from mcutrain_host.link import SerialLink
 
+    from mcutrain.functions.board_line import find_baud, find_port
+
     project = prepared.project
     if emulator:
         from mcutrain_host.virtual.board import VirtualBoard
@@ -141,14 +145,14 @@ def _board(
         check_installed()
         with (
             VirtualBoard.from_folder(project.folder, "pty") as virtual,
-            SerialLink(virtual.port, boards.find_baud(project, None)) as link,
+            SerialLink(virtual.port, find_baud(project, None)) as link,
         ):
             yield Device(link), lambda number: virtual.power_cycle()
         return
     if flash:
         _flash(prepared, port, yes, quiet)
-    place = boards.find_port(project, port)
-    with SerialLink(place, boards.find_baud(project, None)) as link:
+    place = find_port(project, port, OnScreen().note)
+    with SerialLink(place, find_baud(project, None)) as link:
         yield Device(link), _ask_for_a_cut
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcutrain.cli import options
-from mcutrain.cli import samples as inputs
 from mcutrain.cli.automatic import Used, used
 from mcutrain.cli.episodes import episodes_facts, print_episodes
 from mcutrain.cli.listening import OnScreen
@@ -55,7 +54,7 @@ class _Told:
 
 def simulate(
     model: options.Model,
-    data: inputs.Data,
+    data: options.Data,
     scheme: options.AutoScheme = None,
     classes: options.AutoClasses = options.AUTO,
     *,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcutrain.cli import INTERRUPTED, boards, options
-from mcutrain.cli import samples as inputs
+from mcutrain.cli import INTERRUPTED, options
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.live import LiveFlags
 from mcutrain.cli.output import percent, say, show, show_json
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
 
 def train(
-    folder: boards.Project,
-    data: inputs.Data,
+    folder: options.Project,
+    data: options.Data,
     *,
     line: LineOptions,
     learning: ScheduledOptions,

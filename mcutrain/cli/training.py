@@ -97,10 +97,10 @@ def placing() -> Iterator[Callable[[int, int], None]]:
 def counting(title: str, is_quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """Show how far work in several parts is: what tells it the part, how much is done, and of what.
 
-    title: of the lines where a bar cannot be drawn.
+    title: shown before there is a part, and in the lines where a bar cannot be drawn.
     """
     with count_bar(is_quiet) as bar:
-        task, lines = bar.add_task(""), Lines(title)
+        task, lines = bar.add_task(title, total=None), Lines(title)
 
         def tell(what: str, done: int, of: int) -> None:
             bar.update(task, description=what, completed=done, total=of)

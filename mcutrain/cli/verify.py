@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcutrain.cli import samples as inputs
+from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.options import Json, Model, Seed
-from mcutrain.cli.output import count_bar, percent, show, show_json, show_table
+from mcutrain.cli.output import percent, show, show_json, show_table
+from mcutrain.functions.run_options import ReadingOptions
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from mcutrain.ir.graph import Graph
     from mcutrain.oracle.forward import Verdict
-
-    Array = npt.NDArray[Any]
 
 
 def verify(
@@ -36,7 +31,7 @@ def verify(
     reference_samples: Annotated[
         int, typer.Option(min=0, help="How many of them the slow numpy reference computes too.")
     ] = 20,
-    reading: inputs.ReadingFlags,
+    reading: ReadingOptions,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -50,19 +45,17 @@ def verify(
 
     Example: `mcutrain verify model.tflite --data images/ --samples 500`
     """
-    from mcutrain.oracle.forward import compare
+    from mcutrain.functions.models import verify as compared
 
-    made = None
-    if data is not None:
-        source = reading.source(data, None, None, seed)
-        made = partial(_real_inputs, source=source, most=samples)
-    with count_bar(json) as bar:
-        task = bar.add_task("")
-
-        def report(what: str, done: int, of: int) -> None:
-            bar.update(task, description=what, completed=done, total=of)
-
-        verdict = compare(model, samples, reference_samples, seed, report, made)
+    verdict = compared(
+        model,
+        data,
+        samples=samples,
+        reference_samples=reference_samples,
+        seed=seed,
+        reading=reading,
+        listener=OnScreen(json),
+    )
     if json:
         of = None if data is None else str(data)
         show_json({"file": str(model), "data": of, **verdict.to_dict()})
@@ -70,15 +63,6 @@ def verify(
         _print(verdict)
     if not verdict.is_right:
         raise typer.Exit(1)
-
-
-def _real_inputs(graph: Graph, source: inputs.DataSource, most: int) -> Array:
-    """Samples of a data set as the model's int8 input, at most so many."""
-    from mcutrain.functions.models import inputs_of
-    from mcutrain.runs.samples import model_input
-
-    split = source.for_model(graph).read(model_input(graph))
-    return inputs_of(graph, split, source.normalization, most, source.seed)
 
 
 def _print(verdict: Verdict) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from mcutrain_host.client import Device
 from mcutrain_host.errors import HostError
 from mcutrain_host.finding import FoundPort, find_board
 from mcutrain_host.flashing.local import EXAMPLE_PORT, Local
 from mcutrain_host.manifest import BoardProject
+from mcutrain_host.ports import connect
+
+from mcutrain.functions.board_options import LineOptions
+from mcutrain.functions.listener import Listener
 
 DEFAULT_BAUD = 115_200
 
@@ -43,6 +49,16 @@ def _told(found: FoundPort, tell: Callable[[str], None]) -> str:
 def find_baud(project: BoardProject, baud: int | None) -> int:
     """The given speed, or that of the board's firmware."""
     return baud or project.board.uart.baud or DEFAULT_BAUD
+
+
+@contextmanager
+def connected(project: BoardProject, line: LineOptions, listener: Listener) -> Iterator[Device]:
+    """The project's board, which has said who it is. Raises HostError."""
+    device = connect(find_port(project, line.port, listener.detail), find_baud(project, line.baud))
+    try:
+        yield device
+    finally:
+        device.close()
 
 
 def may_be_virtual(project: BoardProject, port: str) -> bool:

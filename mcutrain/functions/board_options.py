@@ -5,12 +5,12 @@ Nothing large is imported here: the command line reads this file before it knows
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from mcutrain.arguments import Count, PathLike, Within
+from mcutrain.arguments import Count, PathLike, Positive, Within
 from mcutrain.errors import OptionError
 from mcutrain.functions.keywords import Flag, Keywords
-from mcutrain.functions.options import BOARD, FILES, NOT_WORTH_IT, READING
+from mcutrain.functions.options import BOARD, FILES, NOT_WORTH_IT, READING, number
 from mcutrain.functions.run_options import (
     DataOptions,
     Elastic,
@@ -196,3 +196,129 @@ class RecordOptions(Keywords):
 
         if self.tensorboard is not None:
             check_tensorboard(Path(self.tensorboard))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassOptions(Keywords):
+    """Which class a board learns without training, beside which."""
+
+    label: Annotated[
+        Annotated[int, Within(0)] | None,
+        Flag(
+            "The number of its output, from 0, where the outputs have no such name.",
+            metavar="N",
+            shown=False,
+        ),
+    ] = None
+    known: Annotated[
+        Count | None,
+        Flag(
+            "The classes 0 … K-1 are known already, but for this one. By default those before it, "
+            "of a class that was added (--add-class), else all others.",
+            metavar="K",
+            shown=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions(Keywords):
+    """The training that follows a class that is learnt without."""
+
+    replay: Annotated[
+        int,
+        Within(0),
+        Flag(
+            "Then train R steps on samples that the board remembers (`generate --remember`).",
+            metavar="R",
+        ),
+    ] = 0
+    learning_rate: Annotated[
+        Positive,
+        Flag(
+            "Learning rate of these steps, per sample: a number or a fraction.",
+            "--lr",
+            metavar="RATE",
+            kind=str,
+            parse=number,
+            shown="0.001",
+        ),
+    ] = 0.001
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions(Keywords):
+    """How a board's firmware is compiled."""
+
+    compiler: Annotated[
+        str | None,
+        Flag(
+            "gcc, zig, or a compiler's name; the board's gcc if it is installed, else zig.",
+            shown=False,
+        ),
+    ] = None
+    optimize: Annotated[
+        Literal["1", "2", "3", "s"], Flag("1, 2, 3 or s.", metavar="LEVEL", short="-O")
+    ] = "3"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlashOptions(Keywords):
+    """How firmware comes onto a board."""
+
+    port: Annotated[
+        str | None,
+        Flag(
+            "The serial port of the chip's bootloader, or of a board over USB that restarts into "
+            "it (that may be left out where one board fits); and where the firmware is asked who "
+            "it is afterwards.",
+            metavar="PORT",
+            shown=False,
+        ),
+    ] = None
+    way: Annotated[
+        str | None,
+        Flag(
+            "stm32, pyocd, uf2, scp or local; the first of the board's that has what it needs if "
+            "not given.",
+            shown=False,
+        ),
+    ] = None
+    to: Annotated[
+        str | None,
+        Flag(
+            "uf2: the folder of the board's drive; scp: USER@HOST; local: a folder or file.",
+            metavar="WHERE",
+            shown=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmulationOptions(Keywords):
+    """What a virtual board is connected to, and what goes wrong on the way."""
+
+    link: Annotated[
+        str, Flag("pty (a new pseudo-terminal), pty:PATH (a link to it), tcp or tcp:PORT.")
+    ] = "pty"
+    flash: Annotated[
+        PathLike | None,
+        Flag(
+            "Keeps the content of the flash from one run to the next.",
+            metavar="FILE",
+            kind=Path,
+            shown=False,
+        ),
+    ] = None
+    empty: Annotated[
+        bool,
+        Flag("With nothing in the flash and the boot button held, for `mcutrain flash`."),
+    ] = False
+    noise: Annotated[
+        float,
+        Within(0, 0.1),
+        Flag("Share of bytes that the line loses, changes or doubles, each way.", metavar="SHARE"),
+    ] = 0.0
+    emulator: Annotated[
+        Literal["unicorn", "qemu"], Flag("unicorn, or qemu for the boards that it knows.")
+    ] = "unicorn"

@@ -76,7 +76,7 @@ def _read(
 ) -> Split:
     """Read the data. Raises DataError; of latents that do not fit, with what else they may be."""
     manifest = project.manifest
-    knows_more = manifest.class_names or reading.class_names or _added(project)
+    knows_more = manifest.class_names or reading.class_names or added_classes(project)
     takes_latents = bool(manifest.begins_with) and not has_front
     try:
         split = samples_for(
@@ -94,7 +94,7 @@ def _read(
     return split
 
 
-def _added(project: BoardProject) -> tuple[str, ...]:
+def added_classes(project: BoardProject) -> tuple[str, ...]:
     """Classes that the project learns in addition to its model's."""
     return tuple((project.manifest.recipe or {}).get("added", ()))
 
@@ -108,7 +108,7 @@ def _labelled(
     """
     manifest = project.manifest
     given = tuple(reading.class_names or ())
-    outputs = Outputs.of(manifest.classes, manifest.class_names, given, _added(project))
+    outputs = Outputs.of(manifest.classes, manifest.class_names, given, added_classes(project))
     found = outputs.labelled(split)
     forgets = "" if replays else outputs.forgets(found)
     for note in filter(None, (outputs.guess(split), forgets)):

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from mcutrain.data import Data, ModelInput, Normalization, Split, input_notes
 from mcutrain.errors import OptionError
+from mcutrain.formats import with_class_names
 from mcutrain.functions.automatic import AUTO, wanted_scheme
 from mcutrain.functions.chooser import AutoScheme, Chooser
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.preparing import HEAD, Asked, Scheme, left_out_note
-from mcutrain.functions.run_options import DataOptions
+from mcutrain.functions.run_options import DataOptions, ReadingOptions
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.pipeline.losses import Fitted, fit_to_data
@@ -92,6 +93,12 @@ def with_scheme(
     choosing = replace(choosing, classes=fitted.classes)
     found, _ = choosing.chosen(fitting, fitted.split, normalization)
     return replace(asked, scheme=found.scheme)
+
+
+def named(graph: Graph, reading: ReadingOptions) -> Graph:
+    """The model with the class names that are given. Raises DataError for another number."""
+    given = reading.class_names
+    return graph if given is None else with_class_names(graph, given)
 
 
 def read(graph: Graph, data: Data, listener: Listener, seed: int = 0) -> Split:

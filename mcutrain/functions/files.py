@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from mcutrain_host.files import NOT_OURS, sync, unwritable
+from mcutrain_host.files import NOT_OURS, sync, unwritable, write_whole
 
 from mcutrain.errors import McutrainError
 
@@ -20,6 +20,12 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise McutrainError(f"cannot write {path}: {unwritable(path, error)}") from error
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file as a whole or not at all. Raises McutrainError."""
+    with writing(path):
+        write_whole(path, content)
 
 
 def check_writable(path: Path) -> None:

@@ -28,7 +28,7 @@ class Flag:
     help. kind: what the command line reads, where the field's own type is more than text can say.
     parse: makes the value of a text, and raises ArgumentError for one that it cannot read. shown:
     how the help prints the default; False leaves it out. complete: for a shell, the values that
-    begin with a text.
+    begin with a text. short: a letter for the flag, such as -O.
     """
 
     help: str
@@ -39,6 +39,7 @@ class Flag:
     parse: Callable[[str], Any] | None = None
     shown: str | bool = True
     complete: Callable[[str], list[str]] | None = None
+    short: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

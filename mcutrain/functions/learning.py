@@ -118,7 +118,7 @@ def _problem(
     """Read what is analysed. Raises DataError, ModelError."""
     graph = loaded(model, listener)
     find_head(graph)  # fail before the data is read
-    whole = read_samples(graph, data, reading.whole, Asked(), seed, listener)
+    whole = read_samples(graph, data, reading.drawn(), Asked(), seed, listener)
     if not whole.is_labelled:
         name = f"{data}" if is_path(data) else "the data"
         raise DataError(

@@ -12,16 +12,18 @@ import numpy.typing as npt
 from mcutrain_host.errors import HostError
 from mcutrain_host.saved import SavedState
 
-from mcutrain.arguments import Count, PathLike, Seed, Within, checked, warn
+from mcutrain.arguments import Count, PathLike, Seed, Within, checked
 from mcutrain.data import Data, Normalization, Split, order
 from mcutrain.errors import ArgumentError, ModelError, StateError
 from mcutrain.formats import (
     format_of,
 )
+from mcutrain.functions.chosen import read_samples
 from mcutrain.functions.keywords import flag_name, flags_of, given_of, with_keywords
+from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.options import StepRequest
 from mcutrain.functions.preparing import HEAD, Asked, Scheme
-from mcutrain.functions.run_options import normalization_of
+from mcutrain.functions.run_options import ReadingOptions
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.modules import merged
@@ -30,7 +32,7 @@ from mcutrain.oracle.forward import compare as compare_with_runtime
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.pipeline.recipe import Recipe, contradiction, of_json
 from mcutrain.runs.result import SimulationResult
-from mcutrain.runs.samples import load_data, model_input, prepare_samples
+from mcutrain.runs.samples import model_input, prepare_samples
 from mcutrain.simulation import RunSettings
 from mcutrain.trained import (
     Changes,
@@ -59,6 +61,7 @@ COMPARED = 20
 """Inputs on which a model is compared with itself before its modules were merged."""
 
 
+@with_keywords
 @checked
 def verify(
     model: PathLike,
@@ -67,15 +70,15 @@ def verify(
     samples: Count = 200,
     reference_samples: Annotated[int, Within(0)] = 20,
     seed: Seed = 0,
-    mean: Sequence[float] | None = None,
-    std: Sequence[float] | None = None,
+    reading: ReadingOptions = ReadingOptions(),
     progress: Progress | None = None,
+    listener: Listener = SILENT,
 ) -> Verdict:
     """Compare the forward pass, as numpy and as C, with TFLite's reference kernels or onnxruntime.
 
     data: its test samples are compared, as `simulate` takes it, drawn by seed of every class alike.
         Without data, inputs are random.
-    samples: how many.
+    samples: how many. reading: how the data are read; its fields are keywords, too.
     reference_samples: how many of them numpy computes, too, which is slow.
 
     `is_right` of the result is False if an output of a .tflite file differs. Raises ModelError,
@@ -83,29 +86,23 @@ def verify(
 
     >>> verify("model.int8.tflite").is_right
     """
-    tell = progress or (lambda what, done, of: None)
-    normalization = normalization_of(mean, std)
 
     def made(graph: Graph) -> Array:
-        split = load_data(graph, data, seed=seed)
-        return inputs_of(graph, split, normalization, samples, seed, warn)
+        split = read_samples(graph, data, reading.drawn(), Asked(), seed, listener)
+        return inputs_of(graph, split, reading.normalization, samples, seed)
 
     real = None if data is None else made
-    return compare_with_runtime(Path(model), samples, reference_samples, seed, tell, real)
+    with listener.counting("verify") as tell:
+        tell = progress or tell
+        return compare_with_runtime(Path(model), samples, reference_samples, seed, tell, real)
 
 
 def inputs_of(
-    graph: Graph,
-    split: Split,
-    normalization: Normalization | None,
-    most: int,
-    seed: int,
-    note: Callable[[str], None] = lambda _: None,
+    graph: Graph, split: Split, normalization: Normalization | None, most: int, seed: int
 ) -> Array:
     """Test samples as the model's int8 input, at most so many, drawn of every class alike.
 
-    They are mixed, because the numpy reference computes the first ones only. note: as
-    mcutrain.runs.samples.prepare_samples has it.
+    They are mixed, because the numpy reference computes the first ones only.
     """
     x = model_input(graph)
     test = split.test.drawn(min(most, len(split.test)), seed)
@@ -118,7 +115,6 @@ def inputs_of(
         zero_point=x.zero_point,
         classes=None,
         normalization=normalization,
-        note=note,
     )
     # a step takes a sequence as an image of one row; inputs are as the graph has them
     return made.test(0, len(test)).reshape(len(test), *x.shape)

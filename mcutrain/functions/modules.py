@@ -11,20 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain import modules
-from mcutrain.arguments import Count, PathLike, Seed, checked, warn
+from mcutrain.arguments import Count, PathLike, Seed, checked
 from mcutrain.data import Data, Normalization, Split
 from mcutrain.errors import DataError, OptionError
 from mcutrain.experiments.parallel import SchemeWay
 from mcutrain.experiments.rows import PlannedRow
 from mcutrain.formats import format_of, write
-from mcutrain.functions.listener import Listener
+from mcutrain.functions.chosen import named, read_samples
+from mcutrain.functions.keywords import with_keywords
+from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.models import check_other_file, inputs_of
-from mcutrain.functions.run_options import normalization_of
+from mcutrain.functions.preparing import Asked
+from mcutrain.functions.run_options import ReadingOptions
 from mcutrain.ir.graph import Graph
 from mcutrain.modules import Module
 from mcutrain.pipeline import load
 from mcutrain.pipeline.recipe import PutModules
-from mcutrain.runs.samples import load_data
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import UpdateScheme
 
@@ -73,6 +75,7 @@ class AugmentedModel(Shown):
         }
 
 
+@with_keywords
 @checked
 def augment(
     model: Graph | PathLike,
@@ -82,9 +85,9 @@ def augment(
     *,
     samples: Count = SAMPLES,
     seed: Seed = 0,
-    mean: Sequence[float] | None = None,
-    std: Sequence[float] | None = None,
+    reading: ReadingOptions = ReadingOptions(),
     progress: Progress | None = None,
+    listener: Listener = SILENT,
 ) -> AugmentedModel:
     """Put small trainable modules beside the layers of an int8 model, without changing an output.
 
@@ -95,6 +98,7 @@ def augment(
     data: training samples, as `simulate` takes them. Ranges and directions of the modules follow
         from `samples` of them, drawn by seed, of every class alike. Only gains need none.
     output: a .tflite or .onnx file to write.
+    reading: how the data are read; its fields are keywords, too.
 
     Raises SchemeError for kinds without a place, places without the kind, a model with modules;
     DataError, ModelError; ArgumentError where the output is the model's own file.
@@ -105,18 +109,21 @@ def augment(
         format_of(Path(output))
         if not isinstance(model, Graph):
             check_augmented(Path(model), Path(output))
-    graph = model if isinstance(model, Graph) else load(model)
+    graph = named(model if isinstance(model, Graph) else load(model), reading)
     specs = modules.parse_modules(what)
     check_places(graph, specs, has_data=data is not None)
-    split = None if data is None else load_data(graph, data, seed=seed)
-    normalization = normalization_of(mean, std)
-    found = augmented(graph, specs, split, normalization, samples, seed, progress, warn)
+    split = None
+    if data is not None:
+        split = read_samples(graph, data, reading.drawn(), Asked(), seed, listener)
+    with listener.counting("augment") as tell:
+        tell = progress or tell
+        found = augmented(graph, specs, split, reading.normalization, samples, seed, tell)
     if output is None:
         return found
     path = Path(output)
     note = write_augmented(found.graph, path)
     if note:
-        warn(note)
+        listener.note(note)
     return replace(found, path=path, note=note)
 
 
@@ -146,7 +153,6 @@ def augmented(
     samples: int,
     seed: int,
     progress: Progress | None = None,
-    note: Callable[[str], None] = lambda _: None,
 ) -> AugmentedModel:
     """The model with modules, from at most so many training samples of the split."""
     tell = progress or (lambda what, done, of: None)
@@ -154,7 +160,7 @@ def augmented(
     x: Array = np.zeros((0,), np.int8)
     if names and split is not None:
         training = replace(split, test=split.train)
-        x = inputs_of(graph, training, normalization, samples, seed, note)
+        x = inputs_of(graph, training, normalization, samples, seed)
     observed = modules.observe(graph, names, x, lambda done, of: tell("calibrating", done, of))
     found = modules.augment(graph, specs, observed, seed)
     return AugmentedModel(found.graph, found.modules, len(x))

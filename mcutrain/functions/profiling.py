@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mcutrain_host.client import Device
+from mcutrain_host.link import SerialLink
+from mcutrain_host.manifest import BoardProject
 
 from mcutrain.arguments import Count, PathLike, checked
 from mcutrain.cost.counting import count_instructions
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.profile import NANOSECONDS, StepProfile, profile_of, profile_step, timing_of
-from mcutrain.cost.timing import time_here
+from mcutrain.cost.timing import time_here, time_on_board, timing_of_project
 from mcutrain.errors import OptionError, TargetError
+from mcutrain.functions.board_line import find_baud, find_port
+from mcutrain.functions.board_options import LineOptions
 from mcutrain.functions.chosen import planned_step
-from mcutrain.functions.keywords import with_keywords
+from mcutrain.functions.keywords import given_of, with_keywords
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.options import MeasureOptions, ProfiledRequest
 from mcutrain.functions.preparing import HEAD, Asked, Scheme, loaded
@@ -71,14 +78,18 @@ def profile(
     classes: Count | None = None,
     request: ProfiledRequest = ProfiledRequest(),
     measure: MeasureOptions = MeasureOptions(),
+    line: LineOptions = LineOptions(),
     listener: Listener = SILENT,
 ) -> Profiled:
     """Say what each node and each trained tensor of a step takes.
 
     Instructions by the instruction model of the board, or of a Cortex-M4 or M7. Any tensor of the
-    step can be left out, as with elastic.
+    step can be left out, as with elastic. Of a project in cycles of its board, which trains on
+    noise meanwhile: it restarts at the end with the state that it had saved.
 
-    model, scheme, classes, request: as `plan` takes them.
+    model, scheme, classes, request: as `plan` takes them; or model is the folder of a project that
+        `generate` wrote with a board and timed=True, which says all else itself.
+    line: port and baud of the project's board, keywords, too.
     measure: board is the microcontroller; count runs the step on its emulator, too, and counts;
         here runs it on this computer and takes the nanoseconds of each node instead.
     listener: hears notes and progress; by default notes are Python warnings.
@@ -88,6 +99,12 @@ def profile(
 
     >>> profile("model.int8.tflite", "last:3", board="nucleo-f446re").to_pandas()
     """
+    if not isinstance(model, Graph) and Path(model).is_dir():
+        if said := given_of(measure):
+            raise OptionError(said[0], "is of a model; DIR says what it was generated for")
+        return _of_project(BoardProject.read(Path(model)), line, listener)
+    if said := given_of(line):
+        raise OptionError(said[0], "is of a project: give its DIR for MODEL")
     target = _target(measure)
     if measure.here:
         check_can_build()  # fail before the model is planned
@@ -97,6 +114,16 @@ def profile(
     found = _measured(step, measure, target, listener)
     name = None if target is None else target.name
     return Profiled(step.graph.name, step.scheme.name, found, name)
+
+
+def _of_project(project: BoardProject, line: LineOptions, listener: Listener) -> Profiled:
+    """Profile a project by its board's own clock."""
+    timing = timing_of_project(project)
+    port, baud = find_port(project, line.port, listener.detail), find_baud(project, line.baud)
+    with SerialLink(port, baud) as link, listener.counting("connecting") as report:
+        times, unit = time_on_board(Device(link), project, report)
+    found = profile_of(timing, times, unit)
+    return Profiled(project.manifest.model, project.manifest.scheme, found, project.board.name)
 
 
 def _target(measure: MeasureOptions) -> Target | None:

@@ -32,11 +32,13 @@ from mcutrain.target import Target, target_of
 
 if TYPE_CHECKING:
     from mcutrain.data import Episodes, Normalization
+    from mcutrain.proxies import LadderSettings
     from mcutrain.simulation import RunSettings
 
 TRAINING = "Training"
 CHOOSING = "Choosing a scheme"
 USUAL_RATE = "auto"
+PROXY_SAMPLES = 400
 
 
 def rate(text: str) -> float | None:
@@ -110,6 +112,11 @@ class ReadingOptions(Keywords):
     def normalization(self) -> "Normalization | None":
         """What pixels / 255 were normalized with. Raises OptionError, DataError."""
         return normalization_of(self.mean, self.std)
+
+    def drawn(self, samples: int | None = None, test_samples: int | None = None) -> "DataOptions":
+        """The same data with so many samples, None for all."""
+        own = {f.name: getattr(self, f.name) for f in fields(ReadingOptions)}
+        return DataOptions(**own, samples=samples, test_samples=test_samples)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -594,11 +601,6 @@ class HeldOutOptions(ReadingOptions):
         ),
     ] = None
 
-    @property
-    def whole(self) -> DataOptions:
-        """All samples, read in the same way."""
-        return DataOptions(**{f.name: getattr(self, f.name) for f in fields(ReadingOptions)})
-
 
 @dataclass(frozen=True, kw_only=True)
 class AnalysisOptions(Keywords):
@@ -697,16 +699,6 @@ class SchemeReading(ReadingOptions):
             shown=False,
         ),
     ] = None
-
-    @property
-    def some(self) -> DataOptions:
-        """As many training samples, and all test samples."""
-        return DataOptions(**{f.name: getattr(self, f.name) for f in fields(SchemeReading)})
-
-    @property
-    def whole(self) -> DataOptions:
-        """All samples, read in the same way."""
-        return DataOptions(**{f.name: getattr(self, f.name) for f in fields(ReadingOptions)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -837,3 +829,73 @@ class SelectOptions(Keywords):
     def by_gradient(self) -> bool:
         """Are the channels of a share those with the largest gradient?"""
         return self.channels == "gradient"
+
+
+# ---------------------------------------------------------------------------------------- proxies
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelOptions(Keywords):
+    """Cheaper fronts for easy samples."""
+
+    levels: Annotated[
+        int,
+        Flag("Fronts, the network's own, level 0, among them.", metavar="N"),
+    ] = 3
+    delta: Annotated[
+        float,
+        Flag(
+            "What each level costs less than the one before: a share of what the channels cost "
+            "that can go.",
+            metavar="SHARE",
+        ),
+    ] = 0.25
+    threshold: Annotated[
+        float | None,
+        Flag(
+            "A level is near enough for a sample if its latent's cosine with the whole front's is "
+            "as large; by default the median of the cheapest level's.",
+            metavar="COSINE",
+            shown=False,
+        ),
+    ] = None
+    least_cosine: Annotated[
+        float | None,
+        Flag(
+            "Write nothing unless every level reaches this in the mean.",
+            metavar="COSINE",
+            shown=False,
+        ),
+    ] = None
+    distillation: Annotated[
+        int,
+        Flag(
+            "Train each fitted front for the latents of the whole one: so many passes over half of "
+            "the samples; 0 does not.",
+            metavar="PASSES",
+        ),
+    ] = 8
+
+    @property
+    def settings(self) -> "LadderSettings":
+        """Return the settings of the proxies. Raises ArgumentError."""
+        from mcutrain.proxies import LadderSettings
+
+        found = LadderSettings(**{f.name: getattr(self, f.name) for f in fields(self)})
+        found.check()
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnlabelledReading(ReadingOptions):
+    """How a data set is read of which labels do nothing."""
+
+    samples: Annotated[
+        Count | None,
+        Flag(
+            f"So many training samples; labels do nothing. {PROXY_SAMPLES} at most by default.",
+            metavar="N",
+            box=READING,
+            shown=False,
+        ),
+    ] = None

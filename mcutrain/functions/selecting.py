@@ -56,11 +56,11 @@ class SchemeTrials:
 
     def some(self, choice: Choice, listener: Listener) -> Split:
         """Read as many training samples as asked for, and the test samples. Raises DataError."""
-        return self._read(choice, self.reading.some, listener)
+        return self._read(choice, self.reading.drawn(self.reading.samples), listener)
 
     def parted(self, choice: Choice, listener: Listener) -> Split:
         """Read training samples only: some to train on, others to choose by. Raises DataError."""
-        whole = self._read(choice, self.reading.whole, listener)
+        whole = self._read(choice, self.reading.drawn(), listener)
         return finalists.part(whole.train, self.reading.samples, self.seed, whole.validation)
 
     def _read(self, choice: Choice, reading: DataOptions, listener: Listener) -> Split:

@@ -82,7 +82,7 @@ def test_ctrl_c_ends_the_board_with_130(project: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--emulator", "renode"), "'renode' is none of unicorn, qemu"),
+        (("--emulator", "renode"), "'renode' is not one of 'unicorn', 'qemu'"),
         (("--link", "usb"), "there is no link 'usb'; give pty, pty:PATH, tcp or tcp:PORT"),
         (("--emulator", "qemu", "--empty"), "--noise are for Unicorn"),
         (("--emulator", "qemu"), "QEMU has no board like nucleo-f446re"),

@@ -14,8 +14,8 @@ from mcutrain_host.client import Patience
 from mcutrain_host.ports import Port
 from mcutrain_host.virtual.board import VirtualBoard
 
-from mcutrain.cli import flash
 from mcutrain.demo import IMAGES, MODEL
+from mcutrain.functions import firmware
 from tests.cli.conftest import Run, done
 from tests.cli.test_train import ended, started
 from tests.host.fake_device import FakeDevice
@@ -71,7 +71,7 @@ def test_flash_restarts_the_only_board_that_fits_and_can_be(
     board = SimpleNamespace(
         uart=SimpleNamespace(usb=((1, 2),)), flash=SimpleNamespace(touch_baud=touch_baud)
     )
-    found = flash._that_restarts(cast(Any, SimpleNamespace(board=board)))
+    found = firmware._that_restarts(cast(Any, SimpleNamespace(board=board)))
     assert found == ("/dev/ttyACM0" if (touch_baud, ports_there) == (1200, 1) else None)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.errors import DataError
+from mcutrain.functions.models import inputs_of
 from mcutrain.pipeline import prepare
 from mcutrain.report.board_log import read_log
 from mcutrain.runs import log as logs
@@ -171,25 +172,19 @@ def test_verify_compares_on_real_samples(run: Run) -> None:
     assert drawn["data"] is None
 
 
-def test_verify_takes_the_inputs_that_training_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_takes_the_inputs_that_training_would_take() -> None:
     import numpy as np
-
-    from mcutrain.cli import samples as inputs
-    from mcutrain.cli.verify import _real_inputs
 
     step = prepare(MODEL)
     whole = load_data(step.graph, IMAGES)
     by_class = whole.test.take(np.argsort(whole.test.y, kind="stable"))
-    monkeypatch.setattr(
-        inputs.DataSource, "read", lambda self, model: replace(whole, test=by_class)
-    )
+    split = replace(whole, test=by_class)
     for seed in (0, 1):
-        source = inputs.DataSource(IMAGES, None, None, 0.2, None, seed)
-        x = _real_inputs(step.graph, source, 50)
+        x = inputs_of(step.graph, split, None, 50, seed)
         test = by_class.drawn(50, seed)
         made = training.prepare_run(step, replace(whole, test=test), SETTINGS).samples
         expected = [one.tobytes() for one in made.test(0, 50)]
         assert sorted(one.tobytes() for one in x) == sorted(expected)
         labels = dict(zip(expected, test.y.tolist(), strict=True))
         assert len({labels[one.tobytes()] for one in x[:20]}) > 5  # those that numpy computes
-    assert len(_real_inputs(step.graph, source, 10**6)) == len(by_class)
+    assert len(inputs_of(step.graph, split, None, 10**6, 0)) == len(by_class)

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcutrain.analysis.problem import held_out
-from mcutrain.cli.samples import DataSource
 from mcutrain.data import AtMost, Dataset, ModelInput, drawn
 from mcutrain.data.unlabelled import load_samples
 from mcutrain.errors import DataError
+from mcutrain.functions.chosen import samples_for
+from mcutrain.functions.listener import SILENT
+from mcutrain.functions.run_options import DataOptions
 
 CLASSES, EACH = 10, 12
 SORTED = np.repeat(np.arange(CLASSES), EACH)
@@ -37,9 +39,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def read(path: Path, samples: int | None, tests: int | None, seed: int = 0):
-    return DataSource(path, samples, tests, 0.25, None, seed).read(
-        ModelInput((1, 2, 1), 1 / 255, -128)
-    )
+    reading = DataOptions(samples=samples, test_samples=tests, test_share=0.25)
+    model = ModelInput((1, 2, 1), 1 / 255, -128)
+    return samples_for(model, path, reading, seed, SILENT, is_partial=False)
 
 
 def test_few_samples_of_a_folder_are_of_every_class(folder: Path) -> None:

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from mcutrain.cli.samples import DataSource
+from mcutrain.cli.listening import OnScreen
 from mcutrain.data import Dataset, ModelInput, Normalization, Split, input_notes
 from mcutrain.data.ranges import FEW_STEPS, Clipping
 from mcutrain.errors import DataError
+from mcutrain.functions.chosen import samples_for
+from mcutrain.functions.run_options import DataOptions
 
 UNIT = ModelInput((8,), 1 / 255, -128)
 """Takes 0 to 1."""
@@ -87,7 +89,8 @@ def test_up_to_a_step_outside_is_rounding_more_is_clipped() -> None:
 def test_a_command_says_it_on_stderr(tmp_path, capsys) -> None:
     x = drawn("0..1.5")
     np.savez(tmp_path / "set.npz", x=x, y=np.arange(len(x)) % 2)
-    DataSource(tmp_path / "set.npz", None, None, 0.5, None).read(UNIT)
+    reading = DataOptions(test_share=0.5)
+    samples_for(UNIT, tmp_path / "set.npz", reading, 0, OnScreen(), is_partial=False)
     printed = capsys.readouterr()
     assert printed.err.count("mcutrain: note: the training samples go from") == 1
     assert printed.out == ""

@@ -6,11 +6,12 @@ import tflite
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from mcutrain.cli.models import load_model
+from mcutrain.cli.listening import OnScreen
 from mcutrain.errors import ModelError
 from mcutrain.formats import load, patch
 from mcutrain.formats.tflite.flatbuffer import read_model
 from mcutrain.formats.tflite.read import rounding_of_uint8
+from mcutrain.functions.preparing import loaded
 from mcutrain.ir.difference import difference
 from mcutrain.ir.interpret import interpret
 from mcutrain.oracle.forward import compare
@@ -142,7 +143,7 @@ def test_a_channel_that_does_not_fit_gets_a_larger_step_and_its_bias_with_it(tmp
 )
 def test_commands_say_how_the_weights_fit(tmp_path, capsys, content, said):
     path = written(tmp_path, content)
-    assert load_model(path) == load(path)
+    assert loaded(path, OnScreen()) == load(path)
     assert f"mcutrain: note: {path}: the file is uint8; {said}" in capsys.readouterr().err
 
 

@@ -32,9 +32,11 @@ from tests.simulation.networks import Network, samples
 __all__ = ["images", "model", "run"]
 
 FUNCTIONS = (
-    *("analyze", "auto_scheme", "compare", "diff", "export", "generate", "info", "load"),
-    *("plan", "parse_scheme", "prepare", "profile", "quantize", "select", "select_by_training"),
-    *("select_for_budgets", "simulate", "simulate_episodes", "train", "train_board", "verify"),
+    *("analyze", "augment", "auto_scheme", "build", "compare", "diff", "export", "flash"),
+    *("generate", "imprint", "info", "latents", "load", "make_proxies", "plan"),
+    *("parse_scheme", "ports", "prepare", "profile", "pull", "quantize", "select"),
+    *("select_by_training", "select_for_budgets", "simulate", "simulate_episodes", "train"),
+    *("train_board", "verify", "virtual_board"),
 )
 RATE = 0.03
 

@@ -122,12 +122,16 @@ def test_what_cannot_be_is_said_of_its_flag(flags: tuple[str, ...], says: str) -
 FUNCTIONS = (
     *("plan", "generate", "profile", "simulate", "compare", "export", "analyze", "select"),
     *("quantize", "train_board", "select_for_budgets", "select_by_training", "simulate_episodes"),
+    *("augment", "build", "flash", "imprint", "latents", "make_proxies", "pull", "verify"),
+    "virtual_board",
 )
 COMMANDS = {
     "train_board": "train",
     "select_for_budgets": "select",
     "select_by_training": "select",
     "simulate_episodes": "simulate",
+    "make_proxies": "proxies",
+    "virtual_board": "board",
 }
 """Commands that are not called as their functions are."""
 NOT_OPTIONS = 8
