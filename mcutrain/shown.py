@@ -14,15 +14,18 @@ _drawers: list[Callable[[Any], str]] = []
 
 
 class Shown:
-    """A result with a short repr. Subclasses say `summary` and `records`; `to_dict` is for JSON."""
+    """A result with a short repr. Subclasses say `summary`, and `records`, `to_dict` or both."""
 
     def summary(self) -> str:
         """The result in a line of text."""
         raise NotImplementedError
 
     def records(self) -> list[Record]:
-        """The rows of its table: column → number or text, the same columns in each."""
-        raise NotImplementedError
+        """The rows of its table: column → number or text, the same columns in each.
+
+        By default one row with all of it.
+        """
+        return [self.to_dict()]
 
     def to_dict(self) -> Record:
         """All of it as plain values, as the command prints with --json."""

@@ -94,10 +94,6 @@ class BoardRun(Shown):
         done = f"{outcome.position:,} of {outcome.total:,} steps"
         return f"{tested}{done} on {outcome.identity.board}"
 
-    def records(self) -> list[Record]:
-        """A row with all of it."""
-        return [self.to_dict()]
-
     def to_dict(self) -> Record:
         """As `mcutrain train --json` prints it."""
         outcome, identity = self.outcome, self.outcome.identity

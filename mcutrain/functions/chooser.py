@@ -128,10 +128,6 @@ class AutoScheme(Shown):
         of = "" if self.limit_bytes is None else f" of {self.limit_bytes:,}"
         return f"{self.scheme}: {self.reason}; {self.sram_bytes:,}{of} bytes of SRAM"
 
-    def records(self) -> list[Record]:
-        """One row."""
-        return [self.to_dict()]
-
     def to_dict(self) -> Record:
         """Return values for JSON."""
         return asdict(self)

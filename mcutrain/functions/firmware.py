@@ -114,10 +114,6 @@ class Flashed(Shown):
         answer = f"; {told(self.identity)}" if self.identity else ""
         return f"{self.way}: {self.done}{answer}"
 
-    def records(self) -> list[Record]:
-        """A row with all of it."""
-        return [self.to_dict()]
-
     def to_dict(self) -> Record:
         """As `mcutrain flash --json` prints it."""
         return {
@@ -216,9 +212,9 @@ class RunningBoard(Shown):
         """Return a line that describes it."""
         return f"{self.board} at {self.port}, {'running' if self.is_running else 'stopped'}"
 
-    def records(self) -> list[Record]:
-        """A row with all of it."""
-        return [{"board": self.board, "port": self.port, "running": self.is_running}]
+    def to_dict(self) -> Record:
+        """All of it."""
+        return {"board": self.board, "port": self.port, "running": self.is_running}
 
 
 @with_keywords

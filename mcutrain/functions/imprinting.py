@@ -58,10 +58,6 @@ class Imprinted(Shown):
             f"beside {self.others:,} classes that were known"
         )
 
-    def records(self) -> list[Record]:
-        """A row with all of it."""
-        return [self.to_dict()]
-
     def to_dict(self) -> Record:
         """As `mcutrain imprint --json` prints it."""
         return {

@@ -50,10 +50,6 @@ class LatentData(Shown):
             f"{self.bytes_per_sample_before:,}"
         )
 
-    def records(self) -> list[Record]:
-        """A row with all of it."""
-        return [self.to_dict()]
-
     def to_dict(self) -> Record:
         """As `mcutrain latents --json` prints it."""
         return {

@@ -38,10 +38,6 @@ class Pulled(Shown):
         """Return a line that describes it."""
         return f"{self.state}: {len(self.saved):,} bytes, learnt from {self.position:,} samples"
 
-    def records(self) -> list[Record]:
-        """A row with all of it."""
-        return [self.to_dict()]
-
     def to_dict(self) -> Record:
         """As `mcutrain pull --json` prints it."""
         return {
