@@ -24,7 +24,7 @@ from rich.table import Table
 
 from mcutrain.oracle.tflite import interpreter
 from mcutrain.pipeline import load
-from mcutrain.runs.samples import input_type, load_data, prepare_samples
+from mcutrain.runs.samples import load_data, model_input, prepare_samples
 from mcutrain.simulation import RunSettings
 
 Array = npt.NDArray[Any]
@@ -68,15 +68,7 @@ def main() -> None:
 def _samples(model: Path, data: Path, count: int) -> tuple[Array, Array]:
     """Test samples as the model's int8 input, and their labels."""
     graph = load(model)
-    kind = input_type(graph)
-    samples = prepare_samples(
-        load_data(graph, data),
-        RunSettings(),
-        input_shape=kind.shape[1:],
-        scale=kind.scale,
-        zero_point=kind.zero_point,
-        classes=None,
-    )
+    samples = prepare_samples(load_data(graph, data), RunSettings(), model_input(graph))
     return samples.test(0, count), samples.split.test.y[:count]
 
 

@@ -31,7 +31,7 @@ from mcutrain.functions.episodes import FewShot as FewShot
 from mcutrain.functions.firmware import Flashed as Flashed
 from mcutrain.functions.generating import Generated as Generated
 from mcutrain.ir.graph import Graph as Graph
-from mcutrain.functions.imprinting import Imprinted as Imprinted
+from mcutrain.functions.imprinting import ImprintedClass as ImprintedClass
 from mcutrain.functions.latent_data import LatentData as LatentData
 from mcutrain.proxies.making import MadeLadder as MadeLadder
 from mcutrain.errors import McutrainError as McutrainError
@@ -62,7 +62,7 @@ __all__ = [
     "Flashed",
     "Generated",
     "Graph",
-    "Imprinted",
+    "ImprintedClass",
     "LatentData",
     "MadeLadder",
     "McutrainError",
@@ -387,7 +387,7 @@ def imprint(
     class_names: Sequence[str] | None = ...,
     samples: int | None = ...,
     test_samples: int | None = ...,
-) -> Imprinted: ...
+) -> ImprintedClass: ...
 
 def info(
     model: PathLike | Graph,

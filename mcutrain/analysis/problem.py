@@ -17,7 +17,7 @@ from mcutrain.ir.digest import arrays_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline.losses import positions_of
 from mcutrain.quant import replace_head
-from mcutrain.runs.samples import input_type, prepare_samples
+from mcutrain.runs.samples import model_input, prepare_samples
 from mcutrain.selection.contribution import digest
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import Layer, UpdateScheme, find_head, layers_of
@@ -100,13 +100,10 @@ class Problem:
                 "choose from: --scheme head trains all of it"
             )
         outputs = model.tensors[head.node.outputs[0]].type.shape[-1]
-        x = input_type(model)
         samples = prepare_samples(
             split,
             RunSettings(),
-            input_shape=x.shape[1:],
-            scale=x.scale,
-            zero_point=x.zero_point,
+            model_input(model),
             classes=classes or outputs,
             positions=positions_of(model),
             normalization=normalization,

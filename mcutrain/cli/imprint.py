@@ -13,7 +13,7 @@ from mcutrain.functions.board_options import ClassOptions, LineOptions, ReplayOp
 from mcutrain.functions.run_options import DataOptions
 
 if TYPE_CHECKING:
-    from mcutrain.functions.imprinting import Imprinted
+    from mcutrain.functions.imprinting import ImprintedClass
 
 
 def imprint(
@@ -63,7 +63,7 @@ def imprint(
         _tell(found)
 
 
-def _tell(found: Imprinted) -> None:
+def _tell(found: ImprintedClass) -> None:
     """What the board did."""
     report = found.report
     show(f"{found.summary()}.")

@@ -54,9 +54,7 @@ def read_for_board(
     samples = prepare_samples(
         split,
         settings,
-        input_shape=asked.shape,
-        scale=asked.scale,
-        zero_point=asked.zero_point,
+        asked,
         classes=manifest.classes if manifest.has_labels else None,
         positions=manifest.positions,
         normalization=reading.normalization,

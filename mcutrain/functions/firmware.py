@@ -232,7 +232,6 @@ def virtual_board(project: PathLike, *, how: EmulationOptions = EmulationOptions
     >>> virtual_board("project", link="tcp").port  # in a `with`, for train_board and others
     """
     folder = Path(project)
-    name = BoardProject.read(folder).board.name
     if how.emulator == "qemu":
         if len(given_of(how)) > 1:
             raise OptionError(
@@ -240,7 +239,8 @@ def virtual_board(project: PathLike, *, how: EmulationOptions = EmulationOptions
                 "--link, --flash, --empty and --noise are for Unicorn: QEMU has a TCP port and no "
                 "flash controller",
             )
-        return RunningBoard(name, QemuBoard.from_folder(folder))
+        qemu = QemuBoard.from_folder(folder)
+        return RunningBoard(qemu.spec.name, qemu)
     check_installed()
     from mcutrain_host.virtual.board import VirtualBoard  # needs what was checked
 
@@ -252,4 +252,4 @@ def virtual_board(project: PathLike, *, how: EmulationOptions = EmulationOptions
         flash_file=None if how.flash is None else Path(how.flash),
         faults=(fault, fault) if how.noise else None,
     )
-    return RunningBoard(name, machine)
+    return RunningBoard(BoardProject.read(folder).board.name, machine)

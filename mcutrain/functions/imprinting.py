@@ -31,7 +31,7 @@ from mcutrain.simulation.rates import LearningRate
 
 
 @dataclass(frozen=True, repr=False)
-class Imprinted(Shown):
+class ImprintedClass(Shown):
     """A class that a board has learnt without training.
 
     name: of the class; label: the number of its output. known: classes 0 … known-1 were known
@@ -83,7 +83,7 @@ def imprint(
     reading: DataOptions = DataOptions(),
     seed: Seed = 0,
     listener: Listener = SILENT,
-) -> Imprinted:
+) -> ImprintedClass:
     """Teach a board a class from a few samples of it, without training it.
 
     All samples of the class that the data has are sent; what the other classes score stays as it
@@ -112,7 +112,7 @@ def imprint(
     title = f"samples of {name}"
     with connected(found, line, listener) as device, listener.counting(title) as tell:
         report = board.imprint(device, found.firmware, new, lambda done, of: tell(title, done, of))
-    return Imprinted(name, label, known, len(samples), after.replay, report)
+    return ImprintedClass(name, label, known, len(samples), after.replay, report)
 
 
 def _numbers(project: BoardProject, name: str, which: ClassOptions) -> tuple[int, int]:
@@ -156,15 +156,8 @@ def _samples(
     split = Split(part, part)
     if begins_with:
         check_latents(split, RunSettings(), begins_with, asked.shape)
-    prepared = prepare_samples(
-        split,
-        RunSettings(),
-        input_shape=asked.shape,
-        scale=asked.scale,
-        zero_point=asked.zero_point,
-        classes=None,
-        normalization=reading.normalization,
-    )
+    normalization = reading.normalization
+    prepared = prepare_samples(split, RunSettings(), asked, normalization=normalization)
     return [x.tobytes() for x in prepared.train(np.arange(len(part)), 0, 0)]
 
 

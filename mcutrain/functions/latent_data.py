@@ -128,15 +128,8 @@ def _computed(
         if guess := outputs.guess(split):
             listener.note(guess)
         split = outputs.labelled(split)
-    prepared = prepare_samples(
-        split,
-        RunSettings(),
-        input_shape=model.shape,
-        scale=model.scale,
-        zero_point=model.zero_point,
-        classes=None,
-        normalization=reading.normalization,
-    )
+    normalization = reading.normalization
+    prepared = prepare_samples(split, RunSettings(), model, normalization=normalization)
     with listener.counting(TITLE) as tell:
         return latents_of(prepared, front, lambda done, of: tell(TITLE, done, of))
 

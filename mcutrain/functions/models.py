@@ -107,15 +107,8 @@ def inputs_of(
     x = model_input(graph)
     test = split.test.drawn(min(most, len(split.test)), seed)
     test = test.take(order(len(test), 0, seed))
-    made = prepare_samples(
-        replace(split, test=test).without_labels(),
-        RunSettings(),
-        input_shape=x.shape,
-        scale=x.scale,
-        zero_point=x.zero_point,
-        classes=None,
-        normalization=normalization,
-    )
+    bare = replace(split, test=test).without_labels()
+    made = prepare_samples(bare, RunSettings(), x, normalization=normalization)
     # a step takes a sequence as an image of one row; inputs are as the graph has them
     return made.test(0, len(test)).reshape(len(test), *x.shape)
 

@@ -19,7 +19,7 @@ from mcutrain.memplan import find_latent
 from mcutrain.pipeline import TrainingStep
 from mcutrain.pipeline import prepare as prepared
 from mcutrain.proxies import MadeLadder, check_folder, make_ladder, write_ladder
-from mcutrain.runs.samples import prepare_samples
+from mcutrain.runs.samples import model_input, prepare_samples
 from mcutrain.simulation import RunSettings, check_can_build
 
 DEAR = (
@@ -88,14 +88,6 @@ def _inputs(
     """The training samples as the step takes them, int8."""
     asked = AtMost(PROXY_SAMPLES) if reading.samples is None else reading.samples
     split = read_samples(graph, data, reading.drawn(asked, 1), Asked(), seed, listener)
-    x = step.input_type
-    own = prepare_samples(
-        split.without_labels(),
-        RunSettings(),
-        input_shape=x.shape[1:],
-        scale=x.scale,
-        zero_point=x.zero_point,
-        classes=None,
-        normalization=reading.normalization,
-    )
+    bare, normalization = split.without_labels(), reading.normalization
+    own = prepare_samples(bare, RunSettings(), model_input(step), normalization=normalization)
     return own.quantized(own.split.train.x)

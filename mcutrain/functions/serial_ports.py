@@ -28,12 +28,9 @@ class SerialPorts(Shown):
 
     def records(self) -> list[Record]:
         """A row for each port."""
-        usb = [
-            f"{p.vendor:04x}:{p.product:04x}" if p.vendor and p.product else "" for p in self.ports
-        ]
-        rows = [
-            {"port": port.path, "description": port.description, "USB": ids}
-            for port, ids in zip(self.ports, usb, strict=True)
+        rows: list[Record] = [
+            {"port": port.path, "description": port.description, "USB": _usb(port)}
+            for port in self.ports
         ]
         for row, answer in zip(rows, self.answers, strict=False):
             row["board"] = answer_of(answer)

@@ -95,13 +95,11 @@ def samples_of(
     note: Callable[[str], None] = lambda _: None,
 ) -> Samples:
     """A split made to fit a step, without labels if it learns without. Raises DataError."""
-    x, has_labels = input_type(step), step.plan.training.has_labels
+    has_labels = step.plan.training.has_labels
     return prepare_samples(
         split if has_labels else split.without_labels(),
         settings,
-        input_shape=x.shape[1:],
-        scale=x.scale,
-        zero_point=x.zero_point,
+        model_input(step),
         classes=step.plan.training.classes if has_labels else None,
         positions=step.plan.training.positions,
         normalization=normalization,
@@ -112,32 +110,28 @@ def samples_of(
 def prepare_samples(
     split: datasets.Split,
     settings: RunSettings,
+    model: datasets.ModelInput,
     *,
-    input_shape: tuple[int, ...],
-    scale: float,
-    zero_point: int,
-    classes: int | None,
+    classes: int | None = None,
     positions: tuple[int, ...] = (),
     normalization: datasets.Normalization | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Samples:
     """A split made to fit a model's input. Raises DataError if it does not fit the model.
 
-    input_shape: without the batch; scale, zero_point: the input's. classes: that are told apart;
-    None for a network that learns without labels. positions: see mcutrain.data.check.
-    normalization: see prepare_run. note: called with
-    what is to be said of values that the input clips, or hardly tells apart.
+    classes: that are told apart; None where labels do not matter. positions: see
+    mcutrain.data.check. normalization: see prepare_run. note: called with what is to be said of
+    values that the input clips, or hardly tells apart.
     """
     for dataset in (split.train, split.test, split.validation):
         if dataset is not None and len(dataset) == 0:
             raise DataError("the data set has no training, no test or no validation sample")
     if classes is not None and split.positions:
-        _check_labels_stay(split, settings, input_shape)
+        _check_labels_stay(split, settings, model.shape)
     samples = Samples.prepare(
-        split, input_shape, scale, zero_point, settings, normalization or "auto"
+        split, model.shape, model.scale, model.zero_point, settings, normalization or "auto"
     )
-    datasets.check(samples.split, input_shape=input_shape, classes=classes, positions=positions)
-    model = datasets.ModelInput(input_shape, scale, zero_point)
+    datasets.check(samples.split, input_shape=model.shape, classes=classes, positions=positions)
     for said in datasets.input_notes(samples.split, model, normalization or "auto"):
         note(said)
     samples.test(0, 1)  # the normalization fits, or a sentence

@@ -176,15 +176,7 @@ def codes_of(graph, x):
     """What the graph takes, as `simulate` makes it of samples."""
     y = np.arange(len(x)) % 2
     split = load_data(graph, {"x_train": x, "y_train": y, "x_test": x, "y_test": y})
-    taken = model_input(graph)
-    made = prepare_samples(
-        split,
-        RunSettings(),
-        input_shape=taken.shape,
-        scale=taken.scale,
-        zero_point=taken.zero_point,
-        classes=None,
-    )
+    made = prepare_samples(split, RunSettings(), model_input(graph))
     return made.test(0, len(x))
 
 
