@@ -17,7 +17,7 @@ from mcutrain.ops.add import Add
 from mcutrain.ops.add_channels import AddChannels
 from mcutrain.ops.lookup import lookup
 from mcutrain.quant import multipliers
-from mcutrain.quant.float_op import FloatOp, Quantization, Shape
+from mcutrain.quant.float_op import ClampingFloatOp, FloatOp, Quantization, Shape
 
 if TYPE_CHECKING:
     from mcutrain.quant.emit import Emitter
@@ -32,28 +32,13 @@ def larger_first(a: Shape, b: Shape) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class FloatAdd(FloatOp):
+class FloatAdd(ClampingFloatOp):
     """y = clamp(a + sign * b). sign: 1 or -1.
 
     Of equal shapes in float networks; in int8 one operand may have one number per channel.
     """
 
     sign: int = 1
-    low: float = -math.inf
-    high: float = math.inf
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Limits of the fused activation."""
-        return self.low, self.high
-
-    def clamped(self, low: float, high: float) -> FloatOp | None:
-        """Return the operator with the activation in it."""
-        return replace(
-            self,
-            low=float(np.clip(self.low, low, high)),
-            high=float(np.clip(self.high, low, high)),
-        )
 
     def shape(self, *x: Shape) -> Shape:
         """The operands'."""
@@ -86,25 +71,13 @@ class FloatAdd(FloatOp):
 
 
 @dataclass(frozen=True, eq=False)
-class AddConstant(FloatOp):
+class AddConstant(ClampingFloatOp):
     """y = clamp(x + c), a number of its own for each element: an embedding of positions.
 
     c: [1, …], float32, of x's shape.
     """
 
     c: Array
-    low: float = -math.inf
-    high: float = math.inf
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Limits of the fused activation."""
-        return self.low, self.high
-
-    def clamped(self, low: float, high: float) -> FloatOp | None:
-        """Return the operator with the activation in it."""
-        ends = (float(np.clip(end, low, high)) for end in self.limits)
-        return AddConstant(self.c, *ends)
 
     def shape(self, *x: Shape) -> Shape:
         """The input's."""
@@ -175,21 +148,11 @@ class FloatMul(FloatOp):
 
 
 @dataclass(frozen=True, eq=False)
-class Clamp(FloatOp):
+class Clamp(ClampingFloatOp):
     """y = x held between low and high, which hold 0: an activation that is fused into nothing."""
 
-    low: float
-    high: float
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Its own."""
-        return self.low, self.high
-
-    def clamped(self, low: float, high: float) -> FloatOp | None:
-        """Both in one."""
-        ends = (float(np.clip(v, low, high)) for v in (self.low, self.high))
-        return Clamp(*ends)
+    low: float = -math.inf
+    high: float = math.inf
 
     def shape(self, *x: Shape) -> Shape:
         """The input's."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ops.layer_norm import LayerNorm
-from mcutrain.quant.float_op import FloatOp, Quantization, Shape
+from mcutrain.quant.float_op import ClampingFloatOp, Quantization, Shape
 
 if TYPE_CHECKING:
     from mcutrain.quant.emit import Emitter
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class FloatLayerNorm(FloatOp):
+class FloatLayerNorm(ClampingFloatOp):
     """y = clamp(gamma * (x - mean) / sqrt(variance + epsilon) + beta), over the last axis.
 
     gamma, beta: one number each per channel.
@@ -32,18 +32,6 @@ class FloatLayerNorm(FloatOp):
     gamma: Array
     beta: Array
     epsilon: float
-    low: float = -math.inf
-    high: float = math.inf
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Limits of the fused activation."""
-        return self.low, self.high
-
-    def clamped(self, low: float, high: float) -> FloatOp | None:
-        """Return the operator with the activation in it."""
-        ends = (float(np.clip(v, low, high)) for v in self.limits)
-        return FloatLayerNorm(self.gamma, self.beta, self.epsilon, *ends)
 
     @property
     def has_other_factors(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -186,3 +187,24 @@ class FloatOp(ABC):
     def scratch(self, *x: Shape) -> int:
         """Numbers that `run` holds for one sample beside its inputs and output."""
         return 0
+
+
+@dataclass(frozen=True, eq=False)
+class ClampingFloatOp(FloatOp):
+    """An operator with an activation in it, which holds its output between low and high.
+
+    low, high: none by default.
+    """
+
+    low: float = field(default=-math.inf, kw_only=True)
+    high: float = field(default=math.inf, kw_only=True)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Limits of the fused activation."""
+        return self.low, self.high
+
+    def clamped(self, low: float, high: float) -> FloatOp | None:
+        """Return the operator with a second activation after the first."""
+        a, b = (float(np.clip(end, low, high)) for end in self.limits)
+        return replace(self, low=a, high=b)

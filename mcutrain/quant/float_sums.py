@@ -14,7 +14,7 @@ from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D, check_groups, groups_of
 from mcutrain.ops.spatial import Window
-from mcutrain.quant.float_op import FloatOp, Shape, bordered
+from mcutrain.quant.float_op import ClampingFloatOp, FloatOp, Shape, bordered
 
 if TYPE_CHECKING:
     from mcutrain.quant.emit import Emitter
@@ -28,7 +28,7 @@ BIAS_BITS = 29  # a bias stays within ±2**29, so that sums fit int32 and traini
 
 
 @dataclass(frozen=True, eq=False)
-class Sums(FloatOp):
+class Sums(ClampingFloatOp):
     """y = clamp(sum of x * w + b). The channels of y lie on the axis `channel_axis` of w.
 
     A fully connected layer is a 1x1 convolution here and stays one in the int8 graph: all versions
@@ -39,23 +39,8 @@ class Sums(FloatOp):
     window: Window
     w: Array
     b: Array
-    low: float = -math.inf
-    high: float = math.inf
     channel_axis = 0
     int8_type: ClassVar[type[Conv2D] | type[DepthwiseConv2D] | type[GroupedConv2D]] = Conv2D
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Limits of the fused activation."""
-        return self.low, self.high
-
-    def clamped(self, low: float, high: float) -> FloatOp | None:
-        """A second activation after the first."""
-        return replace(
-            self,
-            low=float(np.clip(self.low, low, high)),
-            high=float(np.clip(self.high, low, high)),
-        )
 
     @abstractmethod
     def sums(self, x: Array) -> Array:
