@@ -220,11 +220,6 @@ class VirtualBoard:
             machine.boot0 = boot0
             machine.reset()
 
-    def copy_uf2(self, path: Path) -> None:
-        """Copy a UF2 file onto the drive that the boot ROM shows."""
-        with self.paused() as machine:
-            put_uf2(machine, path.read_bytes())
-
     def unplug(self) -> None:
         """Pull the cable's data lines; the board keeps its power."""
         self._plug(lambda wire: wire.unplug())

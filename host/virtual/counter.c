@@ -21,7 +21,6 @@ typedef int (*register_read)(uc_engine *, int id, void *value);
 typedef int (*emulation_stop)(uc_engine *);
 
 enum {
-    SP = 12,
     LR = 10,
     CACHED = 1 << 16,
     BLOCK_BYTES = 8192,
@@ -40,7 +39,6 @@ typedef struct {
     uint32_t block, block_bytes;
     uint32_t stopped;
     uint32_t fpu_allowed;
-    uint32_t track_stack, lowest_sp;
     uint32_t fixed_begin, fixed_end; /* addresses of code that changes only with a flush */
 } counter_face;
 
@@ -94,7 +92,6 @@ counter *mct_counter_new(void *read, void *read_register, void *stop) {
         memcpy(&c->read_register, &read_register, sizeof read_register);
         memcpy(&c->stop, &stop, sizeof stop);
         c->face.target = UINT64_MAX;
-        c->face.lowest_sp = UINT32_MAX;
         mct_counter_leave(c);
     }
     return c;
@@ -286,13 +283,6 @@ void mct_counter_block(uc_engine *uc, uint64_t address, uint32_t bytes, void *us
         c->face.stopped = STOPPED_AT_FPU;
         (void)c->stop(uc);
         return;
-    }
-    if (c->face.track_stack) {
-        uint32_t sp = 0;
-        (void)c->read_register(uc, SP, &sp);
-        if (sp < c->face.lowest_sp) {
-            c->face.lowest_sp = sp;
-        }
     }
     c->face.count += block->instructions;
     follow(c, uc, block);

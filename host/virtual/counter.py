@@ -26,8 +26,6 @@ class Face(ctypes.Structure):
         ("block_bytes", ctypes.c_uint32),
         ("stopped", ctypes.c_uint32),
         ("fpu_allowed", ctypes.c_uint32),
-        ("track_stack", ctypes.c_uint32),
-        ("lowest_sp", ctypes.c_uint32),
         ("fixed_begin", ctypes.c_uint32),
         ("fixed_end", ctypes.c_uint32),
     )
@@ -37,8 +35,6 @@ class Face(ctypes.Structure):
     block_bytes: int
     stopped: int
     fpu_allowed: int
-    track_stack: int
-    lowest_sp: int
     fixed_begin: int
     fixed_end: int
 

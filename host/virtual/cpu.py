@@ -103,12 +103,9 @@ EXCEPTIONS = {
 
 
 class Cpu:
-    """The core of a chip. image: whose functions are counted, and named in faults.
+    """The core of a chip. image: whose functions are counted, and named in faults."""
 
-    track_stack: follow the stack pointer, at half the speed.
-    """
-
-    def __init__(self, chip: Chip, image: Image, track_stack: bool = False) -> None:
+    def __init__(self, chip: Chip, image: Image) -> None:
         self.chip, self.image = chip, image
         self.engine: Any = None
         self.pc = 0
@@ -126,7 +123,6 @@ class Cpu:
         self._buffers: list[Any] = []
         model = {*MODEL_FUNCTIONS, *image.model_functions}
         self.counter = Counter(uclib, image.functions, model)
-        self.counter.face.track_stack = track_stack
         self._code_pages = Pages(uclib)
         self._pages = self._page_table()
         self._set_code_range()

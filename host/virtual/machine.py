@@ -22,7 +22,6 @@ from mcutrain_host.virtual.serial_line import SerialLine
 
 WAIT_SECONDS = 0.05
 """How long the firmware's waiting may keep requests from outside waiting."""
-PAINT = b"\xa5"
 
 
 class Stop(enum.Enum):
@@ -44,7 +43,7 @@ class Machine:
 
     link: the UART's other end. seed: of all that is random, such as RAM after power-on. boot0: the
     board's boot button or pin. instructions_per_byte: of the UART; 0 lets bytes wait until they are
-    read. track_stack: follow the stack pointer, at half the speed.
+    read.
     """
 
     def __init__(
@@ -56,7 +55,6 @@ class Machine:
         seed: int = 0,
         boot0: bool = False,
         instructions_per_byte: int = 0,
-        track_stack: bool = False,
         timing: FlashTiming | None = None,
     ) -> None:
         self.spec, self.image = spec, image or Image()
@@ -70,7 +68,7 @@ class Machine:
         self._cut_during: tuple[str, int] | None = None
         self._until_idle = self._idle = self._requested = self._reset_wanted = False
         self.chip = make_chip(self, spec, timing or FlashTiming())
-        self.cpu = Cpu(self.chip, self.image, track_stack)
+        self.cpu = Cpu(self.chip, self.image)
         self.program(self.image)
         self.power_on()
 
@@ -172,24 +170,6 @@ class Machine:
         """Change memory as nothing on the board could."""
         self.chip.put(address, data)
         self.code_changed()
-
-    def flip_bit(self, address: int, bit: int) -> None:
-        """Change one bit of memory. bit: 0 to 7 of that byte."""
-        self.write(address, bytes([self.read(address, 1)[0] ^ 1 << bit]))
-
-    @property
-    def stack_high_water(self) -> int:
-        """The most bytes of stack used at once, from the paint that start-up puts there."""
-        labels = self.image.labels
-        bottom, top = labels.get("mct_stack_bottom"), labels.get("mct_stack_top")
-        if bottom is None or top is None:
-            raise VirtualBoardError("the firmware has no symbols mct_stack_bottom and _top")
-        return len(self.read(bottom, top - bottom).lstrip(PAINT))
-
-    @property
-    def lowest_stack_pointer(self) -> int:
-        """At the begin of any basic block, if `track_stack` was given; else 0xFFFFFFFF."""
-        return self.cpu.counter.face.lowest_sp
 
     def functions(self) -> dict[str, int]:
         """Instructions by function."""

@@ -76,16 +76,6 @@ def _model_output(is_short: bool) -> Parameter:
     return Parameter(MODEL_OUTPUT, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def given(*groups: Any) -> list[str]:
-    """The flags that are not as they are by default. groups: values of classes of flags."""
-    return [
-        flag_of(field.name, get_type_hints(type(group), include_extras=True)[field.name])
-        for group in groups
-        for field in fields(group)
-        if getattr(group, field.name) != field.default
-    ]
-
-
 def given_by_hand(context: typer.Context) -> list[str]:
     """The flags that stand on a command's line, also if they are as they are by default."""
     found = []

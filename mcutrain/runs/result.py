@@ -105,13 +105,6 @@ class SimulationResult(FeatureFacts, Shown):
         return self.arena_bytes + self.state_bytes
 
 
-def trained_parameters(step: TrainingStep, saved: bytes) -> dict[str, Array]:
-    """Every tensor of the trained state by name: weights, residual bits, biases, exponents."""
-    from mcutrain.codegen import SAVED_HEADER_BYTES
-
-    return step.plan.state.unpack(saved[SAVED_HEADER_BYTES:])
-
-
 def result_of(step: TrainingStep, run: Run) -> SimulationResult:
     """What a run that is over did."""
     from mcutrain.trained import output_exponent

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer.testing import CliRunner
 
-from mcutrain.cli.flags import given, spelled_out
+from mcutrain.cli.flags import spelled_out
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,3 @@ def test_the_help_shows_flags_in_the_order_of_the_fields() -> None:
     ]
     assert places == sorted(places)
     assert "Of the colour." in printed
-
-
-def test_given_flags_are_those_that_are_not_as_by_default() -> None:
-    assert given(Varnish("red", 3, True), Paint("blue")) == [
-        "--name",
-        "--layers",
-        "--matt",
-        "--name",
-    ]
-    assert given(Varnish("red"))[1:] == []
