@@ -8,18 +8,10 @@ from typing import Annotated
 import typer
 
 from mcutrain.errors import ArgumentError
-from mcutrain.functions.options import number, number_of_bytes
+from mcutrain.functions.options import number_of_bytes
 
 KEEP = "keep"
 AUTO = "auto"
-
-
-def parse_number(text: str) -> float:
-    """A number or a fraction of two, such as 0.1/256."""
-    try:
-        return number(text)
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error)) from error
 
 
 def parse_bytes(text: str) -> int:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from mcutrain.arguments import Count, PathLike, Positive, Within
 from mcutrain.errors import OptionError
 from mcutrain.functions.keywords import Flag, Keywords
-from mcutrain.functions.options import BOARD, FILES, NOT_WORTH_IT, READING, number
+from mcutrain.functions.options import (
+    BOARD,
+    FILES,
+    NOT_WORTH_IT,
+    file_flag,
+    number,
+    some_samples,
+)
 from mcutrain.functions.run_options import (
     DataOptions,
     Elastic,
@@ -57,11 +64,8 @@ class BoardDataOptions(DataOptions):
 
     test_samples: Annotated[
         Annotated[int, Within(0)] | None,
-        Flag(
-            "Only N test samples, drawn by the seed, of every class alike; 0 does not test.",
-            metavar="N",
-            box=READING,
-            shown=False,
+        some_samples(
+            "Only N test samples, drawn by the seed, of every class alike; 0 does not test."
         ),
     ] = None
 
@@ -112,23 +116,11 @@ class StateOptions(Keywords):
     ] = 500
     state: Annotated[
         PathLike | None,
-        Flag(
-            f"Where the trained state is brought to; DIR/{STATE} if not given.",
-            box=FILES,
-            kind=Path,
-            shown=False,
-        ),
+        file_flag(f"Where the trained state is brought to; DIR/{STATE} if not given."),
     ] = None
     begin_from: Annotated[
         PathLike | None,
-        Flag(
-            "Write this state to the board first, and go on from it.",
-            "--from",
-            metavar="FILE",
-            box=FILES,
-            kind=Path,
-            shown=False,
-        ),
+        file_flag("Write this state to the board first, and go on from it.", "--from"),
     ] = None
     fresh: Annotated[bool, Flag("Begin anew, whatever the board has learnt.", box=FILES)] = False
     after: Annotated[
@@ -181,12 +173,7 @@ class RecordOptions(Keywords):
 
     log: Annotated[
         PathLike | None,
-        Flag(
-            f"A JSON object per step and event is appended there; DIR/{LOG} if not given.",
-            box=FILES,
-            kind=Path,
-            shown=False,
-        ),
+        file_flag(f"A JSON object per step and event is appended there; DIR/{LOG} if not given."),
     ] = None
     tensorboard: TensorBoardFolder = None
 

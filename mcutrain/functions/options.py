@@ -56,6 +56,21 @@ def number_of_bytes(text: str) -> int:
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
+def bytes_flag(text: str) -> Flag:
+    """Return a flag that takes a number of bytes. text: its help."""
+    return Flag(text, metavar="BYTES", box=MEMORY, kind=str, parse=number_of_bytes, shown=False)
+
+
+def some_samples(text: str) -> Flag:
+    """Return a flag that takes a number of samples, all of them by default. text: its help."""
+    return Flag(text, metavar="N", box=READING, shown=False)
+
+
+def file_flag(text: str, name: str = "", metavar: str = "FILE") -> Flag:
+    """Return a flag that takes a path, none by default. text: its help."""
+    return Flag(text, name, metavar=metavar, box=FILES, kind=Path, shown=False)
+
+
 def number(text: str) -> float:
     """Read a number or a fraction of two, such as 0.1/256. Raises ArgumentError."""
     above, slash, below = text.partition("/")
@@ -430,14 +445,9 @@ class MemoryOptions(BoardOptions):
     ] = None
     sram: Annotated[
         Count | None,
-        Flag(
+        bytes_flag(
             "What arena and state may take, such as 64K; with --board, all that the firmware "
-            "takes. It decides as --board does.",
-            metavar="BYTES",
-            box=MEMORY,
-            kind=str,
-            parse=number_of_bytes,
-            shown=False,
+            "takes. It decides as --board does."
         ),
     ] = None
 
@@ -456,14 +466,7 @@ class PlanOptions(MemoryOptions):
     board: Board = None
     sram: Annotated[
         Count | None,
-        Flag(
-            "Fail if arena and state need more, such as 256K.",
-            metavar="BYTES",
-            box=MEMORY,
-            kind=str,
-            parse=number_of_bytes,
-            shown=False,
-        ),
+        bytes_flag("Fail if arena and state need more, such as 256K."),
     ] = None
 
 

@@ -13,7 +13,6 @@ from mcutrain.errors import ArgumentError, DataError, OptionError
 from mcutrain.functions.keywords import Flag, Keywords
 from mcutrain.functions.options import (
     COMPUTER,
-    FILES,
     MEMORY,
     NETWORK,
     NOT_WORTH_IT,
@@ -24,9 +23,11 @@ from mcutrain.functions.options import (
     Profile,
     Slots,
     Std,
+    bytes_flag,
+    file_flag,
     names,
     number,
-    number_of_bytes,
+    some_samples,
 )
 from mcutrain.target import Target, target_of
 
@@ -125,21 +126,11 @@ class DataOptions(ReadingOptions):
 
     samples: Annotated[
         Count | None,
-        Flag(
-            "Only N training samples, drawn by the seed, of every class alike.",
-            metavar="N",
-            box=READING,
-            shown=False,
-        ),
+        some_samples("Only N training samples, drawn by the seed, of every class alike."),
     ] = None
     test_samples: Annotated[
         Count | None,
-        Flag(
-            "Only N test samples, drawn by the seed, of every class alike.",
-            metavar="N",
-            box=READING,
-            shown=False,
-        ),
+        some_samples("Only N test samples, drawn by the seed, of every class alike."),
     ] = None
 
 
@@ -432,13 +423,10 @@ class EpisodeOptions(Keywords):
 
 TensorBoardFolder = Annotated[
     PathLike | None,
-    Flag(
+    file_flag(
         "Write TensorBoard's event files there: every step's loss, accuracy and rate, and the "
         "tests; needs `pip install 'mcutrain[tensorboard]'`.",
         metavar="FOLDER",
-        box=FILES,
-        kind=Path,
-        shown=False,
     ),
 ]
 
@@ -449,52 +437,30 @@ class KeptOptions(Keywords):
 
     checkpoint: Annotated[
         PathLike | None,
-        Flag(
+        file_flag(
             "Written while training and at Ctrl-C; if it exists, the run continues from it, to the "
-            "same bits as without the interruption.",
-            box=FILES,
-            kind=Path,
-            shown=False,
+            "same bits as without the interruption."
         ),
     ] = None
     after: Annotated[
         PathLike | None,
-        Flag(
+        file_flag(
             "Go on, with other data, from what the run of this checkpoint has learnt and "
             "remembers; as `mcutrain train --after` on a board.",
             metavar="CHECKPOINT",
-            box=FILES,
-            kind=Path,
-            shown=False,
         ),
     ] = None
     save_state: Annotated[
         PathLike | None,
-        Flag(
-            "Write the trained state there, as mct_state_load reads it.",
-            box=FILES,
-            kind=Path,
-            shown=False,
-        ),
+        file_flag("Write the trained state there, as mct_state_load reads it."),
     ] = None
     save_model: Annotated[
         PathLike | None,
-        Flag(
-            "Write the model with the modules of --pet there, for `mcutrain export`.",
-            metavar="FILE",
-            box=FILES,
-            kind=Path,
-            shown=False,
-        ),
+        file_flag("Write the model with the modules of --pet there, for `mcutrain export`."),
     ] = None
     log: Annotated[
         PathLike | None,
-        Flag(
-            "A JSON object per step and event is appended there, as `mcutrain train` does.",
-            box=FILES,
-            kind=Path,
-            shown=False,
-        ),
+        file_flag("A JSON object per step and event is appended there, as `mcutrain train` does."),
     ] = None
     tensorboard: TensorBoardFolder = None
 
@@ -532,14 +498,7 @@ class BudgetOptions(Keywords):
     slots: Slots = "on"
     sram: Annotated[
         Count | None,
-        Flag(
-            "Bytes of arena and state, such as 64K, instead of a board's.",
-            metavar="BYTES",
-            box=MEMORY,
-            kind=str,
-            parse=number_of_bytes,
-            shown=False,
-        ),
+        bytes_flag("Bytes of arena and state, such as 64K, instead of a board's."),
     ] = None
 
     @property
@@ -582,22 +541,16 @@ class HeldOutOptions(ReadingOptions):
 
     samples: Annotated[
         Count | None,
-        Flag(
+        some_samples(
             "Training samples to train on, of every class alike; half of them, 1000 at most, by "
-            "default.",
-            metavar="N",
-            box=READING,
-            shown=False,
+            "default."
         ),
     ] = None
     test_samples: Annotated[
         Count | None,
-        Flag(
+        some_samples(
             "Other training samples to test on, of every class alike; what is left, 1000 at most, "
-            "by default. The data's own test samples are not looked at.",
-            metavar="N",
-            box=READING,
-            shown=False,
+            "by default. The data's own test samples are not looked at."
         ),
     ] = None
 
@@ -692,12 +645,7 @@ class SchemeReading(ReadingOptions):
 
     samples: Annotated[
         Count | None,
-        Flag(
-            "Training samples to train on, of every class alike; all by default.",
-            metavar="N",
-            box=READING,
-            shown=False,
-        ),
+        some_samples("Training samples to train on, of every class alike; all by default."),
     ] = None
 
 
@@ -707,25 +655,13 @@ class LimitOptions(Keywords):
 
     sram: Annotated[
         Count | None,
-        Flag(
-            "Instead of the board's, such as 100K. Without --board: of arena and state only.",
-            metavar="BYTES",
-            box=MEMORY,
-            kind=str,
-            parse=number_of_bytes,
-            shown=False,
+        bytes_flag(
+            "Instead of the board's, such as 100K. Without --board: of arena and state only."
         ),
     ] = None
     flash: Annotated[
         Count | None,
-        Flag(
-            "Instead of what the board has for code and constants.",
-            metavar="BYTES",
-            box=MEMORY,
-            kind=str,
-            parse=number_of_bytes,
-            shown=False,
-        ),
+        bytes_flag("Instead of what the board has for code and constants."),
     ] = None
     instructions: Annotated[
         Count | None,
@@ -892,10 +828,7 @@ class UnlabelledReading(ReadingOptions):
 
     samples: Annotated[
         Count | None,
-        Flag(
-            f"So many training samples; labels do nothing. {PROXY_SAMPLES} at most by default.",
-            metavar="N",
-            box=READING,
-            shown=False,
+        some_samples(
+            f"So many training samples; labels do nothing. {PROXY_SAMPLES} at most by default."
         ),
     ] = None
