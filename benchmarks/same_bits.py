@@ -29,6 +29,7 @@ from mcutrain.simulation.rates import LearningRate
 from mcutrain.target import FIRMWARE
 
 CHIP = FIRMWARE / "chips" / "cortex_m"
+HERE = Path(__file__).parent
 NETWORKS = ("demo", "kws", "mcunet")
 SEED, RATE = 1, LearningRate(1 << 30, -4)
 CODE_BYTES, RAM_BYTES, STACK_BYTES = 0x180000, 0x200000, 0x4000
@@ -67,56 +68,7 @@ static int learn(void)
     return 0;
 }
 """
-ON_LINUX = """
-#include <stdio.h>
-int main(void)
-{
-    const int wrong = learn();
-    fputs(MCT_ISA_NAME "\\n", stdout);
-    fwrite(saved, 1, sizeof saved, stdout);
-    return wrong;
-}
-"""
-BARE = """
-extern uint8_t stack_top[];
-
-static intptr_t call(intptr_t number, const void *block)
-{
-    register intptr_t r0 __asm__("r0") = number;
-    register const void *r1 __asm__("r1") = block;
-    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
-    return r0;
-}
-
-static void put(intptr_t file, const void *bytes, uint32_t count)
-{
-    const uintptr_t block[3] = {(uintptr_t)file, (uintptr_t)bytes, count};
-    call(5, block);
-}
-
-void start(void);
-void start(void)
-{
-    static const char name[] = ":tt", taken[] = MCT_ISA_NAME "\\n";
-    const uintptr_t block[3] = {(uintptr_t)name, 5, sizeof name - 1};
-    const intptr_t out = call(1, block);
-#ifdef __ARM_FEATURE_MVE
-    *(volatile uint32_t *)0xE000ED88u |= 0xFu << 20; /* CPACR: Helium's registers are the FPU's */
-    __asm__ volatile("dsb" ::: "memory");
-    __asm__ volatile("isb" ::: "memory");
-#endif
-    const int wrong = learn();
-    put(out, taken, sizeof taken - 1);
-    put(out, saved, sizeof saved);
-    const uintptr_t why[2] = {wrong ? 0x20024u : 0x20026u, 0};
-    call(0x20, why); /* ends the emulator */
-    for (;;) {
-    }
-}
-
-__attribute__((used, section(".vectors"))) static const void *const vectors[16] = {
-    stack_top, (const void *)start};
-"""
+ON_LINUX, BARE = ((HERE / f"on_{name}.c").read_text() for name in ("linux", "bare_metal"))
 SCRIPT = """
 MEMORY {{
     vectors (rx): ORIGIN = {vectors:#x}, LENGTH = 0x400
