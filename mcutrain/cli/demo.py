@@ -181,7 +181,7 @@ def _accuracy_upright(graph: Any, images: Any, size: Size, seed: int) -> float:
 
 
 def _train(step: TrainingStep, run: Run) -> SimulationResult:
-    from mcutrain.runs.checkpoint import finish
+    from mcutrain.runs.finishing import finish
 
     with watching(run, f"{step.scheme.name:14}") as watch:
         return finish(step, run, None, watch)

@@ -30,7 +30,7 @@ from mcutrain.formats import format_of_content, write
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import MakesLadder, StepOptions, TrainingStep, load, prepare
 from mcutrain.runs import training
-from mcutrain.runs.checkpoint import finish
+from mcutrain.runs.finishing import finish
 from mcutrain.runs.result import SimulationResult
 from mcutrain.runs.watch import Watch
 from mcutrain.simulation import Progress, Run, RunSettings

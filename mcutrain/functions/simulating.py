@@ -34,8 +34,8 @@ from mcutrain.functions.run_options import (
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import TrainingStep
-from mcutrain.runs import checkpoint as checkpoints
 from mcutrain.runs import doubts as doubtful
+from mcutrain.runs import finishing
 from mcutrain.runs import training as runs
 from mcutrain.runs.head_alone import head_alone_warning
 from mcutrain.runs.head_start import head_start_of
@@ -317,7 +317,7 @@ class _Runs:
         simulation = self.simulation
         found: list[FoundRate] = []
         checkpoint = _path(simulation.kept.checkpoint)
-        wanted = checkpoints.continued(settings, checkpoint)
+        wanted = finishing.continued(settings, checkpoint)
         profile = simulation.share.profile_file
         with self.listener.searching("preparing samples, compiling the generated C") as report:
             run = runs.prepare_run(
@@ -359,7 +359,7 @@ class _Runs:
             self.listener.running(run, title, checkpoint) as shown,
             logged(step, run, _path(kept.log), _path(kept.tensorboard)) as logging,
         ):
-            result = checkpoints.finish(step, run, checkpoint, both(shown, logging))
+            result = finishing.finish(step, run, checkpoint, both(shown, logging))
         if kept.save_state is not None:
             write_whole(Path(kept.save_state), with_recipe(result.saved, result.recipe))
         return result

@@ -10,13 +10,13 @@ from mcutrain import data as datasets
 from mcutrain.arguments import PathLike, Positive, Seed, Within, checked, warn
 from mcutrain.functions.keywords import Keywords, with_keywords
 from mcutrain.pipeline import TrainingStep
-from mcutrain.runs.checkpoint import continued, finish
 from mcutrain.runs.doubts import (
     coarseness_warning,
     saturation_warning,
     selection_warning,
     warn_of_rate,
 )
+from mcutrain.runs.finishing import continued, finish
 from mcutrain.runs.head_alone import head_alone_warning
 from mcutrain.runs.result import SimulationResult
 from mcutrain.runs.samples import load_data, outputs_of

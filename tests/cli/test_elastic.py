@@ -52,14 +52,14 @@ def test_ways_to_compute_train_the_same_tensors_and_say_which(
 def test_an_interrupted_run_chooses_the_same(
     run: Run, flags: tuple[object, ...], monkeypatch: pytest.MonkeyPatch, importance: str
 ) -> None:
-    from mcutrain.runs import checkpoint
+    from mcutrain.runs import finishing
     from mcutrain.runs.watch import Watch
     from mcutrain.simulation import Progress
 
     elastic = (*ELASTIC, "--importance", importance)
     expected = run(*flags, *elastic, "--json").json
     assert expected["settings"]["importance"] == importance
-    finish = checkpoint.finish
+    finish = finishing.finish
 
     def stopped_at(step: int) -> None:
         def finish_and_stop(*given: object) -> object:
@@ -71,9 +71,9 @@ def test_an_interrupted_run_chooses_the_same(
 
             return finish(*others, Watch(stop))  # type: ignore[arg-type]
 
-        monkeypatch.setattr(checkpoint, "finish", finish_and_stop)
+        monkeypatch.setattr(finishing, "finish", finish_and_stop)
         assert run(*flags, *elastic, "--checkpoint", "run.npz").code == 130
-        monkeypatch.setattr(checkpoint, "finish", finish)
+        monkeypatch.setattr(finishing, "finish", finish)
 
     for step in (2, 4, 42, 90):  # within each window, before a choice, and after one
         stopped_at(step)

@@ -14,7 +14,7 @@ import typer
 from mcutrain import data, demo
 from mcutrain.demo import Size
 from mcutrain.errors import StateError
-from mcutrain.runs.checkpoint import finish
+from mcutrain.runs.finishing import finish
 from mcutrain.runs.result import SimulationResult
 from mcutrain.runs.watch import Watch
 from mcutrain.simulation import Progress, Run

@@ -21,7 +21,7 @@ from mcutrain import demo
 from mcutrain.errors import AnalysisError, ArgumentError, McutrainError, NoiseError, OptionError
 from mcutrain.functions import comparing, learning, models
 from mcutrain.report.learning import Compared
-from mcutrain.runs import checkpoint
+from mcutrain.runs import finishing
 from mcutrain.runs.samples import load_data
 from mcutrain.shown import Shown
 from mcutrain.simulation import FoundRate
@@ -223,7 +223,7 @@ def test_values_that_the_input_clips_are_warned_of_at_the_line_that_calls(
 
     monkeypatch.setattr(learning, "by_gradient", enough)
     monkeypatch.setattr(comparing, "train_all", enough)
-    monkeypatch.setattr(checkpoint, "finish", enough)
+    monkeypatch.setattr(finishing, "finish", enough)
     monkeypatch.setattr(models, "compare_with_runtime", only_inputs)
     calls: list[Callable[[], object]] = [
         lambda: mcutrain.simulate(model, (x, y), "head", learning_rate=RATE),
