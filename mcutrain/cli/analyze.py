@@ -11,7 +11,7 @@ import typer
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from mcutrain.cli import INTERRUPTED, options
+from mcutrain.cli import INTERRUPTED, shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import IN_PERCENT, err, say, show, show_json, show_table
 from mcutrain.cli.training import Lines
@@ -36,10 +36,10 @@ UNITS = {
 
 
 def analyze(
-    model: options.Model,
-    data: options.Data,
+    model: shared_flags.Model,
+    data: shared_flags.Data,
     *,
-    classes: options.AutoClasses = options.AUTO,
+    classes: shared_flags.AutoClasses = shared_flags.AUTO,
     by: Annotated[
         Literal["training", "gradient"],
         typer.Option(
@@ -48,7 +48,7 @@ def analyze(
         ),
     ] = "training",
     method: AnalysisOptions,
-    seed: options.Seed = 0,
+    seed: shared_flags.Seed = 0,
     reading: HeldOutOptions,
     running: ExecutionOptions,
     output: Annotated[
@@ -62,7 +62,7 @@ def analyze(
             show_default=False,
         ),
     ] = None,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Measure what to train: the gain of every bias depth and of every layer's weights.
 
@@ -81,7 +81,7 @@ def analyze(
         model,
         data,
         by,
-        classes=options.as_classes(classes),
+        classes=shared_flags.as_classes(classes),
         method=method,
         reading=reading,
         running=running,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json, show_table
 from mcutrain.functions.files import check_writable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def augment(
-    model: options.Model,
+    model: shared_flags.Model,
     modules: Annotated[
         str,
         typer.Option(
@@ -28,7 +28,7 @@ def augment(
             show_default=False,
         ),
     ],
-    output: options.ModelOutput,
+    output: shared_flags.ModelOutput,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -40,8 +40,8 @@ def augment(
     *,
     samples: Annotated[int, typer.Option(min=1, help="Training samples to look at.")] = 50,
     reading: ReadingOptions,
-    seed: options.Seed = 0,
-    json: options.Json = False,
+    seed: shared_flags.Seed = 0,
+    json: shared_flags.Json = False,
 ) -> None:
     """Put small trainable modules beside the layers of a model, which stay frozen.
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.output import say
 from mcutrain.errors import McutrainError
 
@@ -53,7 +53,7 @@ def say_head(memory: MemoryLimit) -> None:
     """Say that nothing was chosen for a known memory, and the command that chooses."""
     if memory.is_usual:
         return
-    command = command_with(options.AUTO)
+    command = command_with(shared_flags.AUTO)
     if not any(word.startswith("--data") for word in sys.argv):
         command += " --data DIR"
     say(
@@ -90,7 +90,7 @@ class Used:
         if over > 0:
             other = "nothing that trains takes less"
             if self.has_fitting:
-                other = f"one that fits: {command_with(options.AUTO)}"
+                other = f"one that fits: {command_with(shared_flags.AUTO)}"
             yield f"{text}, {over:,} too many; {other}"
             return
         if self.larger is None:

@@ -8,14 +8,14 @@ import sys
 import time
 from types import FrameType
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.output import say, show
 from mcutrain.functions.board_options import EmulationOptions
 
 POLL_SECONDS = 0.2
 
 
-def board(folder: options.Project, *, how: EmulationOptions) -> None:
+def board(folder: shared_flags.Project, *, how: EmulationOptions) -> None:
     """Run a built firmware on a virtual board: the same ELF file, the same bits.
 
     It prints the port that other commands take with --port, and runs until Ctrl-C.

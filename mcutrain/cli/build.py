@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json, show_table
 from mcutrain.cli.plan import FORGETS
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from mcutrain_host.memory import Memory
 
 
-def build(folder: options.Project, *, how: BuildOptions, json: options.Json = False) -> None:
+def build(
+    folder: shared_flags.Project, *, how: BuildOptions, json: shared_flags.Json = False
+) -> None:
     """Compile a board's firmware, and compare its memory with the plan.
 
     Example: `mcutrain build project`

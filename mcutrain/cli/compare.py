@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json, show_table
 from mcutrain.functions.files import check_writable_folder
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 def compare(
-    model: options.Model,
-    data: options.Data,
+    model: shared_flags.Model,
+    data: shared_flags.Data,
     *,
     scheme: Annotated[
         list[str] | None,
@@ -48,14 +48,14 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    classes: options.AutoClasses = options.AUTO,
+    classes: shared_flags.AutoClasses = shared_flags.AUTO,
     request: LearningRequest,
     cascade: ProxyCascade,
     few_shot: EpisodeOptions,
     training: ScheduledOptions,
     share: ShareOptions,
     reading: DataOptions,
-    jobs: options.Jobs = None,
+    jobs: shared_flags.Jobs = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -66,7 +66,7 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Compare head only, biases only, the last layers, everything, and given schemes.
 
@@ -83,7 +83,7 @@ def compare(
         model,
         data,
         scheme or [],
-        classes=options.as_classes(classes),
+        classes=shared_flags.as_classes(classes),
         request=request,
         rows=rows,
         cascade=cascade,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli.options import Json, Seed
 from mcutrain.cli.output import count_bar, err, percent, show, show_json, show_table
+from mcutrain.cli.shared_flags import Json, Seed
 from mcutrain.cli.training import counting, watching
 from mcutrain.functions.files import check_writable_folder, writing
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcutrain.cli.options import Json
 from mcutrain.cli.output import percent, show, show_json, show_table
+from mcutrain.cli.shared_flags import Json
 
 if TYPE_CHECKING:
     from mcutrain.trained import Changes, TensorChange

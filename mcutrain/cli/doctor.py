@@ -17,8 +17,8 @@ import typer
 from mcutrain_host.packages import OPTIONAL, Package, install
 
 import mcutrain
-from mcutrain.cli.options import Json
 from mcutrain.cli.output import show, show_json, show_table
+from mcutrain.cli.shared_flags import Json
 from mcutrain.errors import BuildError
 
 TOOLS = {

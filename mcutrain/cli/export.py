@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.flags import given_by_hand
 from mcutrain.cli.output import show, show_json
 from mcutrain.functions.files import check_writable
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def export(
     context: typer.Context,
-    model: options.Model,
-    output: options.ModelOutput,
+    model: shared_flags.Model,
+    output: shared_flags.ModelOutput,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -39,7 +39,7 @@ def export(
             show_default=False,
         ),
     ] = None,
-    classes: options.Classes = options.KEEP,
+    classes: shared_flags.Classes = shared_flags.KEEP,
     merge: Annotated[
         bool,
         typer.Option(
@@ -50,7 +50,7 @@ def export(
     ] = False,
     *,
     request: StepRequest,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Write the trained model: the original with its trained weights and biases.
 
@@ -71,7 +71,7 @@ def export(
         output,
         state,
         Asked.of(request, scheme or "head"),
-        options.new_classes(classes),
+        shared_flags.new_classes(classes),
         given_by_hand(context),
         is_merged=merge,
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json
 from mcutrain.functions.board_options import FlashOptions
 
 
-def flash(folder: options.Project, *, where: FlashOptions, json: options.Json = False) -> None:
+def flash(
+    folder: shared_flags.Project, *, where: FlashOptions, json: shared_flags.Json = False
+) -> None:
     """Write built firmware to its board. What was trained and saved there stays, unless the project
     was generated with --slots off.
 

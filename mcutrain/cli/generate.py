@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.automatic import say_head
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import say, show, show_json
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def generate(
-    model: options.Model,
+    model: shared_flags.Model,
     output: Annotated[
         Path,
         typer.Option(
@@ -40,8 +40,8 @@ def generate(
             show_default=False,
         ),
     ],
-    scheme: options.PlannedScheme = None,
-    classes: options.Classes = options.KEEP,
+    scheme: shared_flags.PlannedScheme = None,
+    classes: shared_flags.Classes = shared_flags.KEEP,
     *,
     request: GeneratedRequest,
     hardware: BoardOptions,
@@ -56,9 +56,9 @@ def generate(
             show_default=False,
         ),
     ] = None,
-    save_model: options.SaveModel = None,
+    save_model: shared_flags.SaveModel = None,
     seed: Seed = 0,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
@@ -86,7 +86,7 @@ def generate(
             model,
             output,
             scheme,
-            classes=options.new_classes(classes),
+            classes=shared_flags.new_classes(classes),
             request=request,
             hardware=hardware,
             head=head,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json
 from mcutrain.functions.board_options import ClassOptions, LineOptions, ReplayOptions
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def imprint(
-    folder: options.Project,
-    data: options.Data,
+    folder: shared_flags.Project,
+    data: shared_flags.Data,
     name: Annotated[
         str,
         typer.Option(
@@ -32,9 +32,9 @@ def imprint(
     which: ClassOptions,
     line: LineOptions,
     after: ReplayOptions,
-    seed: options.Seed = 0,
+    seed: shared_flags.Seed = 0,
     reading: DataOptions,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Teach a board a class from a few samples of it, without training it.
 

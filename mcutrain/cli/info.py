@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.options import Json, Model
 from mcutrain.cli.output import show, show_json, show_table
+from mcutrain.cli.shared_flags import Json, Model
 
 if TYPE_CHECKING:
     from mcutrain.formats.contents import FileEdge

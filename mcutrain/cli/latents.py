@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json
 from mcutrain.functions.run_options import DataOptions
@@ -22,8 +22,8 @@ def latents(
             show_default=False,
         ),
     ],
-    model: options.Model,
-    data: options.Data,
+    model: shared_flags.Model,
+    data: shared_flags.Data,
     output: Annotated[
         Path,
         typer.Option(
@@ -35,9 +35,9 @@ def latents(
         ),
     ],
     *,
-    seed: options.Seed = 0,
+    seed: shared_flags.Seed = 0,
     reading: DataOptions,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Write the latents of a data set: what a project's tail takes for samples.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.automatic import say_head
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json, show_table
@@ -26,9 +26,9 @@ FORGETS = "a trained state does not survive a power cut"
 
 
 def plan(
-    model: options.Model,
-    scheme: options.PlannedScheme = None,
-    classes: options.Classes = options.KEEP,
+    model: shared_flags.Model,
+    scheme: shared_flags.PlannedScheme = None,
+    classes: shared_flags.Classes = shared_flags.KEEP,
     *,
     data: Annotated[
         Path | None,
@@ -46,7 +46,7 @@ def plan(
         typer.Option(help="Write every buffer's lifetime and offset there.", show_default=False),
     ] = None,
     picture: Annotated[bool, typer.Option("--picture", help="Draw the arena over time.")] = False,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Show the memory plan of a training step, byte by byte.
 
@@ -63,7 +63,7 @@ def plan(
     found = planned(
         model,
         scheme,
-        classes=options.new_classes(classes),
+        classes=shared_flags.new_classes(classes),
         request=request,
         data=data,
         hardware=hardware,

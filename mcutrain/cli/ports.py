@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mcutrain.cli.options import Json
 from mcutrain.cli.output import show, show_json, show_table
+from mcutrain.cli.shared_flags import Json
 
 
 def ports(

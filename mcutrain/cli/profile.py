@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import percent, show, show_json, show_table
 from mcutrain.functions.board_options import LineOptions
@@ -31,8 +31,8 @@ def profile(
             show_default=False,
         ),
     ],
-    scheme: options.Scheme = "head",
-    classes: options.Classes = options.KEEP,
+    scheme: shared_flags.Scheme = "head",
+    classes: shared_flags.Classes = shared_flags.KEEP,
     *,
     request: ProfiledRequest,
     measure: MeasureOptions,
@@ -48,7 +48,7 @@ def profile(
             show_default=False,
         ),
     ] = None,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Show what each node and each trained tensor of a step takes.
 
@@ -67,7 +67,7 @@ def profile(
     found = profiled(
         model,
         scheme,
-        classes=options.new_classes(classes),
+        classes=shared_flags.new_classes(classes),
         request=request,
         measure=measure,
         line=line,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import percent, show, show_json, show_table
 from mcutrain.functions.run_options import LevelOptions, UnlabelledReading
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def proxies(
-    model: options.Model,
-    data: options.Data,
+    model: shared_flags.Model,
+    data: shared_flags.Data,
     output: Annotated[
         Path,
         typer.Option(
@@ -30,7 +30,7 @@ def proxies(
             show_default=False,
         ),
     ],
-    scheme: options.Scheme = "head",
+    scheme: shared_flags.Scheme = "head",
     *,
     wanted: LevelOptions,
     latent: Annotated[
@@ -40,9 +40,9 @@ def proxies(
             help="What the fronts make; as `mcutrain generate` is told, see `mcutrain plan`.",
         ),
     ] = "auto",
-    seed: options.Seed = 0,
+    seed: shared_flags.Seed = 0,
     reading: UnlabelledReading,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Make cheaper fronts for easy samples (a proxy cascade), and the policy that chooses.
 

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json
 from mcutrain.functions.board_options import STATE, LineOptions
 
 
 def pull(
-    folder: options.Project,
+    folder: shared_flags.Project,
     *,
     line: LineOptions,
     output: Annotated[
@@ -24,7 +24,7 @@ def pull(
             "--output", "-o", metavar="FILE", help=f"DIR/{STATE} if not given.", show_default=False
         ),
     ] = None,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Bring what a board has learnt to this computer. The board only answers.
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.options import Json
 from mcutrain.cli.output import say, show, show_json, show_table
+from mcutrain.cli.shared_flags import Json
 from mcutrain.errors import NoiseError
 from mcutrain.functions.options import Seed
 from mcutrain.functions.quantize_options import CalibrationOptions, InputOptions, QuantizeOptions

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli import options, select_output
+from mcutrain.cli import select_output, shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import err
 from mcutrain.errors import McutrainError
@@ -37,7 +37,7 @@ def parse_sweep(text: str) -> str:
 
 def budgets_of(text: str) -> list[int]:
     """The budgets of a sweep, ascending, the last one included."""
-    parts = [options.parse_bytes(part) for part in text.split(":")]
+    parts = [shared_flags.parse_bytes(part) for part in text.split(":")]
     if len(parts) not in (2, 3) or parts[0] >= parts[1] or parts[-1] < 1:
         raise typer.BadParameter(f"{text!r} is no range such as 64K:256K or 64K:256K:16K")
     step = parts[2] if len(parts) == 3 else max(1, (parts[1] - parts[0]) // SWEEP_STEPS)
@@ -45,7 +45,7 @@ def budgets_of(text: str) -> list[int]:
 
 
 def select(
-    model: options.Model,
+    model: shared_flags.Model,
     analysis: Annotated[
         Path, typer.Option(help="What `mcutrain analyze` wrote.", show_default=False)
     ],
@@ -53,11 +53,11 @@ def select(
     classes: Annotated[
         str,
         typer.Option(
-            parser=options.parse_auto_classes,
+            parser=shared_flags.parse_auto_classes,
             metavar="N|keep|auto",
             help="Outputs of the classifier; `auto`: as many as the analysis had.",
         ),
-    ] = options.AUTO,
+    ] = shared_flags.AUTO,
     proxies: Annotated[
         Path | None,
         typer.Option(
@@ -97,7 +97,7 @@ def select(
     training: TrainingOptions,
     reading: SchemeReading,
     seed: Seed = 0,
-    jobs: options.Jobs = None,
+    jobs: shared_flags.Jobs = None,
     no_build: Annotated[
         bool, typer.Option("--no-build", help="Do not compile the selected firmware.")
     ] = False,
@@ -111,7 +111,7 @@ def select(
             show_default=False,
         ),
     ] = None,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Select what to train: the scheme with the largest expected gain that fits.
 
@@ -130,7 +130,7 @@ def select(
         check_writable_folder(output)
     if proxies is not None:
         _check_ladder(proxies, None if output is None else output / LADDER_FOLDER)
-    wanted, hears = options.as_classes(classes), OnScreen(json)
+    wanted, hears = shared_flags.as_classes(classes), OnScreen(json)
     if data is not None:
         training.settings(seed)  # or a sentence
     trials = None if data is None else selecting.SchemeTrials(data, training, reading, seed, jobs)

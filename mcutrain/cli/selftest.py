@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import say, show, show_json, show_table
 from mcutrain.cli.training import counting
@@ -80,7 +80,7 @@ def selftest(
             show_default=False,
         ),
     ] = None,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Flash a board, train on it, disturb it, and compare every state with the simulation's.
 

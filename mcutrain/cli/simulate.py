@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcutrain.cli import options
+from mcutrain.cli import shared_flags
 from mcutrain.cli.automatic import Used, used
 from mcutrain.cli.episodes import episodes_facts, print_episodes
 from mcutrain.cli.listening import OnScreen
@@ -53,10 +53,10 @@ class _Told:
 
 
 def simulate(
-    model: options.Model,
-    data: options.Data,
-    scheme: options.AutoScheme = None,
-    classes: options.AutoClasses = options.AUTO,
+    model: shared_flags.Model,
+    data: shared_flags.Data,
+    scheme: shared_flags.AutoScheme = None,
+    classes: shared_flags.AutoClasses = shared_flags.AUTO,
     *,
     hardware: MemoryOptions,
     request: SimulatedRequest,
@@ -68,7 +68,7 @@ def simulate(
     head_start: HeadStart = "zeros",
     kept: KeptOptions,
     backend: BackendOptions,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Train in the generated C, compiled for this machine: the same bits as on the chip.
 
@@ -80,7 +80,7 @@ def simulate(
     from mcutrain.functions.episodes import FewShot
     from mcutrain.functions.simulating import Simulation
 
-    wanted = options.as_classes(classes)
+    wanted = shared_flags.as_classes(classes)
     episodes = few_shot.of(wanted, reading.class_names)
     for path in (kept.save_state, kept.checkpoint, kept.log, kept.save_model):
         if path is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcutrain.cli import INTERRUPTED, options
+from mcutrain.cli import INTERRUPTED, shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.live import LiveFlags
 from mcutrain.cli.output import percent, say, show, show_json
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 def train(
-    folder: options.Project,
-    data: options.Data,
+    folder: shared_flags.Project,
+    data: shared_flags.Data,
     *,
     line: LineOptions,
     learning: ScheduledOptions,
@@ -52,7 +52,7 @@ def train(
     waiting: WaitOptions,
     record: RecordOptions,
     looking: LiveFlags,
-    json: options.Json = False,
+    json: shared_flags.Json = False,
 ) -> None:
     """Train on a board; this computer sends samples and learning rates.
 

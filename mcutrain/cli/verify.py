@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.options import Json, Model, Seed
 from mcutrain.cli.output import percent, show, show_json, show_table
+from mcutrain.cli.shared_flags import Json, Model, Seed
 from mcutrain.functions.run_options import ReadingOptions
 
 if TYPE_CHECKING:
