@@ -46,7 +46,7 @@ from mcutrain.functions.firmware import RunningBoard as RunningBoard
 from mcutrain.functions.serial_ports import SerialPorts as SerialPorts
 from mcutrain.runs.result import SimulationResult as SimulationResult
 from mcutrain.data.dataset import Split as Split
-from mcutrain.pipeline.options import StepOptions as StepOptions
+from mcutrain.pipeline.step_options import StepOptions as StepOptions
 from mcutrain.functions.selecting import TrainedSelection as TrainedSelection
 from mcutrain.pipeline import TrainingStep as TrainingStep
 from mcutrain.sparse.scheme import UpdateScheme as UpdateScheme

@@ -21,7 +21,7 @@ from mcutrain_host.reading import MOST_TEXT_BYTES
 
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline.options import LEARNING, StepOptions
+from mcutrain.pipeline.step_options import LEARNING, StepOptions
 from mcutrain.selection.cost import FlashPart, SchemeCost, Span
 from mcutrain.sparse import UpdateScheme
 from mcutrain.target import FIRMWARE

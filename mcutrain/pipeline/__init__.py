@@ -36,8 +36,8 @@ from mcutrain.memplan import (
     with_whole_images,
 )
 from mcutrain.pipeline.losses import CROSS_ENTROPY, choose_loss, loss_of
-from mcutrain.pipeline.options import ALIGN_BYTES, Part, StepOptions
 from mcutrain.pipeline.recipe import PutModules, Recipe
+from mcutrain.pipeline.step_options import ALIGN_BYTES, Part, StepOptions
 from mcutrain.quant import HeadStart, add_classes, replace_head
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import (

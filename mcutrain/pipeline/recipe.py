@@ -19,7 +19,7 @@ from mcutrain.features import FEATURES
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.modules import numbers_of
-from mcutrain.pipeline.options import AUTO, StepOptions
+from mcutrain.pipeline.step_options import AUTO, StepOptions
 from mcutrain.sparse.scheme import UpdateScheme, usual_head_rate
 from mcutrain.update_rules import SGD
 

@@ -10,8 +10,8 @@ import pytest
 
 from mcutrain.autodiff import Levels
 from mcutrain.errors import ArgumentError, StateError
-from mcutrain.pipeline.options import MOST_LEVELS, StepOptions
 from mcutrain.pipeline.recipe import Recipe, of_dict, of_json
+from mcutrain.pipeline.step_options import MOST_LEVELS, StepOptions
 from mcutrain.sparse import UpdateScheme
 
 SCHEME = UpdateScheme(

@@ -11,8 +11,8 @@ import mcutrain
 from mcutrain import prepare
 from mcutrain.errors import ArgumentError
 from mcutrain.pipeline import load
-from mcutrain.pipeline.options import StepOptions
 from mcutrain.pipeline.recipe import Recipe, of_json
+from mcutrain.pipeline.step_options import StepOptions
 from mcutrain.sparse import UpdateScheme
 from tests.cli.conftest import Run, run
 from tests.trained.networks import classifier
