@@ -54,7 +54,7 @@ from mcutrain.analysis.problem import MOST_SAMPLES
 from mcutrain.data import InputOrder, Split
 from mcutrain.errors import ArgumentError, DataError, McutrainError, some_of
 from mcutrain.ir.digest import arrays_digest
-from mcutrain.runs.samples import load_data, model_input
+from mcutrain.runs.sample_reading import load_data, model_input
 from mcutrain.runs.watch import Watch
 
 NETWORKS = {

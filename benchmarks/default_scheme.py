@@ -43,7 +43,7 @@ from mcutrain.errors import McutrainError
 from mcutrain.formats import read_float
 from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.ir.graph import Graph
-from mcutrain.runs.samples import load_data
+from mcutrain.runs.sample_reading import load_data
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
 from mcutrain.sparse.scheme import schemes_of

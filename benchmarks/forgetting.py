@@ -36,7 +36,7 @@ from rich.table import Table
 from mcutrain import data, pipeline, prepare
 from mcutrain.memplan import find_latent
 from mcutrain.runs.fronts import latents_of
-from mcutrain.runs.samples import model_input
+from mcutrain.runs.sample_reading import model_input
 from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import LatentSimulator, RunSettings
 from mcutrain.simulation.rates import LearningRate

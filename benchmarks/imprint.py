@@ -37,7 +37,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.head_start import STARTS, Start, centre_of_samples, head_start_of
-from mcutrain.runs.samples import load_data
+from mcutrain.runs.sample_reading import load_data
 from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import LatentSamples, LatentSimulator, RunSettings, Samples
 from mcutrain.simulation.rates import LearningRate

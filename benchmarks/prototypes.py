@@ -26,7 +26,7 @@ from rich.table import Table
 from mcutrain import data, pipeline, prepare
 from mcutrain.ir.graph import Graph
 from mcutrain.runs.head_start import STARTS, Start, head_start_of
-from mcutrain.runs.samples import load_data
+from mcutrain.runs.sample_reading import load_data
 from mcutrain.runs.training import fastest_simulator, prepare_run
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, parse_scheme

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from mcutrain.oracle.tflite import interpreter
 from mcutrain.pipeline import load
-from mcutrain.runs.samples import load_data, model_input, prepare_samples
+from mcutrain.runs.sample_reading import load_data, model_input, prepare_samples
 from mcutrain.simulation import RunSettings
 
 Array = npt.NDArray[Any]

@@ -17,7 +17,7 @@ from mcutrain.ir.digest import arrays_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline.losses import positions_of
 from mcutrain.quant import replace_head
-from mcutrain.runs.samples import model_input, prepare_samples
+from mcutrain.runs.sample_reading import model_input, prepare_samples
 from mcutrain.selection.contribution import digest
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import Layer, UpdateScheme, find_head, layers_of
@@ -90,8 +90,8 @@ class Problem:
     ) -> Problem:
         """Samples made to fit the model. Raises DataError if they do not, or are of one class.
 
-        note: as mcutrain.runs.samples.prepare_samples has it. Raises AnalysisError for a model
-        that is a classifier alone.
+        note: as mcutrain.runs.sample_reading.prepare_samples has it. Raises AnalysisError for a
+        model that is a classifier alone.
         """
         head = find_head(model)
         if not layers_of(model, head):

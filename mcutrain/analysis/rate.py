@@ -7,7 +7,7 @@ from collections.abc import Callable
 from mcutrain import data
 from mcutrain.analysis.problem import Problem
 from mcutrain.pipeline import StepOptions, prepare
-from mcutrain.runs.samples import input_type
+from mcutrain.runs.sample_reading import input_type
 from mcutrain.runs.training import fastest_simulator, prepare_run
 from mcutrain.simulation import FoundRate, RunSettings
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from mcutrain import data
 from mcutrain.pipeline import TrainingStep
-from mcutrain.runs.samples import samples_of
+from mcutrain.runs.sample_reading import samples_of
 from mcutrain.runs.training import fastest_simulator, search_of
 from mcutrain.simulation import LatentSamples, LatentSimulator, RunSettings, Samples, Search
 from mcutrain.simulation.range_test import LONGER, RATES, Trials, first_rate

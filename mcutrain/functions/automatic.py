@@ -19,7 +19,7 @@ from mcutrain.functions.run_options import DataOptions
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.pipeline.losses import fit_to_data
-from mcutrain.runs.samples import load_data
+from mcutrain.runs.sample_reading import load_data
 from mcutrain.sparse import UpdateScheme, find_head
 from mcutrain.trained.state import read_state
 

@@ -11,7 +11,7 @@ from mcutrain.errors import BuildError, DataError
 from mcutrain.functions.chosen import samples_for
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.run_options import DataOptions
-from mcutrain.runs.samples import check_latents, prepare_samples
+from mcutrain.runs.sample_reading import check_latents, prepare_samples
 from mcutrain.simulation import (
     Course,
     LatentSamples,

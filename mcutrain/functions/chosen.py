@@ -18,7 +18,7 @@ from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.pipeline.losses import Fitted, fit_to_data
 from mcutrain.quant import HeadStart
-from mcutrain.runs.samples import load_data, model_input
+from mcutrain.runs.sample_reading import load_data, model_input
 from mcutrain.sparse import UpdateScheme
 
 

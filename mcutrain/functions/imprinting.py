@@ -23,7 +23,7 @@ from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.run_options import DataOptions
 from mcutrain.quant.imprint import MOST_SAMPLES
-from mcutrain.runs.samples import check_latents, prepare_samples
+from mcutrain.runs.sample_reading import check_latents, prepare_samples
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import RunSettings
 from mcutrain.simulation.compiled import no_imprint

@@ -19,7 +19,7 @@ from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.run_options import DataOptions
 from mcutrain.runs.fronts import front_of_tail, latents_of
-from mcutrain.runs.samples import prepare_samples
+from mcutrain.runs.sample_reading import prepare_samples
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import LatentSimulator, RunSettings
 

@@ -32,7 +32,7 @@ from mcutrain.oracle.forward import compare as compare_with_runtime
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.pipeline.recipe import Recipe, contradiction, of_json
 from mcutrain.runs.result import SimulationResult
-from mcutrain.runs.samples import model_input, prepare_samples
+from mcutrain.runs.sample_reading import model_input, prepare_samples
 from mcutrain.simulation import RunSettings
 from mcutrain.trained import (
     Changes,

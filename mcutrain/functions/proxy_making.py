@@ -19,7 +19,7 @@ from mcutrain.memplan import find_latent
 from mcutrain.pipeline import TrainingStep
 from mcutrain.pipeline import prepare as prepared
 from mcutrain.proxies import MadeLadder, check_folder, make_ladder, write_ladder
-from mcutrain.runs.samples import model_input, prepare_samples
+from mcutrain.runs.sample_reading import model_input, prepare_samples
 from mcutrain.simulation import RunSettings, check_can_build
 
 DEAR = (

@@ -31,7 +31,7 @@ from mcutrain.functions.run_options import (
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import StepOptions
 from mcutrain.pipeline.losses import fit_classes
-from mcutrain.runs.samples import model_input
+from mcutrain.runs.sample_reading import model_input
 from mcutrain.selection.contribution import Contributions
 from mcutrain.selection.proposals import Proposal, propose
 from mcutrain.selection.result import Selection

@@ -19,7 +19,7 @@ from mcutrain.runs.doubts import (
 from mcutrain.runs.finishing import continued, finish
 from mcutrain.runs.head_alone import head_alone_warning
 from mcutrain.runs.result import SimulationResult
-from mcutrain.runs.samples import load_data, outputs_of
+from mcutrain.runs.sample_reading import load_data, outputs_of
 from mcutrain.runs.training import fastest_simulator, prepare_run
 from mcutrain.runs.watch import Watch
 from mcutrain.simulation import FoundRate, RunSettings

@@ -20,7 +20,7 @@ from mcutrain.ir.verify import proven
 from mcutrain.ops.add import Add
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.proxies.inner import Inner, keep_channels
-from mcutrain.proxies.samples import Positions, Values, weights_of
+from mcutrain.proxies.layer_values import Positions, Values, weights_of
 from mcutrain.quant.multipliers import bias_without_overflow, conv_multipliers
 
 Array = npt.NDArray[Any]

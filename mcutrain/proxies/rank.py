@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.proxies.inner import Inner, keep_channels
-from mcutrain.proxies.samples import Positions, Values, weights_of
+from mcutrain.proxies.layer_values import Positions, Values, weights_of
 
 Array = npt.NDArray[Any]
 Report = Callable[[int, int], None]

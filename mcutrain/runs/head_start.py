@@ -15,7 +15,7 @@ from mcutrain.pipeline import StepOptions, prepare
 from mcutrain.quant import HeadStart, head_of_means, head_scales, random_start
 from mcutrain.quant.imprint import centre_of
 from mcutrain.quant.prototypes import class_means
-from mcutrain.runs.samples import model_input
+from mcutrain.runs.sample_reading import model_input
 from mcutrain.simulation import RunSettings, Samples
 from mcutrain.sparse import find_head
 

@@ -16,7 +16,7 @@ from mcutrain.features import conflict
 from mcutrain.memplan import Latent, TrainingPlan, find_latent, front_macs, latents, saves_much
 from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.result import TAKES_LATENTS
-from mcutrain.runs.samples import check_latents, input_type, samples_of
+from mcutrain.runs.sample_reading import check_latents, input_type, samples_of
 from mcutrain.simulation import (
     CompiledSimulator,
     CountsLevels,

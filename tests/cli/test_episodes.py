@@ -18,7 +18,7 @@ from mcutrain.experiments.rows import PlannedRow
 from mcutrain.functions.simulating import learn_all
 from mcutrain.pipeline import StepOptions, load
 from mcutrain.report.learning import interval_of
-from mcutrain.runs.samples import load_data
+from mcutrain.runs.sample_reading import load_data
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import parse_scheme
 from tests.cli.conftest import Run

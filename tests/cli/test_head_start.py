@@ -12,7 +12,7 @@ from mcutrain.demo import IMAGES, MODEL
 from mcutrain.errors import ArgumentError
 from mcutrain.pipeline import load
 from mcutrain.runs.head_start import MOST_FOR_A_CLASS, head_start_of
-from mcutrain.runs.samples import load_data
+from mcutrain.runs.sample_reading import load_data
 from tests.cli.conftest import Board, Run, done
 
 DATA = ("--samples", 60, "--test-samples", 40)

@@ -13,7 +13,7 @@ from mcutrain.codegen import Interface
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.pipeline import load
 from mcutrain.runs.head_start import centre_of_samples
-from mcutrain.runs.samples import load_data
+from mcutrain.runs.sample_reading import load_data
 from mcutrain.simulation import CompiledSimulator
 from tests.cli.conftest import Board, Run, done
 

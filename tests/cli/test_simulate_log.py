@@ -15,7 +15,7 @@ from mcutrain.pipeline import prepare
 from mcutrain.report.board_log import read_log
 from mcutrain.runs import log as logs
 from mcutrain.runs import training
-from mcutrain.runs.samples import load_data
+from mcutrain.runs.sample_reading import load_data
 from mcutrain.simulation import Run as TrainingRun
 from mcutrain.simulation import RunSettings
 from tests.cli.conftest import Run

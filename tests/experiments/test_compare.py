@@ -30,7 +30,7 @@ from mcutrain.report.html import sections_of
 from mcutrain.report.json_values import from_json
 from mcutrain.report.learning import Compared
 from mcutrain.report.training_sections import accuracy_text
-from mcutrain.runs.samples import load_data
+from mcutrain.runs.sample_reading import load_data
 from mcutrain.selection.contribution import Contributions, Gains, digest
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme

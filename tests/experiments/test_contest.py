@@ -12,7 +12,7 @@ from mcutrain.data import Split, of_arrays
 from mcutrain.experiments import contest as module
 from mcutrain.experiments.contest import Contest, contest
 from mcutrain.pipeline import TrainingStep, prepare
-from mcutrain.runs.samples import samples_of
+from mcutrain.runs.sample_reading import samples_of
 from mcutrain.simulation import RunSettings
 from mcutrain.simulation.range_test import FIRST, RATES, TrialOutcome, Trials
 from tests.simulation.networks import residual_network

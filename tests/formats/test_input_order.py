@@ -22,7 +22,7 @@ from mcutrain.ir.interpret import interpret
 from mcutrain.oracle.onnxruntime import onnxruntime_outputs
 from mcutrain.quant import QuantizeSettings
 from mcutrain.quant.fake import snr_db
-from mcutrain.runs.samples import load_data, model_input, prepare_samples
+from mcutrain.runs.sample_reading import load_data, model_input, prepare_samples
 from mcutrain.simulation import RunSettings
 from tests.formats.onnx_builder import QdqModel
 from tests.trained.networks import classifier

@@ -13,7 +13,7 @@ from mcutrain_host.ports import Port
 import mcutrain
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.errors import ArgumentError, BuildError, DataError, McutrainError, OptionError
-from mcutrain.runs.samples import load_data
+from mcutrain.runs.sample_reading import load_data
 from tests.cli.conftest import Board, Run, board, folder, run
 from tests.host.fake_device import FakeDevice
 from tests.host.serve import on_pty

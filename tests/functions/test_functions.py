@@ -22,7 +22,7 @@ from mcutrain.errors import AnalysisError, ArgumentError, McutrainError, NoiseEr
 from mcutrain.functions import comparing, learning, models
 from mcutrain.report.learning import Compared
 from mcutrain.runs import finishing
-from mcutrain.runs.samples import load_data
+from mcutrain.runs.sample_reading import load_data
 from mcutrain.shown import Shown
 from mcutrain.simulation import FoundRate
 from tests.cli.conftest import Run, images, model, run

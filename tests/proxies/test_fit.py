@@ -15,9 +15,9 @@ from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.proxies import inner_channels, keep_channels
 from mcutrain.proxies.fit import _Fit, fit, least_squares
 from mcutrain.proxies.inner import Inner
+from mcutrain.proxies.layer_values import Positions, weights_of
 from mcutrain.proxies.making import Distances
 from mcutrain.proxies.rank import BLOCK, Ranking, allocate, rank, removal_order
-from mcutrain.proxies.samples import Positions, weights_of
 from mcutrain.simulation import RunSettings, Samples
 from mcutrain.sparse.groups import ChannelGroup
 from tests.proxies.ladders import front_of, step
