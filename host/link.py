@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -149,6 +150,15 @@ def open_port(url: str, baud: int, parity: str = serial.PARITY_NONE) -> serial.S
         )
     except (ValueError, TypeError, serial.SerialException, *SYSTEM_ERRORS) as error:
         raise PortError(url, _reason(url, error)) from error
+
+
+def check_port(url: str) -> None:
+    """Raise PortError for an absolute path that names nothing. The port is not opened.
+
+    So a command can fail before it reads samples or searches a learning rate.
+    """
+    if url.startswith("/") and not Path(url).exists():
+        raise PortError(url, REASONS[errno.ENOENT])
 
 
 def turned_away(url: str) -> HostError:

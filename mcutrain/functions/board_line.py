@@ -10,6 +10,7 @@ from mcutrain_host.client import Device
 from mcutrain_host.errors import HostError
 from mcutrain_host.finding import FoundPort, find_board
 from mcutrain_host.flashing.local import EXAMPLE_PORT, Local
+from mcutrain_host.link import check_port
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.ports import connect
 
@@ -22,9 +23,11 @@ DEFAULT_BAUD = 115_200
 def find_port(project: BoardProject, port: str | None, tell: Callable[[str], None]) -> str:
     """The given port, or that of the only board with the project's firmware.
 
-    tell: hears which port was taken, and why. Raises HostError if it is none or several.
+    tell: hears which port was taken, and why. Raises HostError if it is none or several, PortError
+    if the given one is a path that names nothing.
     """
     if port is not None:
+        check_port(port)
         return port
     if Local.name in project.board.flash.ways:
         program = project.folder / "build" / "firmware"

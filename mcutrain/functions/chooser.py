@@ -82,6 +82,8 @@ the head, schemes with 0.96, 0.996 and 1.03 of it were 3.6, 2.6 and 2.1 points w
 (benchmarks/default_scheme.py)."""
 UNMEASURABLE = (AnalysisError, BuildError, DataError, SchemeError, UnsupportedError)
 """What says that gradients cannot be had, of this model, of this data, or on this computer."""
+MOST_STEPS = 4
+"""Planned steps that are remembered: a scheme that fits is looked at again at once."""
 Plan = Callable[[UpdateScheme], TrainingStep]
 """The step of a scheme, with all else that was asked for."""
 Analysis = Callable[[], Contributions]
@@ -269,15 +271,22 @@ class Chooser:
         None where nothing takes more.
         """
         most = self._most(self._last)
-        for name, k in ((self._last, most), (self._biases, self._most(self._biases))):
-            step = self._planned(name(k)) if k else None
+        for text in self._most_texts(most):
+            step = self._planned(text)
             if step is not None and (needs := self.memory.needs(step)) > used_bytes:
-                return Alternative(name(k), needs, True)
+                return Alternative(text, needs, True)
         for k in range(most + 1, self.layers + 1):
             step = self._planned(self._last(k))
             if step is not None and (needs := self.memory.needs(step)) > used_bytes:
                 return Alternative(self._last(k), needs, self.memory.fits(step))
         return None
+
+    def _most_texts(self, layers: int) -> Iterator[str]:
+        """The schemes of the most layers and the most biases that fit, if any do."""
+        if layers:
+            yield self._last(layers)
+        if biases := self._most(self._biases):
+            yield self._biases(biases)
 
     def head(self) -> Alternative:
         """The least that can be trained."""
@@ -338,12 +347,18 @@ class Chooser:
         except (SchemeError, UnsupportedError):
             return False
 
-    def _planned(self, text: str) -> TrainingStep | None:
-        """The step of a scheme; None if the model cannot be trained so."""
-        try:
-            return self.plan(parse_scheme(text))
-        except (SchemeError, UnsupportedError, PlanError):
-            return None
+    @cached_property
+    def _planned(self) -> Callable[[str], TrainingStep | None]:
+        """The step of a scheme; None if the model cannot be trained so. The last ones are known."""
+
+        @lru_cache(maxsize=MOST_STEPS)
+        def planned(text: str) -> TrainingStep | None:
+            try:
+                return self.plan(parse_scheme(text))
+            except (SchemeError, UnsupportedError, PlanError):
+                return None
+
+        return planned
 
     def _fitting(self, text: str) -> TrainingStep | None:
         """The step of a scheme, if it fits as it is planned."""

@@ -294,13 +294,13 @@ class _Runs:
         names = simulation.reading.class_names or ()
         fitted = fitted_to(self.graph, split, classes, self.asked, listener, names, replays=replays)
         asked = self.asked.having(loss=fitted.loss, class_names=fitted.class_names)
+        start = head_start_of(  # first: it fails where there is no new classifier
+            simulation.head_start, self.graph, fitted.split, fitted.classes, pixels, seed
+        )
         choosing = Choosing(self.graph, fitted.classes, simulation.memory, seed, listener)
         choice = None
         if asked.scheme == AUTO:
             asked, choice = choosing.compared(asked, fitted.split, pixels)
-        start = head_start_of(
-            simulation.head_start, self.graph, fitted.split, fitted.classes, pixels, seed
-        )
         step = planned_step(asked, self.graph, fitted.classes, listener, seed, start)
         listener.planned(step, fitted.split)
         run, found = self._prepared(step, fitted.split, settings)

@@ -10,6 +10,7 @@ import pytest
 import mcutrain
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.errors import ArgumentError
+from mcutrain.functions.chosen import Choosing
 from mcutrain.pipeline import load
 from mcutrain.runs.head_start import MOST_FOR_A_CLASS, head_start_of
 from mcutrain.runs.sample_reading import load_data
@@ -145,9 +146,15 @@ def test_samples_are_drawn_alike_where_there_are_many(
     np.testing.assert_array_equal(ours.w, theirs.w)
 
 
-def test_what_cannot_be_is_a_sentence(run: Run, model: Path, images: Path) -> None:
+def test_a_classifier_that_stays_is_refused_before_a_scheme_is_chosen(
+    run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Choosing, "compared", None)
     kept = run("simulate", model, "--data", images, "--head-start", "prototypes")
     assert kept.sentence.startswith("the model's own classifier stays")
+
+
+def test_what_cannot_be_is_a_sentence(run: Run, model: Path, images: Path) -> None:
     missing = run("generate", model, *START, "-o", "project")
     assert missing.code == 2
     assert "prototypes are means of samples: give --data, too" in _words(missing.err)

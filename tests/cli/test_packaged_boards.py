@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import mcutrain
-from mcutrain import demo
 from mcutrain.demo import IMAGES, MODEL
 from mcutrain.errors import TargetError
 from mcutrain.pipeline import TrainingStep
 from mcutrain.target import FIRMWARE, PORTABLE, load_target
 from tests.boards.projects import training_step
 from tests.cli.conftest import Run
+from tests.cli.small import write_small
 from tests.selection.networks import contributions
 
 BOARD = "esp32-c3-devkit"
@@ -28,6 +28,12 @@ SENTENCE = (
 @pytest.fixture(scope="module")
 def step() -> TrainingStep:
     return training_step()
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Fewer layers to choose from than the demo's."""
+    return write_small(tmp_path_factory.mktemp("small"))
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -95,8 +101,8 @@ def test_generate_writes_the_package_that_a_library_would_be(
     assert "mcutrain build" not in said
 
 
-def test_select_finds_a_scheme_within_its_limits() -> None:
-    graph = demo.network()
+def test_select_finds_a_scheme_within_its_limits(network: Path) -> None:
+    graph = mcutrain.load(network)
     analysis = contributions(graph, np.random.default_rng(7))
     found = mcutrain.select(graph, analysis, board=BOARD)
     assert (found.limits.sram_bytes, found.limits.flash_bytes) == (321_296, 0xC0000)
@@ -106,9 +112,9 @@ def test_select_finds_a_scheme_within_its_limits() -> None:
     assert not found.measured.was_built  # nothing here compiles for it
 
 
-def test_simulate_without_a_scheme_takes_one_that_fits(run: Run) -> None:
+def test_simulate_without_a_scheme_takes_one_that_fits(run: Run, network: Path) -> None:
     few = ("--samples", 20, "--test-samples", 5, "--epochs", 1, "--lr", "0.03")
-    said = run("simulate", MODEL, "--data", IMAGES, *few, "--board", BOARD)
+    said = run("simulate", network, "--data", IMAGES, *few, "--board", BOARD)
     assert said.code == 0, said.err
     assert f"of 321,296 bytes of {BOARD}" in said.out + said.err
 

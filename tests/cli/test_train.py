@@ -425,7 +425,10 @@ def test_a_second_program_is_told_that_the_board_is_in_use(
 def test_what_cannot_be_is_a_sentence(
     run: Run, folder: Path, flags: Sequence[object], says: str
 ) -> None:
-    assert says in run("train", folder, "--data", IMAGES, *flags).sentence
+    """Before a rate is searched."""
+    said = run("train", folder, "--data", IMAGES, *flags)
+    assert says in said.sentence
+    assert "learning rate" not in said.err
 
 
 def test_how_a_program_is_started_is_said_before_a_rate_is_searched(

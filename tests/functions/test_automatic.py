@@ -28,9 +28,11 @@ from mcutrain.selection.contribution import Contributions
 from mcutrain.sparse import UpdateScheme, parse_scheme
 from mcutrain.target import target_of
 from tests.analysis.conftest import two_layers
+from tests.cli.small import write_small
 from tests.simulation.networks import Network, residual_network, samples
 
 CLASSES = 4
+Parts = tuple[tuple[Any, Any], tuple[Any, Any]]
 
 
 def learnable(graph: Graph, count: int = 60) -> Split:
@@ -258,6 +260,21 @@ def test_the_next_scheme_is_the_largest_that_fits_or_the_least_that_does_not() -
     assert beyond.sram_bytes == needs(graph, beyond.scheme) > head
 
 
+def test_the_next_scheme_is_planned_once() -> None:
+    """Every simulation asks for it at its end."""
+    graph = residual_network(classes=CLASSES)
+    planned: list[UpdateScheme] = []
+
+    def plan(scheme: UpdateScheme) -> TrainingStep:
+        planned.append(scheme)
+        return mcutrain.prepare(graph, scheme)
+
+    asked = replace(chooser(graph, needs(graph, "full")), plan=plan)
+    larger = asked.larger(needs(graph, "head"))
+    assert larger is not None
+    assert [scheme.name for scheme in planned] == [larger.scheme] == ["full"]
+
+
 def without_a_board(graph: Graph, usual: int = USUAL_SRAM) -> Chooser:
     """As chooser, where nobody says how much memory there is."""
     asked = chooser(graph, usual)
@@ -410,39 +427,49 @@ def test_auto_is_refused_where_no_scheme_can_be_chosen() -> None:
         wanted_scheme("auto", (), {"--pet": "gain"})
 
 
-def test_simulate_trains_what_auto_scheme_says(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Instead of the demo's 26 layers: their schemes take ten times as long to choose from."""
+    return write_small(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture
+def images() -> Parts:
+    """Of the demo, 100 to train on and 20 to test on."""
     with np.load(MODEL.parent / "fashion.npz") as file:
         x, y = file["x_train"][:120], file["y_train"][:120]
-    data = ((x[:100], y[:100]), (x[100:], y[100:]))
-    chosen = mcutrain.auto_scheme(MODEL, data, board="nucleo-f446re")
+    return (x[:100], y[:100]), (x[100:], y[100:])
+
+
+def test_simulate_trains_what_auto_scheme_says(small: Path, images: Parts, tmp_path: Path) -> None:
+    chosen = mcutrain.auto_scheme(small, images, board="nucleo-f446re")
     assert isinstance(chosen, AutoScheme)
     assert chosen.limit_bytes == 131_072 >= chosen.sram_bytes
     checkpoint = tmp_path / "run.npz"
     few = {"epochs": 1, "learning_rate": 0.03}
-    found = mcutrain.simulate(MODEL, data, board="nucleo-f446re", checkpoint=checkpoint, **few)
-    same = mcutrain.simulate(MODEL, data, chosen.scheme, **few)
+    found = mcutrain.simulate(small, images, board="nucleo-f446re", checkpoint=checkpoint, **few)
+    same = mcutrain.simulate(small, images, chosen.scheme, **few)
     assert found.saved == same.saved
     assert found.scheme == same.scheme == chosen.scheme
-    again = mcutrain.simulate(MODEL, data, checkpoint=checkpoint, **few)  # it knows its scheme
+    again = mcutrain.simulate(small, images, checkpoint=checkpoint, **few)  # it knows its scheme
     assert again.saved == same.saved
 
 
-def test_without_a_board_simulate_trains_what_fits_256_kb(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_board_simulate_trains_what_fits_256_kb(
+    small: Path, images: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All of this network fits, so less is assumed here."""
     assert memory_limit.USUAL_SRAM == 262_144
     monkeypatch.setattr(memory_limit, "USUAL_SRAM", 160 * 1024)
-    with np.load(MODEL.parent / "fashion.npz") as file:
-        x, y = file["x_train"][:120], file["y_train"][:120]
-    data = ((x[:100], y[:100]), (x[100:], y[100:]))
-    chosen = mcutrain.auto_scheme(MODEL, data)
+    chosen = mcutrain.auto_scheme(small, images)
     assert chosen.scheme not in ("head", "full")
     assert 131_072 < chosen.sram_bytes <= 163_840 == chosen.limit_bytes
     few = {"epochs": 1, "learning_rate": 0.03}
-    found = mcutrain.simulate(MODEL, data, **few)
+    found = mcutrain.simulate(small, images, **few)
     assert (found.scheme, found.sram_bytes) == (chosen.scheme, chosen.sram_bytes)
-    assert found.saved == mcutrain.simulate(MODEL, data, chosen.scheme, **few).saved
-    fixed = mcutrain.simulate(MODEL, data, pet="gain", **few)
-    assert fixed.saved == mcutrain.simulate(MODEL, data, "head", pet="gain", **few).saved
+    assert found.saved == mcutrain.simulate(small, images, chosen.scheme, **few).saved
+    fixed = mcutrain.simulate(small, images, pet="gain", **few)
+    assert fixed.saved == mcutrain.simulate(small, images, "head", pet="gain", **few).saved
 
 
 def test_the_rate_of_an_analysis_follows_from_its_gradients() -> None:
