@@ -119,12 +119,14 @@ def common_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 def cache(common_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where mcutrain keeps results, not the user's own.
 
-    Costs of schemes are shared by all processes; compiled C by later runs, too. What decides an
-    object is in its name: the compiler and its version, flags, and every text that it includes.
+    Costs and choices of schemes are shared by all processes; compiled C by later runs, too. What
+    decides an object is in its name: the compiler and its version, flags, and every text that it
+    includes.
     """
-    folder, costs = tmp_path_factory.mktemp("cache"), common_folder / "costs"
-    costs.mkdir(exist_ok=True)
-    (folder / "costs").symlink_to(costs)
+    folder = tmp_path_factory.mktemp("cache")
+    for name in ("costs", "automatic"):
+        (common_folder / name).mkdir(exist_ok=True)
+        (folder / name).symlink_to(common_folder / name)
     (folder / "objects").symlink_to(OBJECTS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MCUTRAIN_CACHE", str(folder))

@@ -42,10 +42,10 @@ def _used(choosing: Choosing, asked: Asked, step: TrainingStep, choice: AutoSche
     needs = memory.needs(step)
     if choice is not None:
         return Used(needs, memory, choice.larger, choice.smaller)
-    chooser, limit = choosing.chooser(asked), memory.sram_bytes
+    limit = memory.sram_bytes
     with suppress(McutrainError):
-        has_fitting = limit is not None and needs > limit and chooser.head().fits
-        return Used(needs, memory, chooser.larger(needs), None, has_fitting)
+        has_fitting = limit is not None and needs > limit and choosing.chooser(asked).head().fits
+        return Used(needs, memory, choosing.larger(asked, step), None, has_fitting)
     return Used(needs, memory)
 
 

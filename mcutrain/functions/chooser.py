@@ -264,6 +264,19 @@ class Chooser:
             smaller = each[0]
         return replace(found, larger=larger, smaller=smaller)
 
+    def kept_larger(self, used_bytes: int, *beside: object) -> Alternative | None:
+        """What `larger` finds, from the cache or found now. beside: what else plans depend on."""
+        options = replace(self.options, class_names=())  # no plan depends on them
+        needs = (self.classes, self.memory, options, self.bits, used_bytes, beside)
+        path = _kept("larger", (graph_digest(self.graph), repr(needs)))
+        with suppress(ValueError, TypeError):
+            known = json.loads(cache.read(path) or b"")
+            return None if known is None else Alternative(**known)
+        found = self.larger(used_bytes)
+        with suppress(CacheError):
+            cache.write(path, json.dumps(found and asdict(found)).encode())
+        return found
+
     def larger(self, used_bytes: int) -> Alternative | None:
         """A scheme that takes more bytes than these, the most layers from the end that fit.
 

@@ -9,7 +9,7 @@ from mcutrain.data import Data, ModelInput, Normalization, Split, input_notes
 from mcutrain.errors import OptionError
 from mcutrain.formats import with_class_names
 from mcutrain.functions.automatic import AUTO, wanted_scheme
-from mcutrain.functions.chooser import AutoScheme, Chooser
+from mcutrain.functions.chooser import Alternative, AutoScheme, Chooser
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.preparing import HEAD, Asked, Scheme, left_out_note
@@ -53,6 +53,11 @@ class Choosing:
             found = choose(split, normalization)
         self.listener.chosen(found, self.memory)
         return replace(asked, scheme=found.scheme), found
+
+    def larger(self, asked: Asked, step: TrainingStep) -> Alternative | None:
+        """A scheme that takes more than the step, as Chooser.larger finds it; it is kept."""
+        needs, levels = self.memory.needs(step), step.plan.training.levels
+        return self.chooser(asked).kept_larger(needs, asked.stream, levels)
 
     def chooser(self, asked: Asked) -> Chooser:
         """Return what chooses."""

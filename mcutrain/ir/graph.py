@@ -139,7 +139,8 @@ class Graph(Shown):
 
     def types(self, names: Iterable[str]) -> tuple[TensorType, ...]:
         """The types of the named tensors, in order."""
-        return tuple(self.tensors[name].type for name in names)
+        tensors = self.tensors
+        return tuple([tensors[name].type for name in names])
 
     def macs(self, first: int = 0, last: int | None = None) -> int:
         """Multiply-accumulates of the nodes from `first` to before `last`."""

@@ -20,10 +20,10 @@ from mcutrain.experiments.contest import Contest
 from mcutrain.functions import chooser as choosers
 from mcutrain.functions import memory_limit
 from mcutrain.functions.automatic import wanted_scheme
-from mcutrain.functions.chooser import AutoScheme, Chooser, text_of
+from mcutrain.functions.chooser import Alternative, AutoScheme, Chooser, text_of
 from mcutrain.functions.memory_limit import USUAL_SRAM, MemoryLimit
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import TrainingStep
+from mcutrain.pipeline import StepOptions, TrainingStep
 from mcutrain.selection.contribution import Contributions
 from mcutrain.sparse import UpdateScheme, parse_scheme
 from mcutrain.target import target_of
@@ -273,6 +273,36 @@ def test_the_next_scheme_is_planned_once() -> None:
     larger = asked.larger(needs(graph, "head"))
     assert larger is not None
     assert [scheme.name for scheme in planned] == [larger.scheme] == ["full"]
+
+
+def test_the_next_scheme_is_kept_for_all_that_it_depends_on(
+    monkeypatch: pytest.MonkeyPatch, fresh_cache: Path
+) -> None:
+    graph = residual_network(classes=CLASSES)
+    head, whole = needs(graph, "head"), needs(graph, "full")
+    asked = chooser(graph, whole)
+    found = asked.kept_larger(head, "auto")
+    assert found == asked.larger(head) is not None
+    assert asked.kept_larger(whole, "auto") is None
+    with monkeypatch.context() as patch:
+        patch.setattr(Chooser, "larger", None)  # it is not looked for again
+        assert asked.kept_larger(head, "auto") == found
+        assert asked.kept_larger(whole, "auto") is None
+    told = Alternative("other", 1, True)
+    monkeypatch.setattr(Chooser, "larger", lambda *_: told)
+    others = (
+        (chooser(graph, whole - 1), head, "auto"),
+        (chooser(residual_network(classes=CLASSES + 1), whole), head, "auto"),
+        (replace(asked, options=StepOptions(accumulate=2)), head, "auto"),
+        (replace(asked, bits=UpdateScheme(residual_bits=4)), head, "auto"),
+        (asked, head + 1, "auto"),
+        (asked, head, "off"),
+    )
+    for other, used_bytes, stream in others:
+        assert other.kept_larger(used_bytes, stream) == told
+    for file in (fresh_cache / "automatic").iterdir():
+        file.write_bytes(b"{}")
+    assert asked.kept_larger(head, "auto") == told
 
 
 def without_a_board(graph: Graph, usual: int = USUAL_SRAM) -> Chooser:
