@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mcutrain import pipeline
+from mcutrain.analysis import candidates
 from mcutrain.analysis.candidates import bias_candidate, module_candidate
 from mcutrain.analysis.front import cut_at
 from mcutrain.analysis.gradient import by_gradient, parameter_moments, per_channel
@@ -202,8 +203,11 @@ def test_the_front_ends_before_what_a_lite_residual_reads() -> None:
     assert analysis._position(alone) > analysis._position(candidate)
 
 
-def test_a_lite_residual_is_trained_from_the_input_of_its_block() -> None:
+def test_a_lite_residual_is_trained_from_the_input_of_its_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The front ends before what it reads, not before the last layer, beside which it stands."""
+    monkeypatch.setattr(candidates, "SHARES", (0.25, 1.0))  # what layers gain is no matter
     graph = augmented(residual_network(classes=4), "lite:1").graph
     found_in = problem(graph, train=12, test=8)
     found = by_training(found_in, dataclasses.replace(SETTINGS, head_epochs=1), Execution(jobs=1))

@@ -6,6 +6,7 @@ import dataclasses
 import importlib.machinery
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from mcutrain.analysis.training import base_depth, by_training
 from mcutrain.analysis.workers import Execution
 from mcutrain.errors import AnalysisError, DataError
 from mcutrain.selection.contribution import SHARES, Contributions
+from mcutrain.simulation.build import find_compiler
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.sparse import UpdateScheme, find_head
 from mcutrain.sparse.scheme import USUAL_BITS
@@ -211,9 +213,13 @@ def test_a_damaged_result_is_computed_again(tmp_path: Path) -> None:
 def test_a_dask_cluster_with_an_empty_cache_gives_the_same_numbers(
     found: Contributions, small: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both workers build the same objects at the same time."""
+    """Both workers build the same objects at the same time, by a compiler that is soon done."""
     distributed = pytest.importorskip("distributed")
     monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
+    hasty = tmp_path / "hasty"
+    hasty.write_text(f'#!/bin/sh\nexec {shlex.join(find_compiler().command)} "$@" -O1\n')
+    hasty.chmod(0o755)
+    monkeypatch.setenv("CC", str(hasty))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # dask's own
         with distributed.LocalCluster(

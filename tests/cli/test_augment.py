@@ -12,6 +12,7 @@ from mcutrain.formats import load
 from mcutrain.ir.difference import difference
 from mcutrain.sparse.modules import whole_modules
 from tests.cli.conftest import Run
+from tests.cli.small import write_block
 
 FEW = ("--samples", 4)
 
@@ -358,28 +359,33 @@ def test_a_project_of_one_word_is_that_of_the_written_model(
 
 
 def test_modules_are_selected_and_the_others_are_left_out(
-    run: Run, model: Path, images: Path
+    run: Run, images: Path, tmp_path: Path
 ) -> None:
-    kinds = "adapter:4,at=last:2,lora-fa:4,at=last:2,gain,at=last:2"
-    run("augment", model, "--modules", kinds, "--data", images, *FEW, "-o", "all.tflite")
+    """Of a network with one block: that the demo's has more schemes proves no more."""
+    data, kinds = ("--data", images), "adapter:4,lora-fa:4,gain"
+    run("augment", write_block(tmp_path), "--modules", kinds, *data, *FEW, "-o", "all.tflite")
     few = ("--samples", 40, "--test-samples", 20, "--lr", 0.0005)
-    run("analyze", "all.tflite", "--data", images, *few, "--by", "gradient", "-o", "a.json")
+    run("analyze", "all.tflite", *data, *few, "--by", "gradient", "-o", "a.json")
     tried = json.loads(Path("a.json").read_text())["gains"]["learnable"]["modules"]
-    assert set(tried["adapter@block8/add"]) == {"1", "2", "4"}
+    (adapter,) = (name for name in tried if name.startswith("adapter@"))
+    assert set(tried[adapter]) == {"1", "2", "4"}
+    least = run("plan", "all.tflite", "--scheme", "head", "--json").json["sram_bytes"]
+    most = run("plan", "all.tflite", "--scheme", "modules", "--json").json["sram_bytes"]
+    limit = (least + most) // 2
     found = run(
-        "select", "all.tflite", "--analysis", "a.json", "--sram", "24K", "-o", "chosen", "--json"
+        "select", "all.tflite", "--analysis", "a.json", "--sram", limit, "-o", "chosen", "--json"
     ).json  # fmt: skip
     names = [m["name"] for m in found["modules"]]
     assert names
     assert set(names) < set(tried)
-    assert found["sram_bytes"] <= 24 * 1024
+    assert found["sram_bytes"] <= limit
     report = Path("chosen/report.html").read_text()
     assert all(name in report for name in names)
     scheme = ("--scheme", "chosen/scheme.toml")
     plan = run("plan", "all.tflite", *scheme, "--json")
     assert f"{len(tried) - len(names)} modules of the model are not trained" in plan.err
     assert plan.json["sram_bytes"] == found["sram_bytes"]
-    simulated = ("--data", images, "--samples", 20, "--test-samples", 10, "--epochs", 1)
+    simulated = (*data, "--samples", 20, "--test-samples", 10, "--epochs", 1)
     run("simulate", "all.tflite", *scheme, *simulated, "--lr", 0.1, "--checkpoint", "run.npz")
     exported = run("export", "all.tflite", "--state", "run.npz", "-o", "trained.tflite", "--json")
     assert exported.json["written_anew_because"] == "modules that were not trained are left out"

@@ -22,7 +22,7 @@ from tests.cli.conftest import Run as Call
 from tests.host.test_files import full_disk
 
 SIZE = Size(train=100, test=30, epochs=2)
-SETTINGS = ("--samples", 200, "--test-samples", 50, "--epochs", 3, "--lr", "0.03", "--flip")
+SETTINGS = ("--samples", 80, "--test-samples", 20, "--epochs", 3, "--lr", "0.03", "--flip")
 PATIENCE_SECONDS = 120
 
 

@@ -28,8 +28,8 @@ from tests.cli.test_train import events
 from tests.proxies import ladders
 
 SCHEME = ("--scheme", ladders.SCHEME)
-FEW = ("--samples", 30, "--test-samples", 4, "--epochs", 2, "--lr", "0.03")
-STEPS = 60
+FEW = ("--samples", 20, "--test-samples", 4, "--epochs", 2, "--lr", "0.03")
+STEPS = 40
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +205,7 @@ def test_a_plan_draws_each_front_and_writes_its_buffers(
     assert offsets == plan.front_arenas["level 2"].offsets
 
 
-ONCE = ("--samples", 30, "--test-samples", 20, "--epochs", 2, "--lr", "0.03")
+ONCE = ("--samples", 20, "--test-samples", 10, "--epochs", 2, "--lr", "0.03")
 
 
 @pytest.mark.parametrize("drift", [[], ["--drift"]], ids=["policy", "drift"])
@@ -284,7 +284,7 @@ def test_a_comparison_shows_levels_and_what_was_learnt(
     gated = run("compare", model, *flags, *SCHEME, "--gate", 1).out
     assert "learnt" in gated
     row = comparing.compare(
-        model, images, [ladders.SCHEME], proxies=proxies, samples=30, test_samples=20, epochs=2,
+        model, images, [ladders.SCHEME], proxies=proxies, samples=20, test_samples=10, epochs=2,
         learning_rate=0.03, seeds=1, jobs=1,
     ).records()[2]  # fmt: skip
     assert (row["name"], len(row["levels"])) == ("proxies", 3)
@@ -318,7 +318,7 @@ def test_a_selected_scheme_gets_no_ladder_that_was_made_for_another(
         with pytest.raises(ArgumentError, match="this is enough"):
             comparing.compare(
                 model, images, schemes, proxies=proxies, analysis="analysis.json", sram=60_000,
-                samples=30, test_samples=20, seeds=1,
+                samples=20, test_samples=10, seeds=1,
             )  # fmt: skip
         assert found[-2:] == [[expected] * 3] * 2
 
@@ -408,7 +408,7 @@ def test_a_board_with_too_little_memory_is_a_sentence(
     assert "more than the 1000 there are" in run(*plan, "--sram", 1000).sentence
 
 
-REPLAYED = ("--replay", 2, "--remember", 8)
+REPLAYED = ("--replay", 1, "--remember", 8)
 
 
 def test_what_is_replayed_counts_for_no_front(
@@ -419,7 +419,7 @@ def test_what_is_replayed_counts_for_no_front(
     ways = ([], ["--reference"], ["--checkpoint", "run.npz"], ["--checkpoint", "run.npz"])
     found = [run(*flags, *REPLAYED, *way, "--json").json for way in ways]
     assert len({facts["state_sha256"] for facts in found}) == 1
-    assert found[0]["steps"] == 3 * STEPS
+    assert found[0]["steps"] == 2 * STEPS
     assert found[0]["levels"] == plain["levels"]
 
 

@@ -153,6 +153,7 @@ def test_windows_of_a_table_may_overlap_as_with_the_command(model: Path, tmp_pat
     table = tmp_path / "moves.csv"
     table.write_text("\n".join([",".join([*(f"c{i}" for i in range(28)), "label"]), *rows]))
     few: dict[str, Any] = {"epochs": 1, "learning_rate": RATE, "samples": 6, "test_samples": 1}
+    few["scheme"] = "head"
     assert mcutrain.simulate(model, table, stride=1, **few).steps == 6
     with pytest.raises(McutrainError, match="6 samples were asked for but the set has"):
         mcutrain.simulate(model, table, **few)

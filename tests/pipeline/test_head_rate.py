@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from mcutrain import data, pipeline, prepare
+from mcutrain.analysis import training
 from mcutrain.analysis.problem import Problem
-from mcutrain.analysis.training import TrainingSettings, by_training
-from mcutrain.analysis.workers import Execution
+from mcutrain.analysis.progress import Times
+from mcutrain.analysis.training import TrainingSettings
+from mcutrain.analysis.workers import Execution, workers
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation.rates import LearningRate, Schedule
@@ -65,7 +67,9 @@ def test_an_analysis_trains_a_new_head_as_a_run_does(graph: Graph) -> None:
     assert problem.head_rate == NEW_HEAD_RATE
     assert replace(problem, classes=None).head_rate == 1
     settings = TrainingSettings(1, 0.01)
-    found = by_training(problem, settings, Execution(jobs=1)).head
+    analysis = training._Analysis(problem, settings, lambda _: None, Times())
+    with workers(Execution(jobs=1)) as pool:
+        found = analysis.outcomes((training.HEAD,), pool)[training.HEAD]
     step = prepare(graph, "head", classes=3)
     simulator = step.simulator()
     order = data.order(24, 0, 0)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 from mcutrain_host.build import build
 from mcutrain_host.memory import linked_memory
 
-from mcutrain import demo
 from mcutrain.cost.schemes import cost_model, has_compiler
 from mcutrain.errors import PlanError
 from mcutrain.functions.choosing import limits_of
-from mcutrain.pipeline import prepare
+from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import load, prepare
 from mcutrain.selection.cost import Limits
 from mcutrain.selection.result import Selection
 from mcutrain.selection.select import Selector
 from mcutrain.target import load_target
+from tests.cli.small import write_small
 from tests.selection.networks import contributions, graph_of, scheme_of
 
 BOARDS = ("nucleo-f446re", "rpi-pico", "stm32f746g-disco")
@@ -26,16 +28,23 @@ SHARES = (0.25, 1.0)
 KIB = 1024
 
 
+@lru_cache(maxsize=1)
+def network() -> Graph:
+    """Five layers before the head; all of them take 205 KB to train."""
+    with TemporaryDirectory() as folder:
+        return load(write_small(Path(folder)))
+
+
 @lru_cache(maxsize=3)
 def selector(board: str) -> Selector:
-    graph = demo.network()
+    graph = network()
     found = contributions(graph, np.random.default_rng(7), SHARES)
     return Selector(graph, found, cost_model(graph, load_target(board)))
 
 
 def linked(selection: Selection, board: str, folder: Path) -> tuple[int, int]:
     """SRAM and flash of the firmware; what is in flash is larger at -O3."""
-    prepare(demo.network(), selection.scheme).firmware(load_target(board)).write(folder)
+    prepare(network(), selection.scheme).firmware(load_target(board)).write(folder)
     build(folder, optimize="-O1")  # compiles sooner; SRAM is the same
     memory = linked_memory(folder)
     assert memory is not None
