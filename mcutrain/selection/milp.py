@@ -6,17 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
 from mcutrain.errors import PlanError
 from mcutrain.selection.cost import Limits
 from mcutrain.selection.option import Depth, Option
 from mcutrain.selection.silence import silenced_stdout
+
+if TYPE_CHECKING:  # slow to import, and every simulation imports this module
+    from scipy.optimize import LinearConstraint
 
 Array = npt.NDArray[Any]
 Chosen = tuple[int, ...]
@@ -180,7 +181,7 @@ class IntegerProgram:
         units = np.maximum(np.abs(rows).max(axis=1, initial=0.0), np.abs(least)) + TINY
         wanted = np.pad(rows / -units[:, None], ((0, 0), (0, len(self.bundles) + 1)))
         wanted[:, -1] = 1.0
-        spare = LinearConstraint(csr_array(wanted), -np.inf, -least / units)
+        spare = _limit(wanted, -np.inf, -least / units)
         limits = [_and_one_more(limit) for limit in self._limits]
         goal = np.append(np.zeros(len(self.gains)), -1.0)
         cuts = list(self.cuts)
@@ -221,9 +222,9 @@ class IntegerProgram:
 
     def _constraint(self, rows: Array, room: Array) -> list[LinearConstraint]:
         """Limits, and at most one choice for each unit."""
-        matrix = csr_array(np.concatenate([rows, self._units, self._needs]))
+        together = np.concatenate([rows, self._units, self._needs])
         ones, zeros = np.ones(len(self._units)), np.zeros(len(self._needs))
-        return [LinearConstraint(matrix, -np.inf, np.concatenate([room, ones, zeros]))]
+        return [_limit(together, -np.inf, np.concatenate([room, ones, zeros]))]
 
     @cached_property
     def _units(self) -> Array:
@@ -260,6 +261,8 @@ class IntegerProgram:
 
         Returns what is chosen, the goal's value, and the goal's lower bound if they may differ.
         """
+        from scipy.optimize import Bounds, milp
+
         constraints = list(limits)
         if cuts:
             rows = np.zeros((len(cuts), len(goal)))
@@ -267,7 +270,7 @@ class IntegerProgram:
             for row, cut in zip(rows, cuts, strict=True):
                 row[list(cut)] = -1.0
             least = np.array([1.0 - len(cut) for cut in cuts])
-            constraints.append(LinearConstraint(csr_array(rows), least, np.inf))
+            constraints.append(_limit(rows, least, np.inf))
         integrality = np.zeros(len(goal))
         integrality[: len(self.gains)] = int(integral)
         # HiGHS' presolve ends in an error where coefficients of a row differ by 1e7
@@ -292,8 +295,19 @@ class IntegerProgram:
         return chosen, float(found.fun), None if proved else float(found.mip_dual_bound)
 
 
+def _limit(rows: Array, least: Array | float, most: Array | float) -> LinearConstraint:
+    """What the rows add up to is within these."""
+    from scipy.optimize import LinearConstraint
+    from scipy.sparse import csr_array
+
+    return LinearConstraint(csr_array(rows), least, most)
+
+
 def _and_one_more(limit: LinearConstraint) -> LinearConstraint:
     """Return the limit for a program with another column."""
+    from scipy.optimize import LinearConstraint
+    from scipy.sparse import csr_array
+
     matrix = csr_array(limit.A)
     wide = csr_array(
         (matrix.data, matrix.indices, matrix.indptr), (matrix.shape[0], matrix.shape[1] + 1)

@@ -349,6 +349,16 @@ def test_help_is_quick() -> None:
     assert not packages & {"numpy", "scipy", "onnx", "jinja2", "joblib", "PIL", "serial"}
 
 
+@pytest.mark.parametrize("name", ["simulating", "board_training", "planning", "generating"])
+def test_what_solves_selections_is_imported_where_it_is_asked(name: str) -> None:
+    """It takes as long to import as all the rest."""
+    says = f"import sys, mcutrain.functions.{name}; print(*sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True)
+    imported = printed.stdout.split()
+    assert f"mcutrain.functions.{name}" in imported
+    assert not [module for module in imported if module.startswith("scipy")]
+
+
 def test_generate_takes_names_for_a_program_with_more_models(
     run: Run, model: Path, tmp_path: Path
 ) -> None:
