@@ -14,7 +14,7 @@ from mcutrain.pipeline import prepare
 from tests.cli.conftest import Run
 from tests.cli.small import write_small
 
-FEW = ("--classes", "keep", "--samples", 100, "--test-samples", 20, "--epochs", 1, "--lr", 0.03)
+FEW = ("--classes", "keep", "--samples", 60, "--test-samples", 20, "--epochs", 1, "--lr", 0.03)
 BOARD = ("--board", "nucleo-f446re")
 DATA = MODEL.parent / "fashion.npz"
 
@@ -176,7 +176,7 @@ def test_other_commands_choose_the_same_and_find_it_in_the_cache(
     run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with np.load(DATA) as file:
-        few = {name: file[name][:100] for name in ("x_train", "y_train", "x_test", "y_test")}
+        few = {name: file[name][:60] for name in ("x_train", "y_train", "x_test", "y_test")}
     np.savez("few.npz", **few, names=np.load(DATA)["names"])
     flags = ("--data", "few.npz", *BOARD)
     learning = ("--epochs", 1, "--lr", 0.03)
@@ -191,7 +191,7 @@ def test_other_commands_choose_the_same_and_find_it_in_the_cache(
         assert run("generate", small, "--scheme", "auto", *flags, "-o", "project").code == 0
         rows = run(
             *("compare", small, "--scheme", "auto", "--scheme", "s.mcts", *flags, *learning),
-            *("--seeds", 1, "--json"),
+            *("--seeds", 1, "--jobs", 1, "--json"),
         ).json["rows"]
         names = [(row["name"], row["scheme"]) for row in rows[-2:]]
         assert names == [("auto", text), (text, text)]

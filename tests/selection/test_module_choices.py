@@ -120,7 +120,7 @@ def device(text: str, on_board: bool) -> tuple[Graph, CostModel]:
 
 @pytest.mark.parametrize(
     ("text", "on_board"),
-    [("adapter:2", True), ("lora-fa:2,at=last:2", False), ("gain,at=last:2,lite:3", True)],
+    [("adapter:2", True), ("lora-fa:2,at=last:2", False), ("gain,at=last:1,lite:3", True)],
 )
 def test_selection_is_as_good_as_trying_every_scheme(text: str, on_board: bool) -> None:
     graph, costs = device(text, on_board)
