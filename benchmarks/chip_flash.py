@@ -1,4 +1,4 @@
-"""How flash waits on chips with a Cortex-M4, M33 or M7, and what runs their code in QEMU."""
+"""How flash waits on chips with a Cortex-M4, M33, M7 or RISC-V, and what runs their code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from device_instructions import settled
+import riscv_nodes
+from device_instructions import SETTLING_STEPS, settled
 from mcutrain_host.build import build
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.link import SerialLink
@@ -80,6 +81,21 @@ CHIPS = {
 }
 """By the board whose firmware QEMU runs: the kernels are the same. Wait states are those that the
 manuals' tables have for the board's clock at 3.3 V."""
+
+
+RISCV = "rv32imc"
+"""Instead of a board's firmware: a library of `generate` in a program of Linux."""
+ESP32_C3 = ChipFlash(
+    "esp32-c3-devkit",
+    32,
+    (8 + 16 + 32 * 4) * 2,
+    cycles=1.32,
+    code=(64, 8),
+    is_one_cache=True,
+)
+"""A cache of 16 KB with eight ways and lines of 32 bytes (ESP32-C3 Series Datasheet, "Cache"). The
+flash answers on two lines at 80 MHz, half of the core's clock, as ESP-IDF has it by default:
+command, address with mode, data. CoreMark takes 1.32 cycles for an instruction: board.toml."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +176,20 @@ def waits(step: TrainingStep, runs_on: str) -> Iterator[tuple[str, Waits]]:
                 device.identify()
                 for found in summed(out.read_text().splitlines()[before:], chips):
                     yield name, found
+
+
+def riscv_waits(step: TrainingStep) -> Iterator[tuple[str, Waits]]:
+    """Yield the waits of the third step on RISC-V."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        program = riscv_nodes.built(step, folder)
+        given = list(riscv_nodes.samples(step))[: 2 * (SETTLING_STEPS + 1)]
+        spans = " ".join(f"{n:x}" for n in riscv_nodes.constant_span(program))
+        (folder / "chips").write_text(f"{spans} 0\n{ESP32_C3.line()}\n")
+        lines = riscv_nodes.watched(program, folder, b"".join(given), PLUGIN, "chips")
+    ends = [i + 1 for i, line in enumerate(lines) if line.startswith(f"= {riscv_nodes.TRAIN} ")]
+    for found in summed(lines[ends[-2] : ends[-1]], (ESP32_C3,)):
+        yield "step", found
 
 
 def summed(lines: list[str], chips: tuple[ChipFlash, ...]) -> list[Waits]:

@@ -21,6 +21,9 @@ left out. Cycles without waits are instructions times CYCLES, which is by Arm's 
 netduinoplus2, mps2-an500: their firmware in QEMU, with a plugin, for chips whose kernels are the
 same; chip_flash.py says what each chip has. Unicorn does not go on from the jumps of these kernels
 while loads are watched.
+
+rv32imc: a library of `generate` as gcc compiles it for RISC-V, in qemu-riscv32 with the plugin, for
+an ESP32-C3; the step alone.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from chip_flash import CHIPS, Waits, waits
+from chip_flash import CHIPS, RISCV, Waits, riscv_waits, waits
 from device_instructions import settled
 from mcutrain_host.build import build
 from mcutrain_host.client import Device
@@ -74,7 +77,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=demo.MODEL)
     parser.add_argument("--scheme", default="fashion-sparse")
     parser.add_argument("--classes", type=int)
-    runs = (BOARD, *CHIPS)
+    runs = (BOARD, *CHIPS, RISCV)
     parser.add_argument("--runs", nargs="+", choices=runs, default=runs, help="whose firmware")
     options = parser.parse_args()
     step = prepare(load(options.model), options.scheme, classes=options.classes)
@@ -84,9 +87,10 @@ def main() -> None:
         for row in rows(step, load_target(BOARD)):
             table.add_row(*row)
         Console(width=150).print(table)
-    for runs_on in [name for name in options.runs if name in CHIPS]:
+    for runs_on in [name for name in options.runs if name != BOARD]:
         table = Table("board", "", *HEAD_OF_CHIPS, title=f"{title}, code of {runs_on}")
-        for name, found in sorted(waits(step, runs_on), key=lambda pair: pair[0]):
+        pairs = riscv_waits(step) if runs_on == RISCV else waits(step, runs_on)
+        for name, found in sorted(pairs, key=lambda pair: pair[0]):
             table.add_row(found.chip.board, name, *row_of_chip(found))
         Console(width=150).print(table)
 

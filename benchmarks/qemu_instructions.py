@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,18 +47,7 @@ class CountedBoard:
 
     def rows(self, begin: int) -> list[OperatorCount]:
         """The calls that the model made since the file had so many lines, by root and number."""
-        found: dict[tuple[str, int], OperatorCount] = {}
-        calls: list[tuple[str, int]] = []
-        for name, word in (line.split() for line in self.lines()[begin:]):
-            if name != "=":
-                calls.append((name, int(word)))
-                continue
-            for index, (function, count) in enumerate(calls):
-                before = found.get((word, index), OperatorCount(word, index, function, 0, 0))
-                total, times = before.instructions + count, before.calls + 1
-                found[word, index] = OperatorCount(word, index, function, total, times)
-            calls = []
-        return list(found.values())
+        return rows_of_lines(self.lines()[begin:])
 
     def counted(self, action: Callable[[], object]) -> Counter[str]:
         """What the model's calls took while `action` ran, by the function that was called."""
@@ -74,6 +63,22 @@ class CountedBoard:
     def lines(self) -> list[str]:
         """Lines of the file so far."""
         return self.out.read_text().splitlines()
+
+
+def rows_of_lines(lines: Iterable[str]) -> list[OperatorCount]:
+    """The calls that the model made, by root and number. lines: of the plugin's file."""
+    found: dict[tuple[str, int], OperatorCount] = {}
+    calls: list[tuple[str, int]] = []
+    for name, word in (line.split() for line in lines):
+        if name != "=":
+            calls.append((name, int(word)))
+            continue
+        for index, (function, count) in enumerate(calls):
+            before = found.get((word, index), OperatorCount(word, index, function, 0, 0))
+            total, times = before.instructions + count, before.calls + 1
+            found[word, index] = OperatorCount(word, index, function, total, times)
+        calls = []
+    return list(found.values())
 
 
 @contextmanager
