@@ -1,12 +1,14 @@
 """How large compiled code is, for the estimate of flash before anything is compiled.
 
-    python benchmarks/code_bytes.py [--write]
+    python benchmarks/code_bytes.py [--only rv32imc] [--write]
 
 Every kernel body is compiled at -O3 for every board, with arm-none-eabi-gcc and zig where they
 are installed; the largest size counts. Firmware of the demo's network is linked, too: what its ELF
 has in flash beyond weights, tables, parameters and kernels is the code of the generated calls (per
 call) and of everything else (fixed). Both are rounded up, so that the estimate is an upper bound.
---write puts the result into firmware/costs/code.toml, which mcutrain.cost.flash reads.
+On RISC-V, where mcutrain has no firmware, it is a library in the program of riscv_nodes.py.
+--write puts the result into firmware/costs/code.toml, which mcutrain.cost.flash reads. --only
+measures some sections, and keeps the others as they are there.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from __future__ import annotations
 import argparse
 import math
 import shutil
+import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+import riscv_nodes
 from elftools.elf.elffile import ELFFile
 from mcutrain_host.build import Toolchain, _run, build, find_toolchain
 from mcutrain_host.errors import BuildError
@@ -28,11 +32,16 @@ from mcutrain_host.memory import linked_memory
 
 from mcutrain import demo
 from mcutrain.codegen import firmware
-from mcutrain.cost.flash import CODE_FILE, flash_parts, kernel_calls
+from mcutrain.cost.flash import CODE_FILE, CodeSizes, code_sizes, flash_parts, kernel_calls
 from mcutrain.errors import PlanError
 from mcutrain.memplan import check_board
 from mcutrain.pipeline import TrainingStep, prepare
-from mcutrain.target import FIRMWARE, Target, load_target
+from mcutrain.target import FIRMWARE, PORTABLE, Target, load_target
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
 
 BOARDS = (
     *("nucleo-f446re", "stm32f746g-disco", "mps2-an386", "mps2-an500", "rpi-pico"),
@@ -40,6 +49,9 @@ BOARDS = (
     "rpi-pico-usb",
 )
 COMPILERS = ("gcc", "zig")
+RISCV = "rv32imc"
+"""The section of these sizes, which the board.toml of such a core names as its `costs`."""
+ZIG_RISCV = '"riscv32-freestanding-none", "-mcpu=generic_rv32+m+c"'
 SCHEMES = ("head", "fashion-sparse", "full")
 ALLOC, EXECUTED, EXEC_OR_DATA = 2, 4, "SHT_PROGBITS"
 OBJECT = "one.o"
@@ -53,37 +65,44 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--only", nargs="+", help="sections of the file")
     arguments = parser.parse_args()
     kernels: dict[str, dict[str, int]] = defaultdict(dict)
     fixed: dict[str, int] = defaultdict(int)
     calls: dict[str, float] = defaultdict(float)
     with tempfile.TemporaryDirectory() as folder:
-        builds = list(_builds(Path(folder)))
+        builds = list(_builds(Path(folder), arguments.only))
         for target, _, toolchain, project in builds:
-            sizes = kernels[target.isa]
+            sizes = kernels[target.costs]
             for name, size in _kernel_sizes(target, toolchain, project).items():
                 sizes[name] = max(sizes.get(name, 0), size)
         for target, compiler, toolchain, _ in builds:
             for scheme in filter(lambda name: fits(target, name), SCHEMES):
-                project = Path(folder) / f"{target.name}-{target.isa}-{compiler}-{scheme}"
-                sizes = kernels[target.isa]
+                if target.costs == RISCV and compiler != "gcc":
+                    continue  # riscv_nodes.py links with gcc
+                project = Path(folder) / f"{target.name}-{target.costs}-{compiler}-{scheme}"
+                sizes = kernels[target.costs]
                 rest, per_call, total = _linked(target, toolchain, scheme, sizes, project)
-                fixed[target.isa] = max(fixed[target.isa], rest)
-                calls[target.isa] = max(calls[target.isa], per_call)
+                fixed[target.costs] = max(fixed[target.costs], rest)
+                calls[target.costs] = max(calls[target.costs], per_call)
                 print(
-                    f"{target.name:18} {compiler:4} {scheme:15} ELF {total:8,}  rest {rest:7,}  "
-                    f"per call {per_call:5.1f}",
+                    f"{target.name:18} {target.costs:8} {compiler:4} {scheme:15} ELF {total:8,}  "
+                    f"rest {rest:7,}  per call {per_call:5.1f}",
                     flush=True,
                 )
-    text = _toml(kernels, fixed, calls)
+    found = {name: _section(kernels[name], fixed[name], calls[name]) for name in kernels}
+    kept = _kept() if arguments.only else {}
+    text = _toml({**kept, **found})
     print(text)
     if arguments.write:
         CODE_FILE.write_text(text, encoding="utf-8")
 
 
-def _builds(folder: Path) -> Iterator[tuple[Target, str, Toolchain, Path]]:
-    for target in (*map(load_target, BOARDS), _portable(folder)):
-        project = folder / f"{target.name}-{target.isa}"
+def _builds(folder: Path, only: list[str] | None) -> Iterator[tuple[Target, str, Toolchain, Path]]:
+    for target in (*map(load_target, BOARDS), _portable(folder), _riscv(folder)):
+        if only and target.costs not in only:
+            continue
+        project = folder / f"{target.name}-{target.costs}"
         demo_step("head").firmware(target).write(project)
         for compiler in COMPILERS:
             try:
@@ -96,11 +115,31 @@ def _builds(folder: Path) -> Iterator[tuple[Target, str, Toolchain, Path]]:
 
 def _portable(folder: Path) -> Target:
     """A board for the bodies that stand in where an instruction set has none: no other has them."""
+    return _like_pico(folder / PORTABLE, {'isa = "armv6m"': f'isa = "{PORTABLE}"'})
+
+
+def _riscv(folder: Path) -> Target:
+    """The same bodies for RISC-V. Its kernels are compiled; nothing of the board is."""
+    flags = ", ".join(f'"{flag}"' for flag in riscv_nodes.ARCHITECTURE)
+    return _like_pico(
+        folder / RISCV,
+        {
+            'isa = "armv6m"': f'isa = "{PORTABLE}"\ncosts = "{RISCV}"\ngcc = "{riscv_nodes.GCC}"',
+            'flags = ["-mcpu=cortex-m0plus", "-mthumb", "-mfloat-abi=soft"]': f"flags = [{flags}]",
+            '"thumb-freestanding-eabi", "-mcpu=cortex_m0plus"': ZIG_RISCV,
+        },
+    )
+
+
+def _like_pico(folder: Path, changes: Mapping[str, str]) -> Target:
+    """A Pico with other lines in its file."""
     own = load_target("rpi-pico")
-    copied = Path(shutil.copytree(own.folder, folder / "portable" / own.name))
+    copied = Path(shutil.copytree(own.folder, folder / own.name))
     text = (copied / "board.toml").read_text(encoding="utf-8")
-    changed = text.replace(f'isa = "{own.isa}"', 'isa = "portable"', 1)
-    (copied / "board.toml").write_text(changed, encoding="utf-8")
+    for old, new in changes.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    (copied / "board.toml").write_text(text, encoding="utf-8")
     return load_target(copied)
 
 
@@ -160,31 +199,57 @@ def _linked(
     """Bytes that are neither data nor kernels nor calls; bytes of mct_model.c per call; all."""
     step = demo_step(scheme)
     step.firmware(target).write(project)
-    build(project, "zig" if toolchain.name == "zig cc" else "gcc")
-    memory = linked_memory(project)
-    assert memory is not None
+    is_riscv = target.costs == RISCV
+    total = _library_bytes(step, project) if is_riscv else _firmware_bytes(toolchain, project)
+    source = "library/src" if is_riscv else "src"
     training = step.plan.training
     found = list(kernel_calls(training))
     bodies = {call.source for call in found}
     data = sum(part.size_bytes for part in flash_parts(training).values())
-    _compile(toolchain, project, "src/mct_model.c", [])
+    _compile(toolchain, project, f"{source}/mct_model.c", [source])
     model = _object_bytes(project / OBJECT, EXECUTED)
     code = sum(kernels[name] for name in bodies)
-    return memory.flash_bytes - data - code - model, model / len(found), memory.flash_bytes
+    return total - data - code - model, model / len(found), total
 
 
-def _toml(
-    kernels: dict[str, dict[str, int]], fixed: dict[str, int], calls: dict[str, float]
-) -> str:
+def _firmware_bytes(toolchain: Toolchain, project: Path) -> int:
+    """Flash of a board's firmware, which is built."""
+    build(project, "zig" if toolchain.name == "zig cc" else "gcc")
+    memory = linked_memory(project)
+    assert memory is not None
+    return memory.flash_bytes
+
+
+def _library_bytes(step: TrainingStep, project: Path) -> int:
+    """Flash of a program for RISC-V around a library, which is built beside the firmware."""
+    library = project / "library"
+    library.mkdir()
+    begin, end = riscv_nodes.constant_span(riscv_nodes.built(step, library))
+    return end - begin
+
+
+def _section(kernels: dict[str, int], fixed: int, call: float) -> CodeSizes:
+    """Bounds that are rounded up."""
+    rest = math.ceil((max(fixed, 0) + MARGIN) / FIXED_ROUNDS_TO) * FIXED_ROUNDS_TO
+    return CodeSizes(rest, math.ceil(call / CALL_ROUNDS_TO) * CALL_ROUNDS_TO, kernels)
+
+
+def _kept() -> dict[str, CodeSizes]:
+    """What the file has."""
+    names = tomllib.loads(CODE_FILE.read_text(encoding="utf-8"))
+    found = {name: code_sizes(name) for name in names}
+    return {name: sizes for name, sizes in found.items() if sizes is not None}
+
+
+def _toml(sections: dict[str, CodeSizes]) -> str:
     lines = [
         "# Bytes of compiled code at -O3, the largest over boards and compilers;",
         "# written by benchmarks/code_bytes.py, read by mcutrain/cost/flash.py.",
     ]
-    for isa in sorted(kernels):
-        call = math.ceil(calls[isa] / CALL_ROUNDS_TO) * CALL_ROUNDS_TO
-        rest = math.ceil((max(fixed[isa], 0) + MARGIN) / FIXED_ROUNDS_TO) * FIXED_ROUNDS_TO
-        lines += ["", f"[{isa}]", f"fixed = {rest}", f"call = {call}", "", f"[{isa}.kernels]"]
-        lines += [f'"{name}" = {size}' for name, size in sorted(kernels[isa].items())]
+    for name, sizes in sorted(sections.items()):
+        lines += ["", f"[{name}]", f"fixed = {sizes.fixed}", f"call = {sizes.call}"]
+        lines += ["", f"[{name}.kernels]"]
+        lines += [f'"{file}" = {size}' for file, size in sorted(sizes.kernels.items())]
     return "\n".join(lines) + "\n"
 
 

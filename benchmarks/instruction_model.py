@@ -4,10 +4,11 @@
 
 Every kernel call of a training step is counted in the linked ELF (arm-none-eabi-gcc -O3), for
 networks and schemes of all kinds, on a virtual Cortex-M4 (dsp; --check-m7 adds the M7), of
-Cortex-M0+ code (armv6m, portable) on the same board, which has the RAM, and on a Cortex-M55 in QEMU
-(helium). Least squares of the relative error give each function's coefficients, none below zero.
-The table says what each network's steps cost by a fit to all *other* networks (left out), and by
-the fit to all, which --write puts into firmware/costs/.
+Cortex-M0+ code (armv6m) and Cortex-M3 code (portable) on the same board, which has the RAM, and in
+QEMU on a Cortex-M55 (helium) and of portable bodies on RISC-V (rv32imc, by riscv_nodes.py). Least
+squares of the relative error give each function's coefficients, none below zero. The table says
+what each network's steps cost by a fit to all *other* networks (left out), and by the fit to all,
+which --write puts into firmware/costs/.
 
 --add: for new kernels, measure the networks that run them (--networks) and write only the
 functions that the files do not have.
@@ -32,6 +33,7 @@ from pathlib import Path
 import numpy as np
 from instruction_features import OTHER, features_of
 from qemu_instructions import count_nodes
+from riscv_nodes import count_nodes as count_on_riscv
 from scipy.optimize import nnls
 
 from mcutrain import demo, prepare
@@ -47,15 +49,24 @@ from mcutrain.target import BOARDS, Target, load_target
 from mcutrain.update_rules import RULES, SGD
 
 REPOSITORY = Path(__file__).parents[1]
-M0_SETS = ("armv6m", "portable")
-"""Whose code is that of a Cortex-M0+."""
+CORES = {"armv6m": "cortex-m0plus", "portable": "cortex-m3"}
+"""Sets without a board that has the RAM, and the cores whose code they are fitted to."""
 CARRIER = "mps2-an386"
+RISCV = "rv32imc"
+"""Portable bodies on a core that takes other instructions for them: `costs` of a board."""
 BOARDS_OF = {"dsp": CARRIER, "m7": "mps2-an500", "helium": "mps3-an547"}
 """A board with megabytes of RAM, for whatever the others have no room for."""
 CONSERVATIVE = 0.9
 """Share of calls that the terms for unknown functions do not underestimate."""
 DIGITS = 5
-SPARSE = ("mct_conv_2d_update_weight_s8", "mct_grouped_conv_2d_update_weight_s8")
+SPARSE = tuple(
+    f"mct_{kind}_{name}"
+    for kind in ("conv_2d", "grouped_conv_2d")
+    for name in (
+        *("update_weight_s8", "update_weight_s16", "adapt_weight_s8"),
+        *("grad_weight_s8", "grad_weight_s16"),
+    )
+)
 """Functions that skip channels without a gradient: they are fitted to calls that skip few."""
 DENSE, ROUNDS = 0.7, 5
 """Calls that take less than this share of their estimate are left out, so many times."""
@@ -184,7 +195,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shared", default=os.environ.get("MCUTRAIN_SHARED", "../shared"))
     parser.add_argument("--keep", type=Path, help="folder of measured counts")
-    parser.add_argument("--isa", nargs="+", default=["dsp", *M0_SETS, "helium"])
+    parser.add_argument("--isa", nargs="+", default=["dsp", *CORES, RISCV, "helium"])
     parser.add_argument("--check-m7", action="store_true")
     parser.add_argument("--networks", nargs="+", help="only those whose name begins so")
     parser.add_argument("--write", action="store_true", help="into firmware/costs/")
@@ -212,7 +223,7 @@ def measured(cases: Iterable[Case], board: str, options: argparse.Namespace) -> 
     """All calls of all cases on a board."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.keep or Path(scratch)
-        target = target_of(board, Path(scratch))
+        target = None if board == RISCV else target_of(board, Path(scratch))
         for case in cases:
             try:
                 step = step_of(case, Path(options.shared))
@@ -222,14 +233,14 @@ def measured(cases: Iterable[Case], board: str, options: argparse.Namespace) -> 
 
 
 def target_of(board: str, scratch: Path) -> Target:
-    """The board for an instruction set; M0+ code runs on the Cortex-M4 with the same counts."""
-    if board not in M0_SETS:
+    """Return the board; M0+ and M3 code runs on the Cortex-M4 with the same counts."""
+    if board not in CORES:
         return load_target(BOARDS_OF[board])
     folder = scratch / board
     folder.mkdir()
     text = (BOARDS / CARRIER / "board.toml").read_text(encoding="utf-8")
     text = text.replace('isa = "dsp"', f'isa = "{board}"').replace(f'"{CARRIER}"', f'"{board}"', 1)
-    text = text.replace("-mcpu=cortex-m4", "-mcpu=cortex-m0plus")
+    text = text.replace("-mcpu=cortex-m4", f"-mcpu={CORES[board]}")
     stack = max(row_of(board).stack_bytes, row_of("dsp").stack_bytes)
     text = re.sub("^stack_bytes = .*", f"stack_bytes = {stack}", text, flags=re.MULTILINE)
     (folder / "board.toml").write_text(text, encoding="utf-8")
@@ -268,17 +279,27 @@ def network(name: str, shared: Path) -> Graph:
     return load(shared / "models" / f"{name}.tflite")
 
 
-def counts_of(case: Case, step: TrainingStep, target: Target, folder: Path) -> Mapping[str, int]:
-    """Measured, or read from where it was kept."""
+def counts_of(
+    case: Case, step: TrainingStep, target: Target | None, folder: Path
+) -> Mapping[str, int]:
+    """Measured, or read from where it was kept. target: None for RISC-V."""
     file = folder / f"{case.name}.json"
     if not file.is_file():
-        in_qemu = not target.emulation.unicorn
-        counts = count_nodes(step, target) if in_qemu else count_instructions(step, target)
+        counts = count_on(step, target)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(dict(counts)), encoding="utf-8")
         print(f"{folder.name} {case.name}: {sum(counts.values()):,}", file=sys.stderr)
     kept: Mapping[str, int] = json.loads(file.read_text(encoding="utf-8"))
     return kept
+
+
+def count_on(step: TrainingStep, target: Target | None) -> Mapping[str, int]:
+    """Count by the emulator that has the core."""
+    if target is None:
+        return count_on_riscv(step)
+    if not target.emulation.unicorn:
+        return count_nodes(step, target)
+    return count_instructions(step, target)
 
 
 def rows_of(case: Case, step: TrainingStep, counts: Mapping[str, int]) -> Iterator[Row]:

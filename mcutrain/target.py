@@ -53,7 +53,7 @@ PAGE_BYTES = 256  # MCT_PAGE_BYTES of mct_board.h; page 0 of a slot is its heade
 KEYS = {
     "name", "title", "core", "isa", "flags", "zig", "sources", "linker_script", "memory", "slots",
     "define", "uart", "flash", "emulate", "bootloader", "gcc", "output", "link",
-    "cycles_per_instruction", "cycles_range", "cycles_source", "between_nodes", "package",
+    "cycles_per_instruction", "cycles_range", "cycles_source", "between_nodes", "package", "costs",
 }  # fmt: skip
 
 
@@ -113,6 +113,14 @@ class Target:
     def has_firmware(self) -> bool:
         """Whether mcutrain generates its whole program: sources, linker script and drivers."""
         return not self.package
+
+    @property
+    def costs(self) -> str:
+        """The name in firmware/costs of what the kernels take on its core: that of the isa.
+
+        A board says `costs` where its core takes other instructions for the same bodies.
+        """
+        return str(self.values.get("costs", self.isa))
 
     def check_firmware(self) -> None:
         """Raise TargetError if the board has no firmware of its own."""
@@ -443,6 +451,7 @@ def _target(folder: Path, values: Mapping[str, Any]) -> Target:
     if isa not in instruction_sets():
         raise ValueError(f"isa {isa!r} is none of {', '.join(instruction_sets())}")
     package = _package(values)
+    _check_costs(values)
     return Target(
         name=values["name"],
         title=values["title"],
@@ -469,6 +478,14 @@ def _target(folder: Path, values: Mapping[str, Any]) -> Target:
         slot_regions=_slot_regions(slots, _table(Flashing, values, "flash").sectors),
         package=package,
     )
+
+
+def _check_costs(values: Mapping[str, Any]) -> None:
+    """Raise ValueError for costs that nobody has fitted."""
+    fitted = sorted(path.stem for path in (FIRMWARE / "costs").glob("*.toml"))
+    names = [name for name in fitted if name != "code"]
+    if "costs" in values and values["costs"] not in names:
+        raise ValueError(f"costs = {values['costs']!r} is none of {', '.join(names)}")
 
 
 def _package(values: Mapping[str, Any]) -> str:

@@ -81,7 +81,7 @@ def cost_model(
     there is neither flash nor instructions. builds: a selected scheme's firmware is compiled, too.
     bias_bits, layer_bits: what to choose from, see CostModel. update_rule: of all schemes.
     """
-    isa = None if target is None else target.isa
+    isa = None if target is None else target.costs
     code = None if isa is None else code_sizes(isa)
     planning = replace(options.learning_alone, swap="")  # a scheme may train no layer in part
     fixed = 0 if target is None else target.stack_bytes + target.firmware_bytes()
@@ -135,9 +135,9 @@ def _remembered(function: Callable[[UpdateScheme], T]) -> Callable[[UpdateScheme
 def _needs(step: TrainingStep, target: Target | None) -> Needs:
     """What the plan says of memory, and estimates of the rest."""
     plan = step.plan
-    code = None if target is None else code_sizes(target.isa)
+    code = None if target is None else code_sizes(target.costs)
     counts = (
-        {} if target is None else instructions.estimate(plan.training, target.isa, plan.segments)
+        {} if target is None else instructions.estimate(plan.training, target.costs, plan.segments)
     )
     sram = target.sram_bytes if target is not None else lambda arena, state: arena + state
     return Needs(

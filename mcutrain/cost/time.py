@@ -62,7 +62,7 @@ def step_time(plan: TrainingPlan, target: Target | None) -> StepTime | None:
     """
     if target is None:
         return None
-    return time_of(sum(estimate(plan.training, target.isa, plan.segments).values()), target)
+    return time_of(sum(estimate(plan.training, target.costs, plan.segments).values()), target)
 
 
 def time_of(instructions: int, target: Target) -> StepTime | None:

@@ -59,7 +59,7 @@ class Budget:
     @property
     def isa(self) -> str:
         """The chip's instruction set."""
-        return USUAL_ISA if self.target is None else self.target.isa
+        return USUAL_ISA if self.target is None else self.target.costs
 
     def row(self, candidate: PlannedRow, step: TrainingStep) -> Compared:
         """What a scheme needs; it has not learnt yet. Of an elastic one the mean step's time."""

@@ -180,7 +180,7 @@ def select_elastic(
     share = min(math.floor(1000 * instructions / found.measured.instructions) / 1000, 1.0)
     if share < 1:
         step = prepare(graph, found.scheme, options)
-        times = times_of(step.plan, target.isa)
+        times = times_of(step.plan, target.costs)
         try:
             period = USUAL_PERIOD * options.accumulate
             selector_of(step, RunSettings(elastic=share), period, times)
@@ -256,7 +256,7 @@ def levels_beside(
 
     plain = step_with(None)
     ladder = kept_ladder(Path(proxies))(lambda latent: front_of(plain, latent))
-    code = None if target is None or target.is_hosted else code_sizes(target.isa)
+    code = None if target is None or target.is_hosted else code_sizes(target.costs)
 
     def measured(beside: Ladder) -> Needs:
         step = step_with(beside)

@@ -279,7 +279,7 @@ def _interface(
         profile = None if request.profile is None else Path(request.profile)
         times = elastic_times(step, target, profile)
     if request.timed and target is not None:
-        timing = timing_of(step.plan, target.isa)
+        timing = timing_of(step.plan, target.costs)
     return Interface(
         program.prefix,
         () if is_unnamed else names_of(step, program.class_names or ()),
@@ -430,7 +430,7 @@ def write_project(
     step: TrainingStep, target: Target | None, interface: Interface, folder: Path
 ) -> Generated:
     """Write the project of a step that is planned."""
-    costs = front_costs(step.plan, USUAL_ISA if target is None else target.isa)
+    costs = front_costs(step.plan, USUAL_ISA if target is None else target.costs)
     interface = replace(interface, fronts=costs)
     if target is None or not target.has_firmware:
         if target is not None:

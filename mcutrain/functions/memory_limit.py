@@ -69,5 +69,5 @@ class MemoryLimit:
 
     def flash_needs(self, step: TrainingStep) -> int:
         """Bytes of flash, rather more than it is; 0 where that is not known."""
-        code = None if self.target is None else code_sizes(self.target.isa)
+        code = None if self.target is None else code_sizes(self.target.costs)
         return 0 if code is None else flash_bytes(step.plan.training, code)

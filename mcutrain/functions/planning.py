@@ -249,7 +249,7 @@ def on_board(target: Target | None, step: TrainingStep, interface: Interface) ->
     if not target.has_firmware:  # what it saves, the program around the package decides
         check_flash(step.plan, target)
         return target
-    code = code_sizes(target.isa)
+    code = code_sizes(target.costs)
     program_bytes = 0 if code is None else flash_bytes(step.plan.training, code)
     program_bytes += sum(front_flash_bytes(step.plan, code))
     program_bytes += IMPRINT_PROGRAM_BYTES if interface.centre else 0
@@ -284,7 +284,7 @@ def elastic_times(
     """
     if not step.plan.training.elastic:
         return None
-    return times_of(step.plan, USUAL_ISA if target is None else target.isa, profile)
+    return times_of(step.plan, USUAL_ISA if target is None else target.costs, profile)
 
 
 def facts(step: TrainingStep) -> dict[str, Any]:

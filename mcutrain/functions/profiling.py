@@ -154,4 +154,4 @@ def _measured(
     if measure.count and target is not None:
         with listener.counting("compiling for the board") as report:
             counted = dict(count_instructions(step, target, report=report))
-    return profile_step(step.plan, USUAL_ISA if target is None else target.isa, counted)
+    return profile_step(step.plan, USUAL_ISA if target is None else target.costs, counted)

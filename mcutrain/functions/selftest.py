@@ -171,7 +171,7 @@ def _fitting(target: Target) -> tuple[TrainingStep, Interface, Project]:
     reason = ""
     for scheme in SCHEMES:
         step = demo.training_step(demo.network(), scheme)
-        timing = timing_of(step.plan, target.isa)
+        timing = timing_of(step.plan, target.costs)
         for remember in (REMEMBER, 0):
             interface = Interface(timing=timing, remember=remember)
             try:

@@ -66,7 +66,7 @@ def collect(
 
     target: the board it is for. linked: what its ELF file occupies, if it is built.
     """
-    isa = "" if target is None else target.isa
+    isa = "" if target is None else target.costs
     return Report(
         model=step.graph.name,
         scheme=step.scheme.name,
@@ -222,7 +222,7 @@ def _share(
 
 def _usage(plan: TrainingPlan, target: Target | None, linked: Memory | None) -> Usage:
     state = tuple(UsagePart(name, size) for name, size in _state_parts(plan).items() if size)
-    flash = planned_flash(plan, "" if target is None else target.isa)
+    flash = planned_flash(plan, "" if target is None else target.costs)
     if target is None or target.ram is None:
         return Usage((UsagePart("arena", plan.arena_bytes), *state), flash)
     limits: dict[str, Any] = {
@@ -267,7 +267,7 @@ def linked_usage(linked: Memory, state: tuple[UsagePart, ...] = (), **limits: An
 
 
 def _instructions(step: TrainingStep, target: Target) -> Instructions | None:
-    counts = estimate(step.plan.training, target.isa, step.plan.segments)
+    counts = estimate(step.plan.training, target.costs, step.plan.segments)
     if not counts:
         return None
     operators = {node.name: type(node.op).__name__ for node in step.plan.nodes}

@@ -67,7 +67,7 @@ def test_plan_knows_its_sram_and_milliseconds(run: Run, step: TrainingStep) -> N
     assert board["chip_sram_bytes"] == 321_296
     assert board["firmware_bytes"] - 73_728 in range(8)  # without mcutrain's protocol: alignment
     time = board["step_time"]
-    assert time["ms"] == pytest.approx(1000 * time["instructions"] * 0.75 / 160e6)
+    assert time["ms"] == pytest.approx(1000 * time["instructions"] * 1.5 / 160e6)
     assert (board["why_no_saves"], board["saves"]) == ("", None)
     assert board["package"] == "esp-idf"
     assert "assumed for itself" in run("plan", MODEL, *SCHEME, "--board", BOARD).out

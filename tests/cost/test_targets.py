@@ -6,6 +6,10 @@ import shutil
 
 import pytest
 
+from mcutrain import demo, prepare
+from mcutrain.cost.flash import code_sizes
+from mcutrain.cost.instructions import estimate, load_costs
+from mcutrain.cost.time import step_time
 from mcutrain.errors import TargetError
 from mcutrain.target import board_names, load_target
 
@@ -55,6 +59,33 @@ def test_the_rate_is_optional_and_may_be_whole(tmp_path, change, clock, cycles):
 def test_a_wrong_value_is_a_sentence(tmp_path, old, new, message):
     with pytest.raises(TargetError, match=message):
         load_target(_board(tmp_path, old, new))
+
+
+@pytest.mark.parametrize("board", board_names())
+def test_a_board_has_the_costs_of_its_kernels_or_of_its_core(board):
+    target = load_target(board)
+    own = {"RV32IMC": "rv32imc"}
+    assert target.costs == own.get(target.core, target.isa)
+    if not target.is_hosted:
+        assert load_costs(target.costs)
+        assert code_sizes(target.costs) is not None
+
+
+def test_costs_that_nobody_fitted_are_a_sentence(tmp_path):
+    with pytest.raises(TargetError, match=r"costs = 'rv64gc' is none of armv6m, dsp, .*rv32imc"):
+        load_target(_board(tmp_path, 'isa = "dsp"', 'isa = "dsp"\ncosts = "rv64gc"'))
+
+
+def test_a_step_on_a_board_takes_the_instructions_of_its_costs():
+    plan = prepare(demo.network(), "last:3").plan
+    own, other = load_target("esp32-c3-devkit"), load_target("nucleo-f446re")
+    for target in (own, other):
+        time = step_time(plan, target)
+        assert time is not None
+        counts = estimate(plan.training, target.costs, plan.segments)
+        assert time.instructions == sum(counts.values())
+    portable = estimate(plan.training, own.isa, plan.segments)
+    assert step_time(plan, own).instructions != sum(portable.values())
 
 
 def _board(tmp_path, old: str, new: str):
