@@ -82,6 +82,9 @@ def main() -> None:
     options = parser.parse_args()
     step = prepare(load(options.model), options.scheme, classes=options.classes)
     title = f"{step.graph.name}, {step.scheme.name}"
+    print(
+        f"{title}: nodes of a step read {weights_read(step):,} bytes of frozen weights, once each"
+    )
     if BOARD in options.runs:
         table = Table("flash", "", *HEAD, title=f"{title}, {BOARD}")
         for row in rows(step, load_target(BOARD)):
@@ -93,6 +96,19 @@ def main() -> None:
         for name, found in sorted(pairs, key=lambda pair: pair[0]):
             table.add_row(found.chip.board, name, *row_of_chip(found))
         Console(width=150).print(table)
+
+
+def weights_read(step: TrainingStep) -> int:
+    """Bytes of constants that the nodes of a step read, if each node reads its own once."""
+    graph = step.plan.training.graph
+    constants = set(graph.constants())
+    return sum(
+        graph.tensors[name].type.size_bytes
+        for node in graph.nodes
+        if not node.op.is_view
+        for name in node.inputs
+        if name in constants
+    )
 
 
 def row_of_chip(found: Waits) -> list[str]:

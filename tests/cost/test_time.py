@@ -43,7 +43,7 @@ def test_every_board_with_a_clock_has_a_range_and_says_what_it_rests_on(name: st
         return
     least, most = target.cycles_range
     assert target.cycles_per_instruction is not None
-    assert 0.5 < least < target.cycles_per_instruction <= most < 3
+    assert 0.5 < least < target.cycles_per_instruction <= most < 3.5  # 3.0 with serial flash
     assert "tables" in target.cycles_source or "an assumption" in target.cycles_source
 
 

@@ -13,6 +13,8 @@ from types import ModuleType
 import pytest
 from mcutrain_host.toolchain import find_host_compiler
 
+from mcutrain import demo, prepare
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGIN = REPOSITORY / "benchmarks/qemu_flash.c"
 DRIVER = f"""
@@ -80,6 +82,7 @@ def loaded(tmp_path: Path, chip_flash: ModuleType) -> Callable[..., ctypes.CDLL]
         command = [*find_host_compiler(), "-O2", "-shared", "-fPIC", str(source), "-o"]
         subprocess.run([*command, str(library)], check=True, capture_output=True)
         known = {c.board: c for chips in chip_flash.CHIPS.values() for c in chips}
+        known[chip_flash.ESP32_C3.board] = chip_flash.ESP32_C3
         (tmp_path / "chips").write_text(f"0 10000 {RAM:x}\n{known[board].line()}\n")
         (tmp_path / "ranges").write_text(
             f"{MODEL:x} {DATA:x} 1 mct_infer\n{OUTSIDE:x} 9000 0 main\n"
@@ -176,3 +179,30 @@ def test_code_and_data_of_an_rp2350_share_a_cache(loaded) -> None:
     library.load(MODEL + 0x2000)
     library.load(MODEL + 0x4000)
     assert waited(library, False, lambda: library.run(MODEL, 1)) == 72
+
+
+def test_an_esp32_c3_keeps_eight_lines_of_a_set_for_code_and_data(loaded) -> None:
+    """Of 32 bytes, each 304 cycles away; every 2 KB there is a line of the same set."""
+    library = loaded("esp32-c3-devkit")
+    lines = [DATA + 2048 * i for i in range(8)]
+    assert library.waits(0) == 304  # the first line of code
+
+    def read(addresses: list[int]) -> Callable[[], None]:
+        return lambda: [library.load(address) for address in addresses] and None
+
+    assert waited(library, True, read(lines[:7])) == 7 * 304
+    assert waited(library, True, read([line + 31 - 3 for line in lines[:7]])) == 0
+    assert waited(library, True, read([MODEL])) == 0  # code's line, of the same set and cache
+    assert waited(library, True, read(lines[7:])) == 304
+    assert waited(library, True, read(lines[:1])) == 304  # it was the one used longest ago
+
+
+def test_weights_that_a_step_reads_count_once_for_each_node(chip_flash: ModuleType) -> None:
+    waits = importlib.import_module("flash_waits")
+    step = prepare(demo.network(), "head")
+    graph = step.plan.training.graph
+    constants = set(graph.constants())
+    read = [name for node in graph.nodes for name in node.inputs if name in constants]
+    assert len(read) == len(set(read))  # no gradient goes through a frozen layer
+    total = sum(graph.tensors[name].type.size_bytes for name in read)
+    assert waits.weights_read(step) == total > 0
