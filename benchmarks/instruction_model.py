@@ -12,8 +12,8 @@ which --write puts into firmware/costs/.
 
 --add: for new kernels, measure the networks that run them (--networks) and write only the
 functions that the files do not have.
---keep DIR: measured counts, so that a fit is repeated in seconds. All counts: 15 minutes, of which
-13 are the M0+'s.
+--keep DIR: measured counts, so that a fit is repeated in seconds. To count one of the sets takes
+some ten minutes of a core.
 """
 
 from __future__ import annotations
