@@ -2,23 +2,20 @@
  * taken, and the state, over semihosting. */
 extern uint8_t stack_top[];
 
-static intptr_t call(intptr_t number, const void *block)
-{
+static intptr_t call(intptr_t number, const void *block) {
     register intptr_t r0 __asm__("r0") = number;
     register const void *r1 __asm__("r1") = block;
     __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
     return r0;
 }
 
-static void put(intptr_t file, const void *bytes, uint32_t count)
-{
+static void put(intptr_t file, const void *bytes, uint32_t count) {
     const uintptr_t block[3] = {(uintptr_t)file, (uintptr_t)bytes, count};
     call(5, block);
 }
 
 void start(void);
-void start(void)
-{
+void start(void) {
     static const char name[] = ":tt", taken[] = MCT_ISA_NAME "\n";
     const uintptr_t block[3] = {(uintptr_t)name, 5, sizeof name - 1};
     const intptr_t out = call(1, block);
