@@ -248,7 +248,7 @@ class VirtualBoard:
         self, kind: type[BaseException] | None, value: BaseException | None, t: TracebackType | None
     ) -> None:
         self.close()
-        if value is None and isinstance(self.fault, BoardFault):
+        if value is None and self.fault is not None:
             raise self.fault
 
     def _run(self) -> None:

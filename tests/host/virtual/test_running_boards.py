@@ -87,6 +87,20 @@ def test_a_fault_of_the_firmware_reaches_who_uses_the_board(tmp_path: Path) -> N
         board.__exit__(None, None, None)
 
 
+def test_an_emulator_that_fails_is_no_board_that_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(machine: Machine) -> None:
+        raise OSError("no such line")
+
+    monkeypatch.setattr(Machine, "run", fail)
+    folder = project(tmp_path, F446, F446_ECHO, 0x08000000)
+    board = VirtualBoard.from_folder(folder, "loopback")
+    with pytest.raises(OSError, match="no such line"), board:
+        while board.running:
+            time.sleep(0.01)
+
+
 def test_a_direct_link_runs_the_board_only_while_it_reads(tmp_path: Path) -> None:
     machine = Machine(F446, program(tmp_path, F446_ECHO))
     link = DirectLink(machine)
