@@ -50,6 +50,8 @@ LOG_HEADER_BYTES = 32
 """MCT_LOG_BYTES of store/mct_log.c: before each state and latent."""
 RAM_ALIGN_BYTES = 8
 PAGE_BYTES = 256  # MCT_PAGE_BYTES of mct_board.h; page 0 of a slot is its header
+MOST_LATENTS = 65_535
+"""The most that a ring remembers."""
 KEYS = {
     "name", "title", "core", "isa", "flags", "zig", "sources", "linker_script", "memory", "slots",
     "define", "uart", "flash", "emulate", "bootloader", "gcc", "output", "link",
@@ -200,13 +202,16 @@ class Target:
             why = "the program has the flash of its slots" if "slots" in self.values else ""
             why = why or "it has no flash for saved states"
             raise TargetError(f"{self.name} cannot remember latents: {why}")
-        found = self
-        for board in (self, *self._with_larger_slots(program_bytes)):
-            found = board
-            free = board.slot_bytes - (2 + self._carried) * _entry_bytes(saved_bytes)
-            most = min(free // _entry_bytes(latent_bytes) - 1, 65_535)
-            if remember <= most:
+        entry_bytes, states = _entry_bytes(latent_bytes), 2 + self._carried
+        needed = states * _entry_bytes(saved_bytes) + (remember + 1) * entry_bytes
+        if remember <= MOST_LATENTS:
+            fitting = self._with_larger_slots(program_bytes, needed)
+            board = self if self.slot_bytes >= needed else next(fitting, None)
+            if board is not None:
                 return board
+        *_, found = (self, *self._with_larger_slots(program_bytes))
+        free = found.slot_bytes - states * _entry_bytes(saved_bytes)
+        most = min(free // entry_bytes - 1, MOST_LATENTS)
         has = "can have" if found.own_flash else "has"
         raise TargetError(
             f"a slot of {self.name} {has} {found.slot_bytes:,} bytes, in which {max(most, 0):,} "
@@ -240,11 +245,13 @@ class Target:
         """
         if self.is_hosted or not self.slots or self.can_save(saved_bytes):
             return self
-        larger = self._with_larger_slots(program_bytes)
-        return next((board for board in larger if board.can_save(saved_bytes)), self)
+        return next(self._with_larger_slots(program_bytes, PAGE_BYTES + saved_bytes), self)
 
-    def _with_larger_slots(self, program_bytes: int) -> Iterator[Target]:
-        """Yield this board with ever larger slots, which end where the flash ends."""
+    def _with_larger_slots(self, program_bytes: int, least_bytes: int = 0) -> Iterator[Target]:
+        """Yield this board with ever larger slots, which end where the flash ends.
+
+        least_bytes: of the first that is yielded.
+        """
         whole = self.without_slots().flash
         assert whole is not None, "a board with slots is a chip"
         bounds, size = self._erase_bounds(whole), self.slot_bytes
@@ -254,7 +261,7 @@ class Target:
             smaller = min(bounds[second] - bounds[first], bounds[-1] - bounds[second])
             if flash.size_bytes < program_bytes:
                 return
-            if smaller > size:
+            if smaller > size and smaller >= least_bytes:
                 size = smaller
                 yield self._with_slots(bounds, first, second, flash)
 
