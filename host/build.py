@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -16,9 +16,9 @@ from mcutrain_host.elf import loaded_segments
 from mcutrain_host.errors import BuildError
 from mcutrain_host.files import whole
 from mcutrain_host.manifest import BoardMemory, BoardProject, BuildOutput, Compilation
-from mcutrain_host.objects import BUILD, kept_objects, put, take
+from mcutrain_host.objects import BUILD, KeptObjects, kept_objects, put, take
 from mcutrain_host.packages import OPTIONAL, install
-from mcutrain_host.toolchain import ZIG, find_host_compiler
+from mcutrain_host.toolchain import ZIG, compiler_identity, find_host_compiler
 
 COMPILE_SECONDS = 600
 RUN_TIME_FLAG = "-rtlib="
@@ -144,7 +144,9 @@ def build(
             to = ["-o", str(part.relative_to(folder))]
             link = [*toolchain.command, *flags, *options, *to, *objects, *toolchain.libraries]
             _run(link, folder, f"linking {project.board.name}", project.board.memory)
-            _uf2(folder, part, project.board.output, output.with_suffix(".uf2"))
+            if project.board.output.uf2_base is not None:
+                tool = _uf2_tool(folder, kept)
+                _uf2(folder, part, project.board.output, output.with_suffix(".uf2"), tool)
     except OSError as error:
         raise BuildError(f"cannot write {output}: {error.strerror}") from error
     return output
@@ -159,19 +161,29 @@ def _run_time_library(folder: Path, toolchain: Toolchain, optimize: str) -> str:
     return target
 
 
-def _uf2(folder: Path, elf: Path, facts: BuildOutput, output: Path) -> None:
+def _uf2_tool(folder: Path, kept: KeptObjects) -> str:
+    """The project's own tool, a program; one that was made of the same C before is taken."""
+    tool, source, flags = f"{BUILD}/bin2uf2", "tools/bin2uf2.c", ("-O2", "-o", "bin2uf2")
+    compiler = find_host_compiler()
+    place = replace(kept, identity=compiler_identity(compiler)).place(flags, source)
+    if not take(place, folder / tool):
+        _run([*compiler, "-O2", "-o", tool, source], folder, source)
+        put(place, folder / tool)
+    (folder / tool).chmod(0o755)
+    return tool
+
+
+def _uf2(folder: Path, elf: Path, facts: BuildOutput, output: Path, tool: str) -> None:
     """What the boot ROM's drive takes, made by the project's own tool as its Makefile does."""
-    if facts.uf2_base is None:
-        return
     base = facts.uf2_base
+    assert base is not None
     flat = bytearray()
     with elf.open("rb") as file:
         for address, data in sorted(loaded_segments(ELFFile(file))):
             flat.extend(bytes(address - base - len(flat)))
             flat.extend(data)
-    tool, source, binary = "build/bin2uf2", "tools/bin2uf2.c", "build/firmware.bin"
+    binary = f"{BUILD}/firmware.bin"
     (folder / binary).write_bytes(flat)
-    _run([*find_host_compiler(), "-O2", "-o", tool, source], folder, source)
     with whole(output) as part:
         to = str(part.relative_to(folder))
         family = [] if facts.uf2_family is None else [str(facts.uf2_family)]  # an earlier project

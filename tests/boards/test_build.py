@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from mcutrain_host import build as builder
@@ -217,7 +218,9 @@ def test_a_folder_without_board_cannot_be_built(tmp_path):
         build(tmp_path / "library")
 
 
-def test_what_was_built_before_is_only_linked(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("board", "made"), [("native", []), ("rpi-pico", ["bin2uf2"])])
+def test_what_was_built_before_is_only_linked(tmp_path, monkeypatch, board, made):
+    """And a program for the computer, which writes the UF2 file, is only called."""
     commands, run = [], builder._run
 
     def noting(command, *rest):
@@ -228,10 +231,11 @@ def test_what_was_built_before_is_only_linked(tmp_path, monkeypatch):
     elves = []
     for name in ("first", "second"):
         commands.clear()
-        training_step().firmware(load_target("native")).write(tmp_path / name)
+        training_step().firmware(load_target(board)).write(tmp_path / name)
         elves.append(build(tmp_path / name, optimize="-O1").read_bytes())
-    assert len(commands) == 1
-    assert "-c" not in commands[0]
+    linked, *others = commands
+    assert "-c" not in linked
+    assert [Path(command[0]).name for command in others] == made
     assert elves[0] == elves[1]
 
 
