@@ -6,7 +6,7 @@ import hashlib
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ SCRATCH_ALIGNMENT = 8
 
 
 def kernel_call(sample: Sample) -> KernelCall:
-    return sample.op.kernel(sample.types, sample.op.infer(*sample.types))
+    return sample.call
 
 
 def updated_inputs(sample: Sample) -> dict[int, int]:
@@ -149,7 +149,9 @@ class Toolchain:
     def compile_objects(self, sources: Sequence[Path]) -> None:
         """One for each source; what some test has compiled alike is copied."""
         read = [Path(flag.removeprefix(INCLUDE)).read_text() for flag in self.included]
-        facts = (compiler_identity(self.command), WARNINGS, self.flags, headers(), *read)
+        own = (flag for flag in self.flags if flag not in self.included)
+        alike = tuple(flag.removeprefix(f"-I{FIRMWARE}") for flag in own)
+        facts = (compiler_identity(self.command), WARNINGS, alike, headers(), *read)
         places = {source: _place((*facts, source.stem, source.read_text())) for source in sources}
         missing = [source for source in sources if not places[source].is_file()]
         bodies = {s for s in missing if s.parent.name == "host" and s.stem != THREADS}
@@ -190,17 +192,23 @@ class Toolchain:
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
         assert done.returncode == 0, f"{' '.join(self.command)}: {done.stderr[:4000]}"
 
-    def run(self, samples: Sequence[Sample], in_place: int | None = None) -> list[dict[str, Array]]:
+    def run(
+        self,
+        samples: Sequence[Sample],
+        in_place: int | None = None,
+        among: Sequence[Sample] = (),
+    ) -> list[dict[str, Array]]:
         """The value of every operand after each sample's call: "input 0" … "output 0" …
 
-        in_place: which of the inputs that it may overwrite an output takes the place of.
+        in_place: which of the inputs that it may overwrite an output takes the place of. among:
+        more samples, whose program serves these, too.
         Raises AssertionError if a call wrote outside its buffers.
         """
         folder = self.folder / "run"
         folder.mkdir(exist_ok=True)
-        objects = sorted(str(p) for p in self.folder.glob("*.o"))
-        self.compile(str(self._calls(_source(samples))), *objects, "-o", "run/harness")
-        blocks = [_Run(i, s, in_place) for i, s in enumerate(samples)]
+        known = tuple(among or samples)
+        self._link(self._calls(_source(known)))
+        blocks = _runs(tuple(samples), in_place, known)
         (folder / "runs").write_bytes(
             np.int32(len(blocks)).tobytes() + b"".join(b.encoded() for b in blocks)
         )
@@ -214,6 +222,13 @@ class Toolchain:
             results.append(values)
         assert position == len(raw)
         return results
+
+    def _link(self, calls: Path) -> None:
+        """Make the program of these calls, unless it is the one that was made last."""
+        if _LINKED.get(self.folder) != calls:
+            objects = sorted(str(p) for p in self.folder.glob("*.o"))
+            self.compile(str(calls), *objects, "-o", "run/harness")
+            _LINKED[self.folder] = calls
 
     def _calls(self, source: str) -> Path:
         """The calls of kernels as an object, which all builds of a compiler share."""
@@ -230,9 +245,12 @@ class Toolchain:
 
 _CALLS: dict[tuple[tuple[str, ...], tuple[str, ...], str], Path] = {}
 """What this process has compiled, by compiler, flags and text."""
+_LINKED: dict[Path, Path] = {}
+"""The calls that the program in a toolchain's folder makes."""
 
 
-def _source(samples: Sequence[Sample]) -> str:
+@lru_cache(maxsize=8)
+def _source(samples: tuple[Sample, ...]) -> str:
     declarations = Declarations()
     functions = []
     calls = [kernel_call(sample) for sample in samples]
@@ -275,7 +293,7 @@ def _without_place(param: Param) -> Param:
 
 def _pointer(sample: Sample, operand: Operand) -> str:
     """Buffers: inputs, outputs, scratch."""
-    outputs = sample.op.infer(*sample.types)
+    outputs = sample.results
     if operand.kind == "scratch":
         return f"(void *)b[{len(sample.types) + len(outputs)}]"
     types = sample.types if operand.kind == "input" else outputs
@@ -289,7 +307,22 @@ def _pointer(sample: Sample, operand: Operand) -> str:
 def stored(dtype: str, value: Array) -> Array:
     """A tensor's value as C holds it; a step is five words."""
     words = value.astype(np.int64) & 0xFFFFFFFF if dtype == "step" else value
-    return words.astype(DTYPES.get(dtype, dtype))
+    return words.astype(DTYPES.get(dtype, dtype), copy=False)
+
+
+@dataclass(frozen=True)
+class _Buffer:
+    """Memory that a call gets. place: the input whose memory it is, or -1."""
+
+    name: str
+    dtype: np.dtype[Any]
+    count: int
+    alignment: int
+    place: int = -1
+
+    @property
+    def size_bytes(self) -> int:
+        return self.count * self.dtype.itemsize
 
 
 @dataclass(frozen=True)
@@ -300,31 +333,36 @@ class _Run:
     sample: Sample
     in_place: int | None
 
-    def _buffers(self) -> list[tuple[str, str, int, int, bytes]]:
-        """(name, dtype, alignment, place, content) of inputs, outputs and scratch."""
+    @cached_property
+    def _buffers(self) -> tuple[_Buffer, ...]:
+        """Inputs, outputs and scratch."""
         sample, found = self.sample, []
-        outputs = sample.op.infer(*sample.types)
-        for i, (t, value) in enumerate(zip(sample.types, sample.inputs, strict=True)):
-            held = stored(t.dtype, value)
-            found.append((f"input {i}", str(held.dtype), ALIGNMENT[t.dtype], -1, held.tobytes()))
-        for i, t in enumerate(outputs):
-            dtype = DTYPES.get(t.dtype, t.dtype)
+        for i, t in enumerate(sample.types):
+            dtype = np.dtype(DTYPES.get(t.dtype, t.dtype))
+            count = sample.inputs[i].size
+            found.append(_Buffer(f"input {i}", dtype, count, ALIGNMENT[t.dtype]))
+        for i, t in enumerate(sample.results):
+            dtype = np.dtype(DTYPES.get(t.dtype, t.dtype))
             places = overwritten(sample, i) if self.in_place is not None else ()
             place = places[(self.in_place or 0) % len(places)] if places else -1
-            content = bytes([GARBAGE]) * t.size_bytes
-            found.append((f"output {i}", dtype, ALIGNMENT[t.dtype], place, content))
-        call = kernel_call(sample)
-        in_place = any(place >= 0 for _, _, _, place, _ in found)
+            count = t.size_bytes // dtype.itemsize
+            found.append(_Buffer(f"output {i}", dtype, count, ALIGNMENT[t.dtype], place))
+        call = sample.call
+        in_place = any(buffer.place >= 0 for buffer in found)
         size_bytes = max(call.scratch_bytes, call.overwriting_bytes if in_place else 0)
-        scratch = bytes([GARBAGE]) * size_bytes
-        return [*found, ("scratch", "uint8", SCRATCH_ALIGNMENT, -1, scratch)]
+        scratch = _Buffer("scratch", np.dtype(np.uint8), size_bytes, SCRATCH_ALIGNMENT)
+        return (*found, scratch)
 
     def encoded(self) -> bytes:
-        buffers = self._buffers()
+        sample, buffers = self.sample, self._buffers
         parts = [np.array([self.call, len(buffers)], np.int32).tobytes()]
-        for _, _, alignment, place, content in buffers:
-            parts.append(np.array([len(content), alignment, place], np.int32).tobytes())
-            parts.append(content if place < 0 else b"")
+        for i, buffer in enumerate(buffers):
+            head = [buffer.size_bytes, buffer.alignment, buffer.place]
+            parts.append(np.array(head, np.int32).tobytes())
+            if i < len(sample.types):
+                parts.append(stored(sample.types[i].dtype, sample.inputs[i]).tobytes())
+            elif buffer.place < 0:
+                parts.append(bytes([GARBAGE]) * buffer.size_bytes)
         return b"".join(parts)
 
     def decoded(self, raw: bytes, position: int) -> tuple[dict[str, Array], int]:
@@ -332,18 +370,32 @@ class _Run:
         assert same == 1, f"{kernel_call(self.sample).function} wrote outside its buffers"
         position += 4
         values: dict[str, Array] = {}
-        for name, dtype, _, _, content in self._buffers():
-            count = len(content) // np.dtype(dtype).itemsize
-            values[name] = np.frombuffer(raw, dtype, count, position)
-            position += len(content)
+        for buffer in self._buffers:
+            values[buffer.name] = np.frombuffer(raw, buffer.dtype, buffer.count, position)
+            position += buffer.size_bytes
         return values, position
+
+
+@lru_cache(maxsize=8)
+def _runs(
+    samples: tuple[Sample, ...], in_place: int | None, known: tuple[Sample, ...]
+) -> tuple[_Run, ...]:
+    """One for each sample, with the number of its call among those that are known."""
+    numbers = {sample: number for number, sample in enumerate(known)}
+    return tuple(_Run(numbers[sample], sample, in_place) for sample in samples)
 
 
 def overwritten(sample: Sample, output: int) -> tuple[int, ...]:
     """The inputs whose storage the output may take over: they are as large."""
-    size_bytes = sample.op.infer(*sample.types)[output].size_bytes
+    size_bytes = sample.results[output].size_bytes
     places = sample.op.may_overwrite.get(output, ())
     return tuple(i for i in places if sample.types[i].size_bytes == size_bytes)
+
+
+def ways_to_overwrite(sample: Sample) -> int:
+    """How many choices of `in_place` differ; 0 if the first output takes no input's place."""
+    places = [len(overwritten(sample, output)) for output in range(len(sample.results))]
+    return max(places) if places[0] else 0
 
 
 def expected(sample: Sample) -> dict[str, Array]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from mcutrain import fixedpoint
 from mcutrain.data import IGNORED
 from mcutrain.ir.graph import TensorType
-from mcutrain.ir.op import Op
+from mcutrain.ir.op import KernelCall, Op
 from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.add_channels import AddChannels, AddChannelsGradInput
 from mcutrain.ops.add_difference import AddDifference
@@ -82,9 +83,9 @@ TYPICAL_SUM_BITS = 13
 """Of a gradient sum; update rates are drawn around what moves a weight by one at this size."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
-    """An operator and values for all its inputs."""
+    """An operator and values for all its inputs. A sample equals itself alone."""
 
     op: Op
     types: tuple[TensorType, ...]
@@ -93,6 +94,16 @@ class Sample:
     @staticmethod
     def of(op: Op, *inputs: Typed) -> Sample:
         return Sample(op, tuple(t for t, _ in inputs), tuple(v for _, v in inputs))
+
+    @cached_property
+    def results(self) -> tuple[TensorType, ...]:
+        """The types of the outputs."""
+        return tuple(self.op.infer(*self.types))
+
+    @cached_property
+    def call(self) -> KernelCall:
+        """The kernel call that computes the outputs."""
+        return self.op.kernel(self.types, self.results)
 
 
 @dataclass(frozen=True)
