@@ -45,8 +45,14 @@ def make(folder: Path, board: BoardDescription, optimize: str) -> Path:
     gcc = find_toolchain(board.compile, "gcc").command[0]
     flags = " ".join((*board.compile.flags, f"-I{HEADERS}"))
     tools = [f"CC={gcc}", f"AR={gcc.removesuffix('gcc')}ar", f"OPT={optimize}", f"CFLAGS={flags}"]
-    subprocess.run(["make", "-s", *tools], cwd=folder, check=True, capture_output=True, text=True)
+    run_make(folder, *tools)
     return folder / "libmct.a"
+
+
+def run_make(folder: Path, *arguments: str) -> None:
+    """Raises CalledProcessError."""
+    command = ["make", "-s", *arguments]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
 
 
 def _with_archive(board: BoardDescription, archive: Path) -> BoardDescription:

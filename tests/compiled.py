@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import mcutrain_firmware
 from mcutrain_host.cache import cache_folder, keep
-from mcutrain_host.toolchain import compiler_identity
+from mcutrain_host.includes import Units, missing, needed
+from mcutrain_host.objects import put, take
+from mcutrain_host.toolchain import ZIG, compiler_identity
 
 from mcutrain.simulation.build import WARNINGS
 
+HEADERS = Path(mcutrain_firmware.__file__).parent / "chips" / "cortex_m" / "include"
 TOGETHER = 2
 OF_CONDITIONS = "typedef int mct_isa_number;\n"
 """What a file under a condition says besides, so that it is not empty where it does not hold."""
@@ -24,17 +30,144 @@ def compiled(command: Sequence[str], folder: Path, sources: Sequence[str]) -> li
     """An object for each C file, named relative to `folder`, where `command` is called.
 
     Two files are the same if the preprocessor makes the same text of them: a kernel under a
-    condition that holds, and that kernel without the condition.
+    condition that holds, and that kernel without the condition. It is not asked about a file whose
+    includes are the same as in an earlier call.
     """
+    texts = Texts.of(folder)
+
+    def made(source: str) -> Path:
+        known = texts.place(Compilation(tuple(command), source))
+        if known is not None and known.is_file():
+            return known
+        found = _object(tuple(command), folder, source)
+        put(known, found)
+        return found
+
     with ThreadPoolExecutor(TOGETHER) as pool:
-        return list(pool.map(lambda source: _object(tuple(command), folder, source), sources))
+        return list(pool.map(made, sources))
+
+
+def objects(
+    command: Sequence[str], folder: Path, sources: Sequence[str], *elsewhere: Path
+) -> list[str]:
+    """An object in `folder` for each C file there; the compiler must print nothing.
+
+    What an earlier call has compiled alike is copied. elsewhere: folders with headers.
+    """
+    texts = Texts.of(folder, *elsewhere)
+
+    def made(source: str) -> str:
+        target = f"{Path(source).stem}.o"
+        place = texts.place(Compilation(tuple(command), source))
+        if not take(place, folder / target):
+            _run((*command, "-c", source, "-o", target), folder)
+            put(place, folder / target)
+        return target
+
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        return list(pool.map(made, sources))
+
+
+def make(folder: Path, *arguments: str) -> str:
+    """Run make, and return the commands that it says it runs from the start.
+
+    What an earlier run has compiled of the same text by the same command is put there before, so
+    that make finds the object made. The rest make compiles itself.
+    """
+    commands = _run(("make", "-n", *arguments), folder)
+    texts = Texts.of(folder, HEADERS)
+    compilations = [found for line in commands.splitlines() if (found := Compilation.read(line))]
+    places = {found.target: texts.place(found) for found in compilations}
+    for target in places:
+        (folder / target).parent.mkdir(parents=True, exist_ok=True)
+    unknown = [target for target, place in places.items() if not take(place, folder / target)]
+    _run(("make", "-s", f"-j{TOGETHER}", *arguments), folder)
+    for target in unknown:
+        put(places[target], folder / target)
+    return commands
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A command with its flags, without the names of the C file and the object."""
+
+    command: tuple[str, ...]
+    source: str
+    target: str = ""
+
+    @staticmethod
+    def read(line: str) -> Compilation | None:
+        """What a line of make's compiles; None if it does something else."""
+        words = shlex.split(line)
+        sources = [word for word in words if word.endswith(".c")]
+        if "-c" not in words or "-o" not in words or len(sources) != 1:
+            return None
+        at = words.index("-o")
+        left = words[:at] + words[at + 2 :]
+        left.remove(sources[0])
+        return Compilation(tuple(left), sources[0], words[at + 1])
+
+    @property
+    def compiler(self) -> tuple[str, ...]:
+        """The words before the flags."""
+        return ZIG if self.command[: len(ZIG)] == ZIG else self.command[:1]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The C files and headers of a folder, and the headers of other folders."""
+
+    folders: tuple[Path, ...]
+    files: Mapping[str, str]
+    units: Units
+
+    @staticmethod
+    def of(folder: Path, *elsewhere: Path) -> Texts:
+        files = _read(folder, "*.c", "*.h")
+        for number, place in enumerate(elsewhere, 1):
+            files |= {f"{number}/{name}": text for name, text in _headers(place).items()}
+        return Texts((folder, *elsewhere), files, needed(files))
+
+    def place(self, made: Compilation) -> Path | None:
+        """Where the object is kept, by all that decides it; None if it includes other files."""
+        unit = self.units.get(made.source)
+        flags = [self._alike(flag) for flag in made.command[len(made.compiler) :]]
+        if unit is None or None in flags or missing(unit, self.files):
+            return None
+        texts = [(name, self.files[name]) for name in unit]
+        return _place(repr((compiler_identity(made.compiler), flags, made.source, texts)))
+
+    def _alike(self, flag: str) -> str | None:
+        """A flag without names of this machine; None for a folder that is not known."""
+        if not flag.startswith("-I/"):
+            return flag
+        searched = Path(flag.removeprefix("-I"))
+        for number, folder in enumerate(self.folders):
+            if searched.is_relative_to(folder):
+                return f"-I{number}/{searched.relative_to(folder)}"
+        return None
+
+
+@lru_cache(maxsize=8)
+def _headers(folder: Path) -> dict[str, str]:
+    """Headers that stay as they are."""
+    return _read(folder, "*.h")
+
+
+def _read(folder: Path, *kinds: str) -> dict[str, str]:
+    """Files by their names relative to the folder."""
+    paths = sorted(path for kind in kinds for path in folder.rglob(kind))
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in paths}
+
+
+def _place(facts: str) -> Path:
+    return cache_folder() / "objects" / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.o"
 
 
 def _object(command: tuple[str, ...], folder: Path, source: str) -> Path:
     text = _run((*command, "-E", "-P", source), folder).replace(OF_CONDITIONS, "")
     flags = tuple(flag for flag in command[1:] if not flag.startswith(("-I", "-D")))
-    facts = repr((compiler_identity(command[:1]), flags, text))
-    place = cache_folder() / "objects" / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.o"
+    place = _place(repr((compiler_identity(command[:1]), flags, text)))
     if not place.is_file():
         made = folder / f"{source}.o"
         _run((*command, "-c", source, "-o", str(made)), folder)
@@ -45,7 +178,7 @@ def _object(command: tuple[str, ...], folder: Path, source: str) -> Path:
 def _run(command: Sequence[str], folder: Path) -> str:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]
-    assert done.stderr == ""
+    assert done.stderr == "", done.stderr[:4000]
     return done.stdout
 
 

@@ -35,6 +35,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 REPOSITORY = Path(__file__).resolve().parents[1]
 BYTECODE = REPOSITORY / ".pytest_cache" / "bytecode"
 OBJECTS_SECONDS = 3 * 24 * 3600
+SWEEP_SECONDS = 6 * 3600
 DISK_BYTES = 64 * 1024
 
 
@@ -81,10 +82,18 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         for folder in (BYTECODE / temporary.relative_to("/")).glob("pytest-of-*"):
             shutil.rmtree(folder, ignore_errors=True)
         OBJECTS.mkdir(parents=True, exist_ok=True)
-        for path in OBJECTS.iterdir():
-            with suppress(FileNotFoundError):  # another run was first
-                if path.stat().st_mtime < time.time() - OBJECTS_SECONDS:
-                    path.unlink()
+        swept = OBJECTS.with_name("objects-swept")
+        if not swept.exists() or swept.stat().st_mtime < time.time() - SWEEP_SECONDS:
+            swept.touch()
+            forget_old_objects()
+
+
+def forget_old_objects() -> None:
+    """Looking at tens of thousands of files takes as long as a short test run."""
+    for path in OBJECTS.iterdir():
+        with suppress(FileNotFoundError):  # another run was first
+            if path.stat().st_mtime < time.time() - OBJECTS_SECONDS:
+                path.unlink()
 
 
 @pytest.hookimpl(trylast=True)

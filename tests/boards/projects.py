@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from mcutrain_host.build import build, find_toolchain
 from mcutrain_host.errors import BuildError
-from mcutrain_host.manifest import BoardProject
 
 from mcutrain import demo
 from mcutrain.codegen import Interface
+from mcutrain.codegen.firmware import compile_facts
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.target import load_target
@@ -91,12 +91,11 @@ def built(
     return folder
 
 
-def has_compiler(root: Path, board: str, compiler: str) -> bool:
+@cache
+def has_compiler(board: str, compiler: str) -> bool:
     """Whether the board can be built with it here."""
-    folder = root / f"facts-{board}"
-    training_step().firmware(load_target(board)).write(folder)
     try:
-        find_toolchain(BoardProject.read(folder).board.compile, compiler)
+        find_toolchain(compile_facts(load_target(board), []), compiler)
     except BuildError:
         return False
     return True

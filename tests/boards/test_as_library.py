@@ -24,6 +24,7 @@ from mcutrain.target import load_target
 from tests.boards.projects import built, lessons, simulated_state, training_step
 from tests.boards.test_same_bits import trained
 from tests.codegen.test_own_program import compiler, run
+from tests.compiled import make
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STEPS = 3
@@ -37,7 +38,9 @@ def as_library() -> Iterator[ModuleType]:
     """The script that puts a board's firmware around a library."""
     sys.path.insert(0, str(REPOSITORY / "benchmarks"))
     try:
-        yield importlib.import_module("as_library")
+        module = importlib.import_module("as_library")
+        module.run_make = make
+        yield module
     finally:
         sys.path.remove(str(REPOSITORY / "benchmarks"))
         sys.modules.pop("as_library", None)

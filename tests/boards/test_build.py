@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -30,6 +29,7 @@ from tests.boards.projects import (
     has_compiler,
     training_step,
 )
+from tests.compiled import make
 
 WITH_FIRMWARE = tuple(name for name in board_names() if load_target(name).has_firmware)
 
@@ -43,7 +43,7 @@ def test_every_board_of_the_issue_is_there():
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
 @pytest.mark.parametrize("board", [*CHIPS, *ONLY_IN_QEMU, "b-l475e-iot01a", "nucleo-h743zi"])
 def test_the_elf_needs_the_planned_sram_to_the_byte(projects_root, board, compiler):
-    if not has_compiler(projects_root, board, compiler):
+    if not has_compiler(board, compiler):
         pytest.skip(f"no {compiler} for {board}: apt install gcc-arm-none-eabi")
     memory = linked_memory(built(projects_root, board, compiler))
     assert memory.agrees, memory.facts()
@@ -53,7 +53,7 @@ def test_the_elf_needs_the_planned_sram_to_the_byte(projects_root, board, compil
 
 
 def test_zigs_run_time_library_is_in_one_object(projects_root):
-    if not has_compiler(projects_root, "rpi-pico", "zig"):
+    if not has_compiler("rpi-pico", "zig"):
         pytest.skip("no zig: pip install 'mcutrain[compiler]'")
     folder = built(projects_root, "rpi-pico", "zig")
     sizes = {path.stem: path.stat().st_size for path in folder.glob("build/**/*.o")}
@@ -61,7 +61,7 @@ def test_zigs_run_time_library_is_in_one_object(projects_root):
 
 
 def test_zigs_smallest_program_has_symbols(projects_root):
-    if not has_compiler(projects_root, "rpi-pico", "zig"):
+    if not has_compiler("rpi-pico", "zig"):
         pytest.skip("no zig: pip install 'mcutrain[compiler]'")
     assert linked_memory(built(projects_root, "rpi-pico", "zig", "-Os")).agrees
 
@@ -86,11 +86,7 @@ def test_the_makefile_builds_without_python(projects_root, tmp_path, board):
     project.write(tmp_path / "p")
     target = {"rpi-pico": "all", "native": "build/firmware"}.get(board, "build/firmware.elf")
     level, wanted = ("-O3", []) if board == "rpi-pico" else ("-O1", ["OPT=-O1"])
-    done = subprocess.run(
-        ["make", "-j2", target, *wanted], cwd=tmp_path / "p", capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert f" {level} " in done.stdout
+    assert f" {level} " in make(tmp_path / "p", target, *wanted)
     if board != "native":
         assert linked_memory(tmp_path / "p").agrees
     if board == "rpi-pico":
@@ -115,7 +111,7 @@ def test_the_uf2_file_that_is_built_starts_on_the_pico(projects_root):
 def test_what_does_not_fit_fails_with_the_missing_bytes(
     projects_root, tmp_path, compiler, region, missing
 ):
-    if not has_compiler(projects_root, "nucleo-f446re", compiler):
+    if not has_compiler("nucleo-f446re", compiler):
         pytest.skip(f"no {compiler} for it: apt install gcc-arm-none-eabi")
     folder = tmp_path / "p"
     step, target = training_step(), load_target("nucleo-f446re")

@@ -22,6 +22,7 @@ from mcutrain.codegen import Interface
 from mcutrain.target import FIRMWARE
 from tests.boards.projects import RATE, SEED, lessons, simulated_state, training_step
 from tests.codegen.test_own_program import compiler, run
+from tests.compiled import make
 
 STEPS = 2
 CHIP = FIRMWARE / "chips" / "cortex_m"
@@ -132,7 +133,7 @@ def test_a_library_on_another_cortex_m_has_the_simulations_bits(
     core, gcc, qemu = CORES[name], compiler("arm-none-eabi-gcc"), compiler("qemu-system-arm")
     folder = Path(shutil.copytree(written, tmp_path / "library"))
     flags = f"-mcpu={core.cpu} -mthumb -mfloat-abi={core.float_abi} -I{CHIP / 'include'}"
-    run(["make", "-s", "-j2", f"CC={gcc}", "AR=arm-none-eabi-ar", f"CFLAGS={flags}"], folder)
+    make(folder, f"CC={gcc}", "AR=arm-none-eabi-ar", f"CFLAGS={flags}")
     (folder / "main.c").write_text(MAIN % (SEED, RATE.mult_q31, RATE.shift) + BARE)
     (folder / "link.ld").write_text(SCRIPT.format(code=hex(core.code), ram=hex(core.ram)))
     link = ["-nostdlib", "-T", "link.ld", "main.c", CHIP / "mct_libc.c", "libmct.a", "-lgcc"]

@@ -44,6 +44,7 @@ from tests.boards.projects import (
     quick_state,
     quick_step,
     simulated_state,
+    training_step,
 )
 from tests.cost.networks import attending, cutting, grouped, normalizing, resizing
 from tests.memplan.ladders import ladder_of
@@ -152,15 +153,16 @@ def test_a_state_of_many_pages_is_saved_until_all_places_were_erased(projects_ro
     target, saved_bytes = load_target(board), device.identity.saved_bytes
     assert saved_bytes > 2 * target.erase_bytes
     places = 2 * (target.slot_bytes // saved_bytes)
+    simulator = training_step().simulator(SEED)
     device.reset(SEED)
     for position in range(places + 3):
         device.send_sample(x[0].tobytes())
         device.train(int(y[0]), position, Rate(RATE.mult_q31, RATE.shift))
+        simulator.train(x[:1], y[:1], [RATE])
         assert device.save().number == position + 1
-        state = device.read_state()
         device.restart()
         assert device.identify().position == position + 1
-        assert device.read_state() == state
+        assert device.read_state() == simulator.save()
 
 
 @pytest.mark.timeout(SECONDS)
@@ -186,7 +188,7 @@ def test_qemus_microbit_saves_by_its_own_flash_controller(projects_root):
 def test_the_pis_program_ends_with_the_simulations_bits(projects_root, compiler):
     if shutil.which("qemu-aarch64") is None:
         pytest.skip("no qemu-aarch64: apt install qemu-user")
-    if not has_compiler(projects_root, "raspberry-pi", compiler):
+    if not has_compiler("raspberry-pi", compiler):
         pytest.skip(f"no {compiler} for aarch64: apt install gcc-aarch64-linux-gnu")
     folder = built(projects_root, "raspberry-pi", compiler)
     with as_program(folder, ("qemu-aarch64",)) as device:
@@ -216,7 +218,7 @@ def test_threads_that_are_no_number_of_them_are_a_sentence(projects_root, thread
 def test_compilers_and_optimisation_do_not_change_the_bits(
     projects_root, board, compiler, optimize
 ):
-    if not has_compiler(projects_root, board, compiler):
+    if not has_compiler(board, compiler):
         pytest.skip(f"no {compiler} for {board}: apt install gcc-arm-none-eabi")
     device = on_unicorn(built(projects_root, board, compiler, optimize))
     count = min(STEPS, 100 if IS_STRESS else 2)
@@ -244,7 +246,7 @@ def deep_network(blocks: int) -> Graph:
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
 def test_deep_networks_take_the_stack_of_shallow_ones(projects_root, compiler):
     """Of addresses none is kept there: of 700 bytes mobilenet's step ran over its stack."""
-    if not has_compiler(projects_root, "mps2-an386", compiler):
+    if not has_compiler("mps2-an386", compiler):
         pytest.skip(f"no {compiler} for mps2-an386: apt install gcc-arm-none-eabi")
     used = []
     for blocks in (2, 12):

@@ -23,10 +23,10 @@ from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.simulation import CompiledSimulator, PlannedReference
 from mcutrain.simulation.build import SANITIZE
 from mcutrain.target import FIRMWARE, PORTABLE, instruction_sets, load_target
+from tests import compiled
 from tests.codegen.test_bodies import MAIN, MODEL, SEED, Case, assert_prints
 from tests.codegen.test_own_program import compiler, run
 from tests.codegen.test_project import plan_of, tiny
-from tests.compiled import compiled
 from tests.cost.networks import attending, grouped
 from tests.ops.drawing import SeededSource
 from tests.simulation.networks import rates, residual_network, samples
@@ -60,8 +60,9 @@ def sources(project: Project) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model's: mct_isa.h decides for all files alike; test_warnings.py has all files."""
     folder = tmp_path_factory.mktemp("library") / "project"
-    library().write(folder)
+    library(plan=plan_of(tiny())).write(folder)
     return folder
 
 
@@ -140,7 +141,7 @@ def make(folder: Path, cc: str, flags: str) -> str:
     tools = [f"CC={cc}", f"AR={cc.replace('gcc', 'ar') if 'gcc' in cc else cc + ' ar'}"]
     if cc == " ".join(ZIG):
         tools[1] = f"AR={' '.join((*ZIG[:-1], 'ar'))}"
-    run(["make", "-s", "-j2", *tools, f"CFLAGS={STRICT} {flags} -I{HEADERS}"], folder)
+    compiled.make(folder, *tools, f"CFLAGS={STRICT} {flags} -I{HEADERS}")
     return "" if "gcc" not in cc else run([cc.replace("gcc", "objdump"), "-d", "libmct.a"], folder)
 
 
@@ -246,7 +247,7 @@ def test_a_library_for_a_computer_brings_its_threads(tmp_path: Path) -> None:
     made = tmp_path / "project"
     library("host", plan_of(tiny())).write(made)
     compiler("make")
-    run(["make", "-s", "OPT=-O0", "example/main"], made)
+    compiled.make(made, "OPT=-O0", "example/main")
     run([made / "example" / "main"])
     text = (
         "cmake_minimum_required(VERSION 3.13)\nproject(own C)\n"
@@ -254,7 +255,7 @@ def test_a_library_for_a_computer_brings_its_threads(tmp_path: Path) -> None:
         "target_link_libraries(own PRIVATE mct)\n"
     )
     (tmp_path / "CMakeLists.txt").write_text(text)
-    assert "-pthread" in flags_of_cmake(tmp_path)["main.c"]
+    assert "-pthread" in flags_of_cmake(tmp_path, "-DCMAKE_BUILD_TYPE=Debug")["main.c"]
     run(["cmake", "--build", tmp_path / "made"])
     run([tmp_path / "made" / "own"])
 
@@ -271,7 +272,7 @@ def program(project: Project, folder: Path, command: Sequence[str]) -> Path:
     (folder / "main.c").write_text(text)
     strict = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-Isrc")
     found = sorted(str(path.relative_to(folder)) for path in folder.glob("src/*.c"))
-    objects = compiled([*command, *strict], folder, ["main.c", *found])
+    objects = compiled.compiled([*command, *strict], folder, ["main.c", *found])
     run([*command, *objects, "-o", "program"], folder)
     return folder / "program"
 

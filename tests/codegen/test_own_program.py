@@ -25,6 +25,7 @@ from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme
 from mcutrain.target import FIRMWARE, load_target
 from tests.codegen.test_project import plan_of, tiny
+from tests.compiled import make
 from tests.memplan.test_stream import mobile_network
 from tests.simulation.networks import rates, samples, states_differ, training_graph
 from tests.simulation.test_reconstruction import GRAPHS
@@ -56,7 +57,7 @@ def build_archive(project: Project, folder: Path, *flags: str) -> Path:
     project.write(folder)
     compiler("make")
     cc = next(filter(shutil.which, ("gcc", "clang")), None) or compiler("gcc")
-    run(["make", "-s", f"CC={cc}", f"CFLAGS={' '.join(('-O0', *flags))}"], folder)
+    make(folder, f"CC={cc}", f"CFLAGS={' '.join(('-O0', *flags))}")
     (archive,) = folder.glob("lib*.a")
     return archive
 
@@ -363,7 +364,7 @@ def test_models_of_different_versions_do_not_become_one_program(tmp_path: Path) 
     # built each by itself, as if each were whole
     model = tmp_path / "p0" / "src" / "wake_model.c"
     model.write_text(re.sub(r"#if MCT_VERSION != \d+", "#if 0", model.read_text()))
-    run(["make", "-s", f"CC={compiler('gcc')}", "CFLAGS=-O0"], tmp_path / "p0")
+    make(tmp_path / "p0", f"CC={compiler('gcc')}", "CFLAGS=-O0")
     archives = [tmp_path / "p0" / "libwake.a", build_archive(alarm, tmp_path / "p1")]
     (tmp_path / "main.c").write_text(TWO_MODELS)
     includes = [f"-I{tmp_path / name / 'src'}" for name in ("p0", "p1")]

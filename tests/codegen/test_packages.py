@@ -20,6 +20,7 @@ from mcutrain.errors import McutrainError
 from mcutrain.target import load_target
 from tests.codegen.test_own_program import compiler, run
 from tests.codegen.test_project import plan_of, tiny
+from tests.compiled import compiled, make
 
 ROOT = Path(__file__).resolve().parents[2]
 STUBS = Path(__file__).parent / "stubs"
@@ -64,6 +65,11 @@ def made(kind: str, prefix: str = "wake") -> Project:
     return generate(plan_of(tiny()), "last:1", interface=Interface(prefix, package=kind))
 
 
+def c_files(folder: Path) -> list[str]:
+    """Those of a package that was written there."""
+    return sorted(str(path.relative_to(folder)) for path in folder.glob("src/*.c"))
+
+
 def sources(project: Project) -> dict[str, str]:
     return {name: text for name, text in project.files.items() if name.startswith("src/")}
 
@@ -76,7 +82,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plain = generate(plan_of(tiny()), "last:1", interface=Interface("wake"))
     (folder / "p" / "Makefile").write_text(plain.files["Makefile"])
     cc = next(filter(shutil.which, ("gcc", "clang")), None) or compiler("gcc")
-    run(["make", "-s", "libwake.a", f"CC={cc}", "CFLAGS=-O1"], folder / "p")
+    make(folder / "p", "libwake.a", f"CC={cc}", "CFLAGS=-O1")
     return folder / "p" / "libwake.a"
 
 
@@ -104,15 +110,13 @@ def test_all_that_a_linker_sees_has_the_models_prefix(archive: Path) -> None:
 
 @pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m3", "cortex-m7", "cortex-m55"])
 def test_so_it_is_with_the_bodies_of_other_processors(core: str, tmp_path: Path) -> None:
-    project = made("cmake")
     gcc = compiler("arm-none-eabi-gcc")
-    project.write(tmp_path / "p")
-    c = sorted((tmp_path / "p" / "src").glob("*.c"))
-    (tmp_path / "string.h").write_text(STRING_H)
-    flags = [f"-mcpu={core}", "-O1", "-I", tmp_path, *WARNINGS, "-ffreestanding"]
+    made("cmake").write(tmp_path)
+    (tmp_path / "src" / "string.h").write_text(STRING_H)
+    flags = [f"-mcpu={core}", "-O1", "-Isrc", *WARNINGS, "-ffreestanding"]
     flags += ["-mfloat-abi=hard"] if core == "cortex-m55" else []
-    run([gcc, *flags, "-c", *c], tmp_path)
-    symbols = run(["arm-none-eabi-nm", "-g", "--defined-only", *sorted(tmp_path.glob("*.o"))])
+    objects = compiled([gcc, *flags], tmp_path, c_files(tmp_path))
+    symbols = run(["arm-none-eabi-nm", "-g", "--defined-only", *objects])
     names = re.findall(r"^[0-9a-f]+ [A-Z] (\w+)$", symbols, re.MULTILINE)
     assert len(names) > 40
     assert [name for name in names if not name.startswith("wake_")] == []
@@ -132,11 +136,9 @@ def test_two_packages_become_one_program(tmp_path: Path) -> None:
     compiler("gcc")
     objects: list[Path] = []
     for prefix in ("wake", "alarm"):
-        made("arduino", prefix).write(tmp_path / prefix)
-        c = sorted((tmp_path / prefix / "src").glob("*.c"))
-        (tmp_path / f"{prefix}-o").mkdir()
-        run(["gcc", "-std=c11", "-O0", "-c", *c], tmp_path / f"{prefix}-o")
-        objects += sorted((tmp_path / f"{prefix}-o").glob("*.o"))
+        folder = tmp_path / prefix
+        made("arduino", prefix).write(folder)
+        objects += compiled(["gcc", "-std=c11", "-O0"], folder, c_files(folder))
     (tmp_path / "main.c").write_text(
         '#include "wake_model.h"\n#include "alarm_model.h"\n'
         "int main(void)\n{\n    wake_reset(1);\n    alarm_reset(1);\n"

@@ -11,6 +11,7 @@ from mcutrain_host.toolchain import ZIG
 
 from mcutrain.codegen.firmware import compile_facts
 from mcutrain.target import FIRMWARE, load_target
+from tests.compiled import objects
 from tests.firmware.elf import sections
 from tests.firmware.test_boards import CHIPS, named
 
@@ -82,18 +83,17 @@ def build(board, toolchain, folder, missing_bytes=0, main=MAIN):
     ram_bytes = board.stack_bytes + ARENA_BYTES + board.driver_bytes - missing_bytes
     write_memory(board, folder, ram_bytes)
     (folder / "main.c").write_text(main, encoding="utf-8")
+    for name in board.sources:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes((FIRMWARE / name).read_bytes())
     flags = ["-O3", *facts.common_flags, f"-I{folder}"]
     flags += [f"-I{place}" for place in include_folders(board)]
-    objects = []
-    for source in [folder / "main.c", *(FIRMWARE / name for name in board.sources)]:
-        objects.append(str(folder / f"{source.stem}.o"))
-        compile_one = [*command, *flags, "-c", str(source), "-o", objects[-1]]
-        subprocess.run(compile_one, check=True, timeout=300)
+    made = objects([*command, *flags], folder, ["main.c", *board.sources], FIRMWARE)
     script = FIRMWARE / board.values["linker_script"]
     link = ["-nostdlib", "-Wl,--gc-sections", "-L.", "-T", str(script)]
     elf = folder / "firmware.elf"
     done = subprocess.run(
-        [*command, *link, "-o", str(elf), *objects, *libraries],
+        [*command, *link, "-o", str(elf), *made, *libraries],
         cwd=folder,  # zig's linker looks for memory.ld there only
         capture_output=True,
         text=True,

@@ -23,7 +23,7 @@ SWAPPING = ("-DMCT_FORWARD_TIME=1u", "-DMCT_SHELF_BYTES=0u")
 """The device that trains other columns, and knows no WRITE_STATE."""
 POSITIONS = ("-DMCT_FORWARD_TIME=1u", "-DMCT_LABEL_BYTES=9u")
 """The device that learns a class for each position."""
-SECONDS = int(os.environ.get("MCUTRAIN_FUZZ_SECONDS", "12")) // 3
+SECONDS = int(os.environ.get("MCUTRAIN_FUZZ_SECONDS", "6")) // 3
 """Of each device."""
 
 
