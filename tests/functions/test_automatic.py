@@ -25,6 +25,7 @@ from mcutrain.functions.memory_limit import USUAL_SRAM, MemoryLimit
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import StepOptions, TrainingStep
 from mcutrain.selection.contribution import Contributions
+from mcutrain.selection.joint import TOLERANCE
 from mcutrain.sparse import UpdateScheme, parse_scheme
 from mcutrain.target import target_of
 from tests.analysis.conftest import two_layers
@@ -140,6 +141,68 @@ def test_what_does_not_fit_whole_is_selected_within_the_limit() -> None:
         if found.larger is not None:
             assert needs(graph, found.larger.scheme) == found.larger.sram_bytes > sram
             assert not found.larger.fits
+
+
+def drawn_analysis(asked: Chooser, split: Split) -> Contributions:
+    """An analysis of parts that learn much, and largely the same: drawn gradients in few
+    directions."""
+    made, rng = asked._analysis(split, None), np.random.default_rng(3)
+    assert made.kernels is not None
+    common, samples = rng.normal(size=(made.kernels.samples, 3)), made.kernels.samples
+
+    def products(size: float) -> np.ndarray:
+        g = common @ rng.normal(size=(3, 2)) + rng.normal(size=(samples, 2)) / 2
+        return (size * g @ g.T).astype(np.float32)
+
+    weights: dict[int, dict[float, np.ndarray]] = {}
+    for i, by in made.kernels.weights.items():
+        sizes = rng.exponential(size=len(by))
+        drawn = np.cumsum([products(size) for size in sizes], axis=0)
+        weights[i] = dict(zip(sorted(by), drawn, strict=True))
+    biases = tuple(products(rng.exponential() / 4) for _ in made.layers)
+    kernels = replace(made.kernels, biases=biases, weights=weights)
+    return choosers._at_usual_rate(replace(made, kernels=kernels))
+
+
+def budgets(graph: Graph) -> range:
+    """From what the head takes to almost all."""
+    smallest, whole = needs(graph, "head"), needs(graph, "full")
+    return range(smallest, whole, (whole - smallest) // 4)
+
+
+def test_a_scheme_is_chosen_by_what_it_learns_as_a_whole_at_half_of_the_rate() -> None:
+    graph = residual_network(classes=CLASSES)
+    analysis = drawn_analysis(chooser(graph, None), learnable(graph))
+    assert analysis.kernels is not None
+    kernels = analysis.kernels.at(0.5)
+    gained = []
+    for sram in budgets(graph):
+        asked = chooser(graph, sram)
+        sums = asked._selector(analysis, "learnable").select(asked.memory.limits, with_next=False)
+        by_sum = text_of(sums.scheme, asked.layers)
+        chosen, other = (
+            kernels.learnable(kernels.of(*parts_of(text, asked.layers)))
+            for text in (asked._select(analysis).scheme, by_sum)
+        )
+        gained.append(chosen - other)
+    tolerance = TOLERANCE * kernels.samples
+    assert min(gained) >= -tolerance
+    assert max(gained) > tolerance  # the sum chooses another somewhere
+
+
+def test_the_next_scheme_is_what_an_eighth_more_memory_would_buy() -> None:
+    graph = residual_network(classes=CLASSES)
+    analysis = drawn_analysis(chooser(graph, None), learnable(graph))
+    named = 0
+    for sram in budgets(graph):
+        found = chooser(graph, sram)._select(analysis)
+        if found.larger is not None:
+            named += 1
+            most = sram + sram // 8
+            assert sram < found.larger.sram_bytes <= most
+            assert found.larger.sram_bytes == needs(graph, found.larger.scheme)
+            assert found.larger.scheme == chooser(graph, most)._select(analysis).scheme
+    assert named
 
 
 def test_the_answer_is_kept_and_another_budget_asks_for_no_other_analysis(
@@ -384,12 +447,16 @@ def reached(asked: Chooser, split: Split, text: str) -> float:
     """By gradients, from all that the scheme's text stands for."""
     kernels = asked._analysis(split, None).kernels
     assert kernels is not None
-    if text == "full":
-        depth, shares = asked.layers, dict.fromkeys(range(asked.layers), 1.0)
-    else:
-        scheme = parse_scheme(text)
-        depth, shares = scheme.bias_depth or 0, {int(i): s for i, s in scheme.weights.items()}
-    return kernels.reachable(kernels.of(depth, shares))
+    return kernels.reachable(kernels.of(*parts_of(text, asked.layers)))
+
+
+def parts_of(text: str, layers: int) -> tuple[int, dict[int, float]]:
+    """How many biases a scheme's text trains, and the shares of layers."""
+    scheme = parse_scheme(text)
+    depth = layers if scheme.bias_depth is None else scheme.bias_depth
+    whole = layers if scheme.depth_weights is None else scheme.depth_weights
+    shares = dict.fromkeys(range(layers - whole, layers), 1.0)
+    return depth, shares | {int(i): s for i, s in scheme.weights.items()}
 
 
 def test_what_learns_less_is_only_named_without_a_board(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -493,7 +560,8 @@ def test_without_a_board_simulate_trains_what_fits_256_kb(
     monkeypatch.setattr(memory_limit, "USUAL_SRAM", 160 * 1024)
     chosen = mcutrain.auto_scheme(small, images)
     assert chosen.scheme not in ("head", "full")
-    assert 131_072 < chosen.sram_bytes <= 163_840 == chosen.limit_bytes
+    assert chosen.sram_bytes <= 163_840 == chosen.limit_bytes
+    assert chosen.scheme == mcutrain.auto_scheme(MODEL, data, sram=163_840).scheme
     few = {"epochs": 1, "learning_rate": 0.03}
     found = mcutrain.simulate(small, images, **few)
     assert (found.scheme, found.sram_bytes) == (chosen.scheme, chosen.sram_bytes)
@@ -518,9 +586,10 @@ def test_the_rate_of_an_analysis_follows_from_its_gradients() -> None:
         return choosers._at_usual_rate(larger)
 
     one, four = times(2.0**20), times(2.0**22)
-    assert list(one.gains) == ["learnable"]
+    assert list(one.gains) == ["joint", "learnable"]
+    for measure in one.gains:  # powers of two change no digit
+        assert one.gain(measure) == four.gain(measure)
     assert one.settings["learning_rate"] == 4 * four.settings["learning_rate"]
-    assert one.gain() == four.gain()  # powers of two change no digit
     assert times(2.0**-40).settings["learning_rate"] == choosers.MOST_RATE
     assert times(0.0).settings["learning_rate"] == choosers.MOST_RATE
     late = made.kernels.biases[len(made.layers) // 2 :]
