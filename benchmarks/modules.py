@@ -9,6 +9,8 @@ takes (49kb). Of layers, biases and modules each way trains as many of the last 
 residuals` have the biases of TinyTL (arXiv 2007.11622) beside them. --analysis FILE: also what
 `mcutrain select` would select by it; --augmented FILE --augmented-analysis FILE: and what it would
 select of a model that has modules, by the analysis of that; both by --measure.
+--no-flip: images as they are, which is sooner, since what frozen layers make of an image is kept.
+--images: fewer to learn from. Rates are searched for only where there are several.
 
 --tinytl: without a limit all biases, and all biases with lite residuals beside all blocks, as
 TinyTL compares them.
@@ -20,6 +22,8 @@ import argparse
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -36,10 +40,11 @@ from mcutrain.ir.graph import Graph
 from mcutrain.modules import parse_pet
 from mcutrain.pipeline import TrainingStep, load, prepare
 from mcutrain.quant import replace_head
+from mcutrain.runs.training import fastest_simulator, prepare_run
 from mcutrain.selection.contribution import read_contributions
 from mcutrain.selection.cost import Limits
 from mcutrain.selection.select import Selector
-from mcutrain.simulation import Run, RunSettings, Samples
+from mcutrain.simulation import RunSettings
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
 from mcutrain.sparse.scheme import schemes_of
 
@@ -105,6 +110,8 @@ def main() -> None:
     parser.add_argument("--augmented", type=Path)
     parser.add_argument("--augmented-analysis", type=Path)
     parser.add_argument("--measure", help="of the analyses; their first one")
+    parser.add_argument("--no-flip", action="store_true")
+    parser.add_argument("--images", type=int, default=TRAIN_IMAGES)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES, help="times 1/256")
     parser.add_argument("--module-rates", type=float, nargs="+", default=MODULE_RATES)
     parser.add_argument("--seeds", type=int, default=3)
@@ -141,7 +148,7 @@ def rows_of(
     ]
     if any(size <= limit for size, _ in fitting):
         rows["published"] = Trained(max(pair for pair in fitting if pair[0] <= limit)[1])
-    for way in WAYS:
+    for way in (way for way in WAYS if not options.ways or way.name in options.ways):
         found = largest(new, way, limit)
         if found is None:
             console.print(f"{way.name}: none fits {limit:,} bytes")
@@ -236,17 +243,17 @@ def compared(
     first = ladder[options.search_at]
     for rows in ladder.values():  # ways that did not fit there
         first = first | {name: row for name, row in rows.items() if name not in first}
-    searches = [
-        (name, rate, of_modules)
+    learn = partial(learnt, options.images, not options.no_flip, shared, model)
+    choices = {
+        name: list(product(rates, options.module_rates if row.pet else (1.0,)))
         for name, row in first.items()
-        for of_modules in (options.module_rates if row.pet else (1.0,))
-        for rate in rates
-    ]
+    }
+    searches = [(name, *at) for name, every in choices.items() for at in every if len(every) > 1]
     results = jobs(
-        delayed(learn)(shared, model, first[name].at(of_modules), 0, rate, True)
+        delayed(learn)(first[name].at(of_modules), 0, rate, True)
         for name, rate, of_modules in searches
     )
-    by_rates: dict[str, dict[tuple[float, float], float]] = {name: {} for name in first}
+    by_rates = {name: dict.fromkeys(every, 0.0) for name, every in choices.items()}
     for (name, rate, of_modules), accuracy in zip(searches, results, strict=True):
         by_rates[name][rate, of_modules] = accuracy
         text = first[name].at(of_modules).text
@@ -259,7 +266,7 @@ def compared(
         for name, row in rows.items()
     }
     accuracies = {}
-    results = jobs(delayed(learn)(shared, model, row, seed, rate) for row, rate, seed in runs)
+    results = jobs(delayed(learn)(row, seed, rate) for row, rate, seed in runs)
     for (run, name), accuracy in zip(runs.items(), results, strict=True):
         row, rate, seed = run
         accuracies[run] = accuracy
@@ -296,26 +303,33 @@ def saved_bytes(step: TrainingStep) -> int:
     return sum(buffer.size_bytes for buffer in plan.arena.live_at(plan.training.loss_step))
 
 
-def learn(
-    shared: Path, model: Path, what: Trained, seed: int, rate: float, is_search: bool = False
+def learnt(
+    images: int,
+    flip: bool,
+    shared: Path,
+    model: Path,
+    what: Trained,
+    seed: int,
+    rate: float,
+    is_search: bool = False,
 ) -> float:
-    """Accuracy in percent. is_search: on training images alone."""
+    """Accuracy in percent, after learning from so many images. is_search: on these alone."""
     split = data.load(shared / DATA)
     graph = load(what.model or model)
     new = replace_head(graph, find_head(graph).node, CLASSES)
     pet = parse_pet(what.pet or "linear")
     scheme: UpdateScheme = pet.scheme(parse_scheme(what.scheme))
-    split = data.Split(split.train.subset(TRAIN_IMAGES), split.test)
+    split = data.Split(split.train.subset(images), split.test)
     if is_search:
-        images = split.train
-        first = TRAIN_IMAGES - HELD_OUT
-        split = data.Split(images.subset(first), images.take(range(first, TRAIN_IMAGES)))
+        every, first = split.train, images * (TRAIN_IMAGES - HELD_OUT) // TRAIN_IMAGES
+        split = data.Split(every.subset(first), every.take(range(first, images)))
     step = prepare(with_pet(new, pet, split, None, seed), scheme)
-    settings = RunSettings(4, rate, seed=seed, flip=True, test_every=0)
-    x = step.graph.tensors[step.graph.inputs[0]].type
-    prepared = Samples.prepare(split, x.shape[1:], x.scale, x.zero_point, settings)
-    state = Run(step.simulator(seed=seed + 1), prepared, settings).train()
-    return 100 * (state.epochs[-1].test_accuracy or 0.0)
+    settings = RunSettings(4, rate, seed=seed, flip=flip, test_every=0)
+    run = prepare_run(
+        step, split, settings, simulator=lambda: fastest_simulator(step, split, settings)
+    )
+    run.train()
+    return 100 * (run.state.epochs[-1].test_accuracy or 0.0)
 
 
 if __name__ == "__main__":
