@@ -290,6 +290,9 @@ DSP_CONV = (
     f"{POINTS}*depth>144", f"{POINTS}*depth/144*depth>144", f"{Y}*depth>144",
     f"{Y}*requantize.shift.rare", f"{Y}*requantize.rounds_once", f"{Y}*requantize.low>-128",
     f"{Y}*y.pixels%4", "y.c*depth*trained.rows>0",
+    f"{Y}*depth/4", "y.c*depth/4*y.pixels%4>1", "y.c*depth/4*y.pixels%4=1",  # a position left
+    "y.c*depth/4*y.pixels=1", "y.c*y.pixels=1", "depth/4*y.pixels=1",  # a fully connected layer
+    "y.c*requantize.rounds_once*y.pixels=1",
 )  # fmt: skip
 QUADS = "dx.pixels*dx.c/4"
 DSP_CONV_BACK = (
@@ -384,8 +387,24 @@ DSP_PRODUCTS = (
     f"{QUARTERS}*depth%4", "matrices*rows*columns%4", "matrices*rows*columns%4*depth",
 )  # fmt: skip
 
+DSP_POOLED = (
+    "1", "y.pixels", "taps*y.c/4", "y.pixels*y.c/4", "y.pixels*y.c", "y.pixels*y.c*operand.2",
+    "y.pixels*window.kernel_h*y.c/4", "taps*y.c%4",
+)  # fmt: skip
+
 DSP = PORTABLE | {  # what is not here are the portable bodies
     "mct_conv_2d_s8": DSP_CONV,
+    "mct_conv_2d_s32": (
+        "1",
+        "y.pixels*y.c",
+        "y.pixels*depth/4",
+        "y.pixels*depth/32",
+        f"{Y}*depth/4",
+    ),
+    "mct_average_pool_2d_s8": DSP_POOLED,
+    "mct_scaled_average_pool_2d_s8": DSP_POOLED,
+    "mct_mean_s8": ("1", "x.pixels*x.c/4", "x.c", "x.c/4", "x.pixels*x.c%4"),
+    "mct_mean_s32": ("1", "x.pixels*x.c/4", "x.c", "x.c/4", "x.pixels*x.c%4"),
     "mct_batch_matmul_s8": (
         *DSP_PRODUCTS,
         "outputs*operand.3",

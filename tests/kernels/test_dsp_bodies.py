@@ -6,6 +6,7 @@ Their instructions are emulated in plain C, under sanitizers, and run by QEMU as
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,13 +19,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcutrain_host.toolchain import ZIG
 
+from mcutrain.fixedpoint import quantize_multiplier
+from mcutrain.ir.graph import TensorType
 from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.batch_matmul import BatchMatMul, BatchMatMulGradInput
 from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.gradients import OutputStage
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
+from mcutrain.ops.pooling import AveragePool2D, Mean, MeanSums, ScaledAveragePool2D
 from mcutrain.ops.spatial import Window
+from mcutrain.quant.multipliers import average_multiplier
 from tests.kernels.compiled import BodiesOfSet
 from tests.kernels.test_host_bodies import (
     WIDE,
@@ -109,6 +114,63 @@ def deep_columns(s: Source) -> Sample:
     x = tensor(s, (1, s.integer(1, 3), s.integer(1, 5), ins))
     op = Conv2D(POINT, s.integer(-128, 127), q, saves_mask=s.boolean())
     return Sample.of(op, x, weight(s, (outs, 1, 1, ins)), bias(s, outs))
+
+
+def layer_of_one_position(s: Source, ins: int, size: tuple[int, int] = (1, 1)) -> Sample:
+    """A fully connected layer: its channels in one block or more."""
+    outs = s.choice((1, 2, 12, 47, 48, 49, 99))
+    shifts = tuple(-s.choice((0, 1, *range(5, 12), 22, 23)) for _ in range(outs))
+    mults = tuple(s.integer(2**30, 2**31 - 1) for _ in range(outs))
+    zero_point, low = s.choice((-128, s.integer(-128, 127))), s.choice((-128, -128, -90))
+    q = Requantize(mults, shifts, zero_point, low, rounds_once=s.boolean())
+    op = Conv2D(POINT, s.integer(-128, 127), q, saves_mask=s.boolean())
+    return Sample.of(op, tensor(s, (1, *size, ins)), weight(s, (outs, 1, 1, ins)), bias(s, outs))
+
+
+def one_position_left(s: Source) -> Sample:
+    """Behind panels of four; its channels in blocks of another size than those of one position."""
+    ins, size = s.choice((5, 27, 64, 301)), s.choice(((1, 5), (3, 3)))
+    return layer_of_one_position(s, ins, size)
+
+
+def exact_halves(s: Source) -> Sample:
+    """Products that lie between two results, of both signs, rounded once."""
+    outs, shift = 40, s.integer(2, 6)
+    q = Requantize((2**30,), (-shift,), s.integer(-3, 3), rounds_once=True)
+    x, w = tensor(s, (1, 1, 1, 4)), weight(s, (outs, 1, 1, 4))
+    halves = np.arange(-outs // 2, outs // 2, dtype=np.int32) * 2 + 1
+    b = TensorType((outs,), "int32"), halves * np.int32(2**shift)
+    return Sample.of(Conv2D(POINT, 0, q, s.boolean()), x, (w[0], w[1] * np.int8(0)), b)
+
+
+def logits(s: Source, ins: int) -> Sample:
+    """Bare sums: of a fully connected layer, or of several positions."""
+    kernel = s.choice((1, 1, 3)) if ins < 200 else 1
+    window = Window((kernel, kernel), padding=(kernel // 2,) * 4)
+    x = tensor(s, (1, *s.choice(((1, 1), (2, 3))), ins))
+    outs = s.choice((1, 2, 5, 10, 33))
+    op = Conv2D(window, s.integer(-128, 127), None)
+    return Sample.of(op, x, weight(s, (outs, kernel, kernel, ins)), bias(s, outs))
+
+
+def pooled(s: Source) -> Sample:
+    """Whole groups of four channels or not; windows of more elements than an int16 sum takes."""
+    h, w = s.choice(((1, 1), (4, 4), (25, 5), (16, 16), (1, 257), (23, 24), (260, 2)))
+    x = tensor(s, (1, h, w, s.choice((1, 3, 4, 5, 6, 7, 8, 16, 19))))
+    kernel = s.choice(((h, w), (h, w), (min(h, 100), min(w, 3))))
+    window = Window(kernel, (s.integer(1, 2), s.integer(1, 2)))
+    limits = (*s.choice(((-128, 127), (-100, 90))), s.boolean())
+    zero_points = s.integer(-128, 127), s.integer(-128, 127)
+    ratio = s.integer(1, 400) / 100
+    scale = average_multiplier(ratio, 1.0, math.prod(kernel))
+    by_count = quantize_multiplier(ratio / (h * w))
+    ops = (
+        AveragePool2D(window, *limits),
+        ScaledAveragePool2D(window, *zero_points, *scale, *limits),
+        Mean(*zero_points, *by_count, *limits),
+        MeanSums(zero_points[0]),
+    )
+    return Sample.of(s.choice(ops), x)
 
 
 def add_of_a_whole(s: Source) -> Sample:
@@ -198,6 +260,8 @@ def gradient_of_large_matrices(place: int, stored: tuple[bool, bool]) -> Callabl
     return draw
 
 
+TERMS = (1, 3, 6, 27, 64, 301, 480, 481, 1000)
+"""Of a sum at one position: whole words or not, one part or more."""
 STORED = tuple(itertools.product((False, True), repeat=2))
 DRAWN = (
     *WIDE,
@@ -205,6 +269,11 @@ DRAWN = (
     groups_within_a_byte,
     short_columns,
     deep_columns,
+    one_position_left,
+    exact_halves,
+    *(partial(layer_of_one_position, ins=ins) for ins in TERMS),
+    *(partial(logits, ins=ins) for ins in TERMS),
+    pooled,
     add_of_a_whole,
     silent_channels,
     noted_planes,

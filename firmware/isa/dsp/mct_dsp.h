@@ -43,6 +43,9 @@ static inline uint32_t mct_pair(int32_t low, int32_t high) {
 typedef struct {
     int32_t lane[4];
 } mct_sums4;
+typedef struct {
+    int32_t first, second;
+} mct_sums2;
 
 #if defined(__ARM_FEATURE_DSP) && !defined(MCT_DSP_EMULATED)
 #include "mct_dsp_arm.h"

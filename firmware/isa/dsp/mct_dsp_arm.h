@@ -151,4 +151,42 @@ static inline mct_sums4 mct_dot4(const uint32_t *panel, const int8_t *stream, in
     return (mct_sums4){{s0, s1, s2, s3}};
 }
 
+/* A word of each row times two of the terms. */
+#define MCT_DOT2_QUAD(even, odd)                                                                   \
+    "ldr %[w], [%[first]], #4\n\t"                                                                 \
+    "ldr %[v], [%[second]], #4\n\t"                                                                \
+    "sxtb16 %[e], %[w]\n\t"                                                                        \
+    "smlad %[s0], " even ", %[e], %[s0]\n\t"                                                       \
+    "sxtb16 %[e], %[v]\n\t"                                                                        \
+    "smlad %[s1], " even ", %[e], %[s1]\n\t"                                                       \
+    "sxtb16 %[w], %[w], ror #8\n\t"                                                                \
+    "sxtb16 %[v], %[v], ror #8\n\t"                                                                \
+    "smlad %[s0], " odd ", %[w], %[s0]\n\t"                                                        \
+    "smlad %[s1], " odd ", %[v], %[s1]\n\t"
+#define MCT_DOT2_TWO                                                                               \
+    "ldm %[terms]!, {r8, r9, r10, r12}\n\t" MCT_DOT2_QUAD("r8", "r9") MCT_DOT2_QUAD("r10", "r12")
+
+/* sums += sum over k < 4 * quads of terms[k] * first[k], and of terms[k] * second[k]: 32 products in
+ * 44 instructions. For every four k, terms hold the pairs (k, k + 2) and (k + 1, k + 3). */
+static inline mct_sums2 mct_dot2(const uint32_t *terms, const int8_t *first, const int8_t *second,
+                                 int32_t quads, mct_sums2 sums) {
+    uint32_t w, v, e;
+    __asm__ volatile(
+        "lsrs %[n], %[n], #1\n\t"
+        "bcc 1f\n\t"
+        "ldrd r8, r9, [%[terms]], #8\n\t" MCT_DOT2_QUAD(
+            "r8", "r9") "1:\n\t"
+                        "lsrs %[n], %[n], #1\n\t"
+                        "bcc 2f\n\t" MCT_DOT2_TWO "2:\n\t"
+                        "beq 4f\n\t"
+                        "3:\n\t" MCT_DOT2_TWO MCT_DOT2_TWO "subs %[n], %[n], #1\n\t"
+                        "bne 3b\n\t"
+                        "4:"
+        : [s0] "+r"(sums.first), [s1] "+r"(sums.second), [terms] "+r"(terms), [first] "+r"(first),
+          [second] "+r"(second), [n] "+r"(quads), [w] "=&r"(w), [v] "=&r"(v), [e] "=&r"(e)
+        :
+        : "r8", "r9", "r10", "r12", "cc", "memory");
+    return sums;
+}
+
 #endif

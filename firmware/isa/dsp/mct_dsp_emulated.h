@@ -90,4 +90,16 @@ static inline mct_sums4 mct_dot4(const uint32_t *panel, const int8_t *stream, in
     return sums;
 }
 
+static inline mct_sums2 mct_dot2(const uint32_t *terms, const int8_t *first, const int8_t *second,
+                                 int32_t quads, mct_sums2 sums) {
+    for (int32_t q = 0; q < quads; q++, terms += 2) {
+        const uint32_t one = mct_load32(first + 4 * q), two = mct_load32(second + 4 * q);
+        sums.first = mct_dot(terms[0], mct_even_bytes(one), sums.first);
+        sums.first = mct_dot(terms[1], mct_odd_bytes(one), sums.first);
+        sums.second = mct_dot(terms[0], mct_even_bytes(two), sums.second);
+        sums.second = mct_dot(terms[1], mct_odd_bytes(two), sums.second);
+    }
+    return sums;
+}
+
 #endif

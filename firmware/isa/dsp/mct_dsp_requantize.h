@@ -31,6 +31,15 @@ static inline int32_t mct_dsp_scaled(const mct_dsp_channel *channel, int32_t twi
     return (sum + (twice >> 31)) >> channel->bits;
 }
 
+/* mct_requantize_once_q31: from shift -2 on the half that is added lies in the product's higher word. */
+static inline int32_t mct_dsp_requantized_once(int32_t sum, int32_t mult_q31, int32_t shift) {
+    if (shift > -2) {
+        return mct_requantize_once_q31(sum, mult_q31, shift);
+    }
+    const int64_t product = (int64_t)sum * mult_q31 + (sum >> 31);
+    return ((int32_t)(product >> 32) + (1 << (-2 - shift))) >> (-1 - shift);
+}
+
 /* Where the results go: that of the lane l and channel c to y[first + l * stride + c]. */
 typedef struct {
     const mct_requantize *q;

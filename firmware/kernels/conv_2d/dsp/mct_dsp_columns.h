@@ -11,6 +11,8 @@
 /* Terms of a sum that a panel holds, and that are gathered at a time: multiples of 4. */
 #define MCT_COLUMN_DEPTH 144
 #define MCT_COLUMN_PART 32
+/* Terms of one position that take the place of a panel, with a sum for each channel of a block. */
+#define MCT_COLUMN_TERMS 480
 
 typedef struct {
     const mct_shape *x, *y;
@@ -202,6 +204,35 @@ static __attribute__((noinline, unused)) void mct_columns_load(const mct_columns
         tile.columns[l] = c->from + (position + mct_min(l, lanes - 1)) * c->x->c + k;
     }
     mct_tile_panel_run(&tile);
+}
+
+static inline void mct_column_words(const int8_t *from, int32_t words, uint32_t plus, int32_t twice,
+                                    uint32_t *terms) {
+    for (; words > 0; words--, from += 4, terms += 2) {
+        const uint32_t word = mct_load32(from);
+        const uint32_t even = mct_add_even_bytes(plus, word);
+        const uint32_t odd = mct_add_odd_bytes(plus, word);
+        terms[0] = twice ? mct_add_pairs(even, even) : even;
+        terms[1] = twice ? mct_add_pairs(odd, odd) : odd;
+    }
+}
+
+/* The terms k … k + depth - 1 of one position for mct_dot2. twice: a constant, 1 doubles them. */
+static inline void mct_column_load(const mct_columns *c, int32_t position, int32_t k, int32_t depth,
+                                   int32_t twice, uint32_t *terms) {
+    const uint32_t plus = mct_pair(-c->zero_point, -c->zero_point);
+    if (c->point) {
+        mct_column_words(c->from + position * c->x->c + k, depth / 4, plus, twice, terms);
+        return;
+    }
+    const int32_t row = position / c->y->w, column = position - row * c->y->w;
+    for (int32_t part = 0; part < depth; part += MCT_COLUMN_PART) {
+        int8_t values[MCT_COLUMN_PART];
+        const int32_t count = mct_min(depth - part, MCT_COLUMN_PART);
+        mct_column(c, row, column, k + part, count, values);
+        mct_column_words(values, (count + 3) / 4, plus, twice, terms);
+        terms += MCT_COLUMN_PART / 2;
+    }
 }
 
 /* Fills panels, one behind the other, with the whole columns of four positions each. */

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_dsp_conv.h"
 #include "mct_dsp_panel.h"
+#include "mct_dsp_rows.h"
 #include "mct_dsp_tiles.h"
+
+_Static_assert(MCT_COLUMN_TERMS / 2 + MCT_CONV_CHANNELS <= 2 * MCT_COLUMN_DEPTH, "in the panel");
+_Static_assert(MCT_COLUMN_TERMS % MCT_COLUMN_PART == 0, "whole parts");
 
 static void mct_conv_merge(const mct_conv_job *job) {
     const mct_trained_columns *t = job->columns_trained;
@@ -21,8 +25,8 @@ static void mct_conv_merge(const mct_conv_job *job) {
     }
 }
 
-static void mct_conv_channels(mct_conv_job *job, int32_t o, int32_t all) {
-    const int32_t quads = (job->depth + 3) / 4;
+/* The block's weights. */
+static void mct_conv_take(mct_conv_job *job, int32_t o, int32_t all) {
     job->o = o;
     job->outs = mct_min(all - o, job->most_outs);
     job->rows = job->w + o * job->depth;
@@ -32,7 +36,11 @@ static void mct_conv_channels(mct_conv_job *job, int32_t o, int32_t all) {
         job->rows = job->scratch;
         job->end = job->scratch + job->outs * job->depth;
     }
-    mct_dsp_channels_of(job->out.q, job->out.b, o, job->outs, job->depth, job->block.channels);
+}
+
+static void mct_conv_channels(mct_conv_job *job) {
+    const int32_t quads = (job->depth + 3) / 4;
+    mct_dsp_channels_of(job->out.q, job->out.b, job->o, job->outs, job->depth, job->block.channels);
     int32_t left = (int32_t)(job->end - job->rows) - (job->outs - 1) * job->depth;
     uint8_t run = 0;
     for (int32_t i = job->outs - 1; i >= 0; i--, left += job->depth) {
@@ -168,11 +176,80 @@ static int32_t mct_conv_short(mct_conv_job *job, int32_t positions) {
     return positions / 4 * 4;
 }
 
+/* Twice the sums of a block at one position, two channels at a time, added to `sums`. */
+static __attribute__((noinline)) void mct_conv_sum_one(mct_conv_job *job, int32_t position,
+                                                       int32_t *sums) {
+    mct_dsp_rows rows = {
+        .terms = job->panel,
+        .row = job->depth,
+        .end = job->end,
+        .count = job->outs,
+    };
+    for (int32_t k = 0; k < job->depth; k += MCT_COLUMN_TERMS) {
+        rows.w = job->rows + k;
+        rows.depth = mct_min(job->depth - k, MCT_COLUMN_TERMS);
+        mct_column_load(&job->columns, position, k, rows.depth, 1, job->panel);
+        mct_dsp_rows_add(&rows, sums);
+    }
+}
+
+static inline int32_t *mct_conv_sums(mct_conv_job *job) {
+    return (int32_t *)job->panel + MCT_COLUMN_TERMS / 2;
+}
+
+/* A block at one position. */
+static __attribute__((noinline)) void mct_conv_one(mct_conv_job *job, int32_t position) {
+    const mct_dsp_output *out = &job->out;
+    const mct_dsp_channel *channels = job->block.channels;
+    int32_t *sums = mct_conv_sums(job);
+    for (int32_t i = 0; i < job->outs; i++) {
+        sums[i] = channels[i].start;
+        mct_keep_loop();
+    }
+    mct_conv_sum_one(job, position, sums);
+    int32_t to = position * out->stride + job->o;
+    for (int32_t i = 0; i < job->outs; i++, to++) {
+        if (channels[i].bits < 0 || !out->full) {
+            mct_dsp_store(out, &channels[i], job->o + i, &sums[i], to, 1);
+            continue;
+        }
+        const int32_t value = mct_dsp_scaled(&channels[i], sums[i]) >> 1;
+        const int32_t saturated = mct_saturate8(value);
+        out->y[to] = (int8_t)saturated;
+        mct_dsp_note(out->mask, to, value == saturated);
+    }
+}
+
+/* The same for the only position of a layer that rounds once, as fully connected ones do. */
+static __attribute__((noinline)) void mct_conv_only(mct_conv_job *job) {
+    const mct_dsp_output out = job->out;
+    const mct_requantize q = *out.q;
+    int32_t *sums = mct_conv_sums(job);
+    for (int32_t i = 0; i < job->outs; i++) {
+        sums[i] = 0;
+        mct_keep_loop();
+    }
+    mct_conv_sum_one(job, 0, sums);
+    for (int32_t i = 0; i < job->outs; i++) {
+        const int32_t c = job->o + i, m = q.per_channel ? c : 0;
+        const int32_t sum = (int32_t)((uint32_t)out.b[c] + (uint32_t)(sums[i] >> 1));
+        const int32_t value =
+            q.zero_point + mct_dsp_requantized_once(sum, q.mult_q31[m], q.shift[m]);
+        const int32_t clamped = mct_clamp(value, q.low, q.high);
+        out.y[c] = (int8_t)clamped;
+        mct_dsp_note(out.mask, c, value == clamped);
+    }
+}
+
 static void mct_conv_block(mct_conv_job *job, int32_t positions) {
     const mct_dsp_output *out = &job->out;
     for (int32_t position = mct_conv_short(job, positions); position < positions; position += 4) {
         const int32_t lanes = mct_min(positions - position, 4);
         const int32_t first = position * out->stride + job->o;
+        if (lanes == 1) {
+            mct_conv_one(job, position);
+            return;
+        }
         mct_columns_load(&job->columns, position, lanes, 0, job->depth, job->panel);
         if (lanes == 4 && out->full && out->mask == NULL) {
             mct_conv_plain(job, first);
@@ -243,6 +320,10 @@ static void mct_conv_store(const mct_conv_job *job, int32_t first, int32_t lanes
 
 /* A block at four positions whose columns are deeper than a panel: the sums wait for the next part. */
 static void mct_conv_deep(mct_conv_job *job, int32_t position, int32_t lanes) {
+    if (lanes == 1) {
+        mct_conv_one(job, position);
+        return;
+    }
     for (int32_t i = 0; i < job->outs; i++) {
         job->block.deep.sums[i] = mct_sums_from(job->block.channels[i].start);
     }
@@ -256,11 +337,16 @@ static void mct_conv_deep(mct_conv_job *job, int32_t position, int32_t lanes) {
 
 void mct_conv_run(mct_conv_job *job, int32_t begin, int32_t end) {
     const int32_t positions = job->columns.y->h * job->columns.y->w;
-    if (job->depth > MCT_COLUMN_DEPTH) {
+    if (job->depth > MCT_COLUMN_DEPTH && positions > 1) {
         job->most_outs = mct_min(job->most_outs, MCT_DEEP_CHANNELS);
     }
     for (int32_t o = begin; o < end; o += job->most_outs) {
-        mct_conv_channels(job, o, end);
+        mct_conv_take(job, o, end);
+        if (positions == 1 && job->out.q->rounds_once) {
+            mct_conv_only(job);
+            continue;
+        }
+        mct_conv_channels(job);
         if (job->depth <= MCT_COLUMN_DEPTH) {
             mct_conv_block(job, positions);
             continue;
