@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_conv_2d.h"
 #include "mct_tiled.h"
+#include "mct_tiled_position.h"
 #include "mct_tiled_requantize.h"
 #include "mct_window.h"
 
@@ -231,6 +232,23 @@ static MCT_APART void mct_conv_take(mct_conv_job *job, const int32_t *b) {
     job->is_short = mct_conv_is_short(&job->out, job->channel, job->channels);
 }
 
+/* A fully connected layer: the only position's channels, several at a time. */
+static void mct_conv_only(const mct_conv_job *job, const int8_t *w, const int32_t *b) {
+    const int32_t outs = job->p->y.c;
+    const mct_tiled_runs runs = {1, job->depth, job->x, 0, 0, 0, job->p->x_zero_point};
+    int32_t sums[MCT_TILED_ROWS];
+    for (int32_t c = 0; c < outs; c += MCT_TILED_ROWS, w += MCT_TILED_ROWS * job->depth) {
+        const int32_t rows = mct_min(outs - c, MCT_TILED_ROWS);
+        for (int32_t n = 0; n < rows; n++) {
+            sums[n] = b[c + n];
+        }
+        mct_tiled_add_runs(&runs, w, job->depth, rows, sums);
+        for (int32_t n = 0; n < rows; n++) {
+            mct_tiled_put(&job->out, mct_tiled_scale_plain(job->out.q, sums[n], c + n), c + n);
+        }
+    }
+}
+
 void mct_conv_2d_s8(const mct_conv_2d_s8_params *p, const int8_t *x, const int8_t *w,
                     const int32_t *b, int8_t *y, uint8_t *mask, const int8_t *trained,
                     int8_t *scratch) {
@@ -249,6 +267,10 @@ void mct_conv_2d_s8(const mct_conv_2d_s8_params *p, const int8_t *x, const int8_
         win->pad_top == 0 && win->pad_left == 0 && p->x.h == p->y.h && p->x.w == p->y.w) {
         job.of.w = job.columns = p->y.h * p->y.w;
         job.of.h = job.rows = 1;
+        if (job.columns == 1 && trained == NULL) {
+            mct_conv_only(&job, w, b);
+            return;
+        }
     }
     job.x_row = job.of.w * p->x.c;
     job.inner = mct_tiled_inner(win, job.of.w, job.columns);
