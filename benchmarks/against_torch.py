@@ -9,6 +9,9 @@ norms as they are in inference, which are folded here. Behind the cut: the step 
 sample that was seen before, whose latent is kept, beside PyTorch's whole step. Turns are taken, and
 the fastest step of each counts, so that other programs disturb neither more. ms; how many times as
 fast in brackets.
+
+--processor counts processor time, for one thread of a computer whose other programs take most of
+it, and prints the median ratio of the turns.
 """
 
 from __future__ import annotations
@@ -16,10 +19,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +34,8 @@ SCHEMES = ("last:4", "full")
 CUT = SCHEMES[0]
 NAMES = ["resnet50", "mobilenet_v3_large", "vit_tiny"]
 RATE = 1e-6
+CLOCK = "AGAINST_TORCH_CLOCK"
+"""By which clock of `time` a child measures."""
 
 
 def main() -> None:
@@ -39,8 +45,12 @@ def main() -> None:
     parser.add_argument("--names", nargs="+", default=NAMES)
     parser.add_argument("--torch", default=sys.executable, help="a Python that has torch, timm")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--processor", action="store_true", help="time of one thread's processor")
+    parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.processor and options.threads != [1]:
+        parser.error("--processor is the time of one thread: give --threads 1")
     if options.child:
         print(json.dumps(CHILDREN[options.child](options.folder, *options.names)))
         return
@@ -59,38 +69,57 @@ def main() -> None:
 def row(options: argparse.Namespace, name: str, threads: int) -> Sequence[str]:
     """The cells of one network: ours, and PyTorch's time as a multiple."""
     pythons = {"ours": sys.executable, "torch": options.torch, "onnxruntime": sys.executable}
-    found: dict[str, dict[str, float]] = {child: {} for child in pythons}
-    for _ in range(TURNS):
-        for child, python in pythons.items():
-            least_of(found[child], measured(options.folder, python, child, name, threads))
-    ours, theirs, peer = found.values()
-    cells = [f"{ours[k]:.1f} ({theirs[k] / ours[k]:.2f})" for k in ("inference", *SCHEMES)]
-    cut = f"{ours['cut']:.1f} ({theirs[CUT] / ours['cut']:.1f})"
-    return (f"{peer['inference']:.1f}", *cells, cut)
+    turns = [
+        {
+            child: measured(options, python, child, name, threads)
+            for child, python in pythons.items()
+        }
+        for _ in range(options.turns)
+    ]
+    ours = least_of(turn["ours"] for turn in turns)
+    peer = least_of(turn["onnxruntime"] for turn in turns)
+    ratios = {key: ratio(turns, key, options.processor) for key in ours}
+    cells = [f"{ours[key]:.1f} ({ratios[key]:.2f})" for key in ("inference", *SCHEMES)]
+    return (f"{peer['inference']:.1f}", *cells, f"{ours['cut']:.1f} ({ratios['cut']:.1f})")
 
 
-def measured(folder: Path, python: str, child: str, name: str, threads: int) -> dict[str, float]:
+def ratio(turns: Sequence[Mapping[str, Mapping[str, float]]], key: str, is_median: bool) -> float:
+    """PyTorch's time as a multiple of ours: median of the turns, or of the fastest steps."""
+    of_torch = CUT if key == "cut" else key
+    pairs = [(turn["torch"][of_torch], turn["ours"][key]) for turn in turns]
+    if is_median:
+        return statistics.median(theirs / ours for theirs, ours in pairs)
+    return min(theirs for theirs, _ in pairs) / min(ours for _, ours in pairs)
+
+
+def measured(
+    options: argparse.Namespace, python: str, child: str, name: str, threads: int
+) -> dict[str, float]:
     """What a process of its own prints: milliseconds by what is done."""
     number = str(threads)
     environment = {**os.environ, **dict.fromkeys(("MCT_THREADS", "OMP_NUM_THREADS"), number)}
-    command = [python, __file__, str(folder), "--child", child, "--names", name]
+    environment[CLOCK] = "process_time" if options.processor else "perf_counter"
+    command = [python, __file__, str(options.folder), "--child", child, "--names", name]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def least_of(found: dict[str, float], more: Mapping[str, float]) -> None:
-    """Keep the smaller numbers."""
-    found |= {key: min(ms, found.get(key, ms)) for key, ms in more.items()}
+def least_of(turns: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Of each number the smallest."""
+    found: dict[str, float] = {}
+    for turn in turns:
+        found |= {key: min(ms, found.get(key, ms)) for key, ms in turn.items()}
+    return found
 
 
 def least(run: Callable[[], object]) -> float:
     """Milliseconds of the fastest of some runs; the first only warms up."""
-    taken = []
+    clock, taken = getattr(time, os.environ.get(CLOCK, "perf_counter")), []
     for _ in range(1 + STEPS):
-        begin = time.perf_counter()
+        begin = clock()
         run()
-        taken.append(time.perf_counter() - begin)
+        taken.append(clock() - begin)
     return 1e3 * min(taken[1:])
 
 
