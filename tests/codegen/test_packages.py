@@ -26,14 +26,15 @@ ROOT = Path(__file__).resolve().parents[2]
 STUBS = Path(__file__).parent / "stubs"
 KINDS = ("arduino", "cmake", "cmsis-pack", "esp-idf", "pico-sdk", "platformio", "zephyr")
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
-C_WARNINGS = (
+ALL_WARNINGS = (
     *WARNINGS,
     "-Wconversion",
     "-Wshadow",
     "-Wcast-align",
     "-Wstrict-aliasing",
-    "-std=c11",
+    "-fstrict-aliasing",
 )
+C_WARNINGS = (*ALL_WARNINGS, "-std=c11")
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def test_so_it_is_with_the_bodies_of_other_processors(core: str, tmp_path: Path)
     gcc = compiler("arm-none-eabi-gcc")
     made("cmake").write(tmp_path)
     (tmp_path / "src" / "string.h").write_text(STRING_H)
-    flags = [f"-mcpu={core}", "-O1", "-Isrc", *WARNINGS, "-ffreestanding"]
+    flags = [f"-mcpu={core}", "-O1", "-Isrc", *C_WARNINGS, "-ffreestanding"]
     flags += ["-mfloat-abi=hard"] if core == "cortex-m55" else []
     objects = compiled([gcc, *flags], tmp_path, c_files(tmp_path))
     symbols = run(["arm-none-eabi-nm", "-g", "--defined-only", *objects])
@@ -129,6 +130,19 @@ void *memset(void *to, int byte, size_t count);
 int memcmp(const void *a, const void *b, size_t count);
 """
 """What a freestanding compiler without a C library lacks."""
+
+
+@pytest.mark.parametrize("standard", ["c++11", "c++14", "c++17", "c++20", "c++2b"])
+@pytest.mark.parametrize("name", ["g++", "clang++"])
+def test_headers_and_sketches_are_silent_in_cplusplus(
+    name: str, standard: str, tmp_path: Path
+) -> None:
+    project = made("arduino")
+    project.write(tmp_path)
+    flags = [f"-std={standard}", *ALL_WARNINGS, "-fsyntax-only", f"-I{STUBS / 'arduino'}"]
+    for sketch in (file for file in project.files if file.endswith(".ino")):
+        source = [f'-DSKETCH="{tmp_path / sketch}"', STUBS / "arduino" / "main.cpp", *ESP32]
+        run([compiler(name), *flags, *source, f"-I{tmp_path / 'src'}"])
 
 
 def test_two_packages_become_one_program(tmp_path: Path) -> None:

@@ -45,6 +45,9 @@ struct SerialPort {
     void print(unsigned number) {
         std::printf("%u", number);
     }
+    void print(unsigned long number) {
+        std::printf("%lu", number);
+    }
     void print(double number) {
         std::printf("%.2f", number);
     }
