@@ -44,17 +44,18 @@ MYPY = @if .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo quick test draws test-tflite stress check format bench site clean
+.PHONY: help demo quick test draws test-tflite stress check format review bench site clean
 
 help:
 	@echo "make demo         train a small network on this computer and on a virtual board"
 	@echo "make quick        before each commit: lint, types, the core's tests; a minute on two cores"
 	@echo "make test         all checks and all tests"
 	@echo "make draws        tests that draw with Hypothesis, on new examples; SEED=1 repeats those of 1"
-	@echo "make stress       the long tests: 1,000 power cuts, bad cables, 10 minutes of fuzzing"
+	@echo "make stress       the long tests: 200 power cuts and 500 line faults of each board, 10 minutes of fuzzing"
 	@echo "make check        only the checks: format, lint, types, import directions"
 	@echo "make test-tflite  the oracle tests with tflite-runtime and numpy 1.26"
 	@echo "make format       format Python and C"
+	@echo "make review       what cppcheck and clang-tidy find in an emitted program, by rule"
 	@echo "make bench        which benchmarks there are"
 	@echo "make site         the documentation as a static site, in site/"
 	@echo "make clean        remove everything that make made"
@@ -97,6 +98,10 @@ format: .venv/.dev
 	.venv/bin/ruff check --fix-only .
 	.venv/bin/ruff format .
 	$(if $(C_FILES),.venv/bin/clang-format -i $(C_FILES))
+
+# The numbers of docs/misra.md.
+review: .venv/.run
+	.venv/bin/python benchmarks/review.py
 
 bench:
 	@for script in benchmarks/*.py; do \

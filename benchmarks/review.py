@@ -1,7 +1,9 @@
 """What cppcheck, with its MISRA addon, and clang-tidy find in an emitted program, by rule.
 
+    make review
     .venv/bin/python benchmarks/review.py [--model MODEL --scheme SCHEME] [--seconds 900]
 
+A program that is not installed is said and skipped.
 The program is in plain C and can return in the middle of a step. Tables of weights are left out.
 docs/misra.md says why what is left is left. Takes five minutes on an idle machine.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import tempfile
 from collections import Counter
@@ -42,10 +45,23 @@ def main() -> None:
         generate(options.model, scratch, options.scheme, isa="portable", budgeted=True)
         folder = Path(scratch) / "src"
         files = sorted(p.name for p in folder.glob("*.c") if "constants" not in p.name)
-        found = output([*CPPCHECK, *files], folder, options.seconds).stderr.split()
-        show(f"cppcheck, {len(files)} files", Counter(found))
-        tidy = output([*TIDY, *files, "--", "-std=c11", "-I."], folder, options.seconds).stdout
-        show(f"clang-tidy, {len(files)} files", Counter(CHECK.findall(tidy)))
+        if version("cppcheck"):
+            found = output([*CPPCHECK, *files], folder, options.seconds).stderr.split()
+            show(f"cppcheck, {len(files)} files", Counter(found))
+        if version("clang-tidy"):
+            tidy = [*TIDY, *files, "--", "-std=c11", "-I."]
+            said = output(tidy, folder, options.seconds).stdout
+            show(f"clang-tidy, {len(files)} files", Counter(CHECK.findall(said)))
+
+
+def version(program: str) -> bool:
+    """Print a tool's version, or that it is skipped; whether it is there."""
+    if shutil.which(program) is None:
+        print(f"{program} skipped: it is not installed (apt install {program})")
+        return False
+    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    print(re.search(r"\S.*\d+\.\d.*", said)[0])
+    return True
 
 
 def output(command: list[str], folder: Path, seconds: int) -> subprocess.CompletedProcess[str]:
