@@ -94,6 +94,21 @@ STM32 = {
         loader_ram=12 * KB,
         revision=0x1007,
     ),
+    "stm32f411": Stm32Facts(
+        core="cortex-m4",
+        chip_id=0x431,
+        sectors=(*[16 * KB] * 4, 64 * KB, *[128 * KB] * 3),
+        ram=128 * KB,
+        other_ram=(),
+        rom=0x1FFF0000,
+        rom_bytes=32 * KB,
+        facts_at=(0x1FFF7A10, 0x1FFF7A22),
+        limits=ClockLimits(84_000_000, 42_000_000, 84_000_000),  # at the voltage after a reset
+        usart=UsartV1,
+        ports="ABCDEH",
+        loader_ram=12 * KB,
+        revision=0x1000,
+    ),
     "stm32f446": Stm32Facts(
         core="cortex-m4",
         chip_id=0x421,

@@ -40,9 +40,16 @@ TOO_SMALL_FOR_THE_DEMO = ("bbc-microbit",)
 """16 KB of SRAM."""
 LIKE_ANOTHER = (
     "b-l475e-iot01a",
+    "blackpill-f411ce",
     "feather-nrf52840",
+    "itsybitsy-nrf52840",
     "nrf52840-dk",
+    "nucleo-f411re",
+    "nucleo-f446ze",
+    "nucleo-f746zg",
     "nucleo-h743zi",
+    "nucleo-l476rg",
+    "stm32f407g-disc1",
     "xiao-nrf52840",
 )
 """Boards with the core and kernels of one above, where a small network shows what is their own:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -85,7 +86,6 @@ def test_ctrl_c_ends_the_board_with_130(project: Path) -> None:
         (("--emulator", "renode"), "'renode' is not one of 'unicorn', 'qemu'"),
         (("--link", "usb"), "there is no link 'usb'; give pty, pty:PATH, tcp or tcp:PORT"),
         (("--emulator", "qemu", "--empty"), "--noise are for Unicorn"),
-        (("--emulator", "qemu"), "QEMU has no board like nucleo-f446re"),
     ],
 )
 def test_what_a_board_cannot_do_is_a_sentence(
@@ -94,6 +94,18 @@ def test_what_a_board_cannot_do_is_a_sentence(
     outcome = run("board", project, *flags)
     assert outcome.code == 2
     assert message in " ".join(outcome.err.replace("│", " ").split())
+
+
+def test_a_board_that_qemu_lacks_is_a_sentence(project: Path, tmp_path: Path, run: Run) -> None:
+    shutil.copytree(project, tmp_path / "p")
+    manifest = tmp_path / "p" / "manifest.json"
+    facts = json.loads(manifest.read_text())
+    del facts["board"]["emulate"]["qemu"]
+    manifest.write_text(json.dumps(facts))
+    assert (
+        "QEMU has no board like nucleo-f446re"
+        in run("board", tmp_path / "p", "--emulator", "qemu").sentence
+    )
 
 
 def test_a_folder_that_is_not_built_is_a_sentence(tmp_path: Path, run: Run) -> None:

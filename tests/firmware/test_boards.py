@@ -17,7 +17,7 @@ PICOS_2 = ("rpi-pico-2", "rpi-pico-2-usb")
 STM32 = [board for board in CHIPS if any("chips/stm32/" in name for name in board.sources)]
 
 # Sector sizes: RM0385 table 3, RM0390 table 4, RM0368 table 5, RM0090 table 5, RM0316 table 4,
-# RM0351 and RM0433, "Flash memory organization".
+# RM0351 and RM0433, "Flash memory organization"; RM0383 has the STM32F411's, as many as the F401's.
 SECTORS = {
     "b-l475e-iot01a": [2 * KB] * 512,
     "nucleo-h743zi": [128 * KB] * 16,
@@ -27,13 +27,24 @@ SECTORS = {
     "nucleo-f446re": [16 * KB] * 4 + [64 * KB] + [128 * KB] * 3,
     "netduinoplus2": [16 * KB] * 4 + [64 * KB] + [128 * KB] * 7,
 }
+SAME_FLASH = {
+    "blackpill-f411ce": "nucleo-f401re",
+    "nucleo-f411re": "nucleo-f401re",
+    "nucleo-f446ze": "nucleo-f446re",
+    "nucleo-f746zg": "stm32f746g-disco",
+    "nucleo-l476rg": "b-l475e-iot01a",
+    "stm32f407g-disc1": "netduinoplus2",
+}
+"""Boards whose flash is that of a board above."""
+SECTORS |= {board: SECTORS[other] for board, other in SAME_FLASH.items()}
 FLASH_ORIGIN = 0x08000000
-BY_ADDRESS = ("b-l475e-iot01a", "nucleo-f303re")
+BY_ADDRESS = ("b-l475e-iot01a", "nucleo-f303re", "nucleo-l476rg")
 ERASED_BY_NUMBER = [board for board in STM32 if board.name not in BY_ADDRESS]
-BUS_DIVISORS = {"USART1": 2, "USART2": 4, "USART6": 2}  # mct_clock.c
+BUS_DIVISORS = {"USART1": 2, "USART2": 4, "USART3": 4, "USART6": 2}  # mct_clock.c
 OTHER_BUS_DIVISORS = {  # mct_clock_f3.c, mct_clock_l4.c, mct_clock_h7.c
     "nucleo-f303re": {"USART1": 1, "USART2": 2},
     "b-l475e-iot01a": {"USART1": 1},
+    "nucleo-l476rg": {"USART2": 1},
     "nucleo-h743zi": {"USART3": 4},
 }
 NRF5 = [board for board in CHIPS if any("nrf5" in name for name in board.sources)]
@@ -117,7 +128,7 @@ def test_an_nrf5_has_the_pages_of_its_specification(board):
     They end below the file system and the bootloader of boards that have these at its end.
     """
     ends = {"bbc-microbit": 256, "bbc-microbit-v2": 512}
-    ends |= dict.fromkeys(("feather-nrf52840", "xiao-nrf52840"), 928)
+    ends |= dict.fromkeys(("feather-nrf52840", "itsybitsy-nrf52840", "xiao-nrf52840"), 928)
     assert board.erase_bytes == (KB if board.name == "bbc-microbit" else 4 * KB)
     assert board.slots[1] + board.slot_bytes == ends.get(board.name, 1024) * KB
     assert board.flash.origin + board.flash.size_bytes == board.slots[0]
@@ -129,7 +140,8 @@ def test_an_stm32_has_the_sectors_of_its_manual(board):
 
 
 @pytest.mark.parametrize(
-    ("name", "flash_kb", "slot_kb"), [("nucleo-f303re", 512, 48), ("b-l475e-iot01a", 1024, 128)]
+    ("name", "flash_kb", "slot_kb"),
+    [("nucleo-f303re", 512, 48), ("b-l475e-iot01a", 1024, 128), ("nucleo-l476rg", 1024, 128)],
 )
 def test_pages_that_are_erased_by_address_are_the_slots_erase_units(name, flash_kb, slot_kb):
     board = load_target(name)

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mct_board.h"
+#include "mct_board_config.h"
+#include "mct_stm32.h"
+
+/* USART3 goes to the ST-LINK's virtual serial port: PD8 sends, PD9 receives. */
+void mct_board_start(void) {
+    mct_clock_start();
+    mct_cache_start();
+    mct_pin_alternate('D', 8, 7);
+    mct_pin_alternate('D', 9, 7);
+    mct_peripheral_on(MCT_RCC_APB1ENR, 18);
+    mct_uart_start(MCT_APB1_HZ);
+    mct_dwt_start();
+}
