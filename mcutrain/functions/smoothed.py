@@ -9,11 +9,21 @@ SMOOTHING = 0.005
 
 
 class Smoothed:
-    """Exponential averages of loss and accuracy."""
+    """Exponential averages of loss and accuracy. A short run has those of all its steps."""
 
     def __init__(self) -> None:
-        self.loss = self.accuracy = 0.0
+        self._loss = self._accuracy = self._weight = 0.0
         self._trained: int | None = None
+
+    @property
+    def loss(self) -> float:
+        """The mean; 0 before the first step."""
+        return self._loss / self._weight if self._weight else 0.0
+
+    @property
+    def accuracy(self) -> float:
+        """The mean; 0 before the first step, not a number where there are no classes."""
+        return self._accuracy / self._weight if self._weight else 0.0
 
     @property
     def text(self) -> str:
@@ -23,7 +33,8 @@ class Smoothed:
 
     def add(self, trained: int, loss: float, accuracy: float) -> None:
         """Take the steps since the last call along. trained: steps that are done."""
-        keep = 0.0 if self._trained is None else (1 - SMOOTHING) ** (trained - self._trained)
+        keep = (1 - SMOOTHING) ** (1 if self._trained is None else trained - self._trained)
         self._trained = trained
-        self.loss = keep * self.loss + (1 - keep) * loss
-        self.accuracy = keep * self.accuracy + (1 - keep) * accuracy
+        self._weight = keep * self._weight + (1 - keep)
+        self._loss = keep * self._loss + (1 - keep) * loss
+        self._accuracy = keep * self._accuracy + (1 - keep) * accuracy
