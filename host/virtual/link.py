@@ -350,17 +350,22 @@ class _Mangler:
         self._random = random.Random(seed)
         self._held: deque[tuple[float, int]] = deque()
         self._until = 0.0
+        self.carried = self.changes = 0
 
     def put(self, data: bytes) -> None:
         faults, draw = self.faults, self._random.random
+        self.carried += len(data)
         for byte in data:
             if draw() < faults.drop:
+                self.changes += 1
                 continue
             if draw() < faults.corrupt:
+                self.changes += 1
                 byte ^= 1 << self._random.randrange(8)
             if draw() < faults.delay:
                 self._until = max(self._until, time.monotonic()) + faults.delay_seconds
             copies = 2 if draw() < faults.double else 1
+            self.changes += copies - 1
             self._held.extend([(self._until, byte)] * copies)
 
     def get(self) -> bytes:
@@ -392,6 +397,16 @@ class FaultyLink:
     def url(self) -> str:
         """URL of the link behind."""
         return self.inner.url
+
+    @property
+    def carried(self) -> int:
+        """How many bytes were put into the cable, at both ends."""
+        return self._to_board.carried + self._to_host.carried
+
+    @property
+    def changes(self) -> int:
+        """How often a byte was lost, changed or doubled. A delay is none."""
+        return self._to_board.changes + self._to_host.changes
 
     def receive(self) -> bytes:
         """Return what came through for the board."""

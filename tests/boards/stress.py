@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,11 @@ def on_a_bad_cable(folder: Path, faults: LinkFaults, seed: int) -> Device:
     """A board whose bytes get lost, changed and doubled both ways."""
     link = FaultyLink(LoopbackLink(), faults, faults, seed)
     return Device(DirectLink(load_machine(folder, link, seed=seed)), IMPATIENT)
+
+
+def bad_cables(folder: Path) -> Iterator[tuple[Device, FaultyLink]]:
+    """Fresh boards of a project without end, each behind a cable with other faults."""
+    faults = LinkFaults(drop=0.001, corrupt=0.001, double=0.001)
+    for seed in count(1):
+        device = on_a_bad_cable(folder, faults, seed)
+        yield device, device.link.machine.link

@@ -33,7 +33,6 @@ from mcutrain.sparse import UpdateScheme
 from mcutrain.target import load_target
 from tests.boards.projects import (
     CHIPS,
-    LIKE_ANOTHER,
     ONLY_IN_QEMU,
     RATE,
     SEED,
@@ -130,19 +129,6 @@ def test_qemu_ends_with_the_simulations_bits(projects_root, board):
         pytest.skip("no qemu-system-arm: apt install qemu-system-arm")
     with QemuBoard.from_folder(built(projects_root, board)) as qemu, SerialLink(qemu.port) as link:
         assert trained(Device(link, PATIENCE), *demo_lessons()) == simulated_state(STEPS)
-
-
-@pytest.mark.timeout(SECONDS)
-@pytest.mark.parametrize("board", ["bbc-microbit", *LIKE_ANOTHER])
-def test_a_small_network_ends_with_the_simulations_bits_where_it_was_saved(projects_root, board):
-    device = on_unicorn(built(projects_root, board, step=quick_step()))
-    assert trained(device, *quick_lessons()) == quick_state(100)
-    device.save()
-    device.link.machine.power_cut()
-    device.link.machine.power_on()
-    assert device.identify().position == 100
-    assert device.read_state() == quick_state(100)
-    assert device.statistics().stack_used_bytes < device.identity.stack_bytes
 
 
 @pytest.mark.timeout(SECONDS)

@@ -139,6 +139,18 @@ def test_the_same_seed_gives_the_same_faults(tmp_path: Path) -> None:
     assert course(1) != data
 
 
+@pytest.mark.parametrize("kind", ["drop", "corrupt", "double", "delay"])
+def test_a_bad_cable_counts_what_it_changes(kind: str) -> None:
+    wire = LoopbackLink()
+    faults = LinkFaults(**{kind: 1.0}, delay_seconds=0.0)
+    link = FaultyLink(wire, faults, LinkFaults(), 1)
+    wire.host_write(bytes(20))
+    link.receive()
+    link.send(bytes(30))
+    assert link.carried == 50
+    assert link.changes == (0 if kind == "delay" else 20)
+
+
 def test_a_delayed_byte_comes_later_and_in_order() -> None:
     wire = LoopbackLink()
     link = FaultyLink(wire, LinkFaults(), LinkFaults(delay=0.5, delay_seconds=0.001), 3)
