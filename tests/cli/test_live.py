@@ -134,7 +134,8 @@ def test_monitor_draws_a_run_by_its_log(tmp_path: Path, columns: int, lines: int
 
 
 def check_drawn(terminal: Terminal, facts: LiveFacts) -> None:
-    shown = terminal.wait_for("class 9")
+    terminal.wait_for("class 9")
+    shown = terminal.wait_for("erasures of a slot")
     found = rows(facts)
     important = [row.name for row in found].index("erasures of a slot")
     for row in found[: important + 1]:
