@@ -13,7 +13,7 @@ from mcutrain_host.files import write_whole
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.reading import read_file
 from mcutrain_host.text import reason
-from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
+from mcutrain_host.virtual.errors import VirtualBoardError
 from mcutrain_host.virtual.image import Image, read_uf2
 from mcutrain_host.virtual.link import (
     FaultyLink,

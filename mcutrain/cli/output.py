@@ -108,5 +108,3 @@ def training_bar(is_hidden: bool = False) -> Progress:
         transient=True,
         disable=is_hidden or not err.is_terminal,
     )
-
-

@@ -561,7 +561,7 @@ def test_without_a_board_simulate_trains_what_fits_256_kb(
     chosen = mcutrain.auto_scheme(small, images)
     assert chosen.scheme not in ("head", "full")
     assert chosen.sram_bytes <= 163_840 == chosen.limit_bytes
-    assert chosen.scheme == mcutrain.auto_scheme(MODEL, data, sram=163_840).scheme
+    assert chosen.scheme == mcutrain.auto_scheme(small, images, sram=163_840).scheme
     few = {"epochs": 1, "learning_rate": 0.03}
     found = mcutrain.simulate(small, images, **few)
     assert (found.scheme, found.sram_bytes) == (chosen.scheme, chosen.sram_bytes)

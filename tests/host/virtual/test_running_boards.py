@@ -96,9 +96,11 @@ def test_an_emulator_that_fails_is_no_board_that_ended(
     monkeypatch.setattr(Machine, "run", fail)
     folder = project(tmp_path, F446, F446_ECHO, 0x08000000)
     board = VirtualBoard.from_folder(folder, "loopback")
-    with pytest.raises(OSError, match="no such line"), board:
-        while board.running:
-            time.sleep(0.01)
+    board.start()
+    while board.running:
+        time.sleep(0.01)
+    with pytest.raises(OSError, match="no such line"):
+        board.__exit__(None, None, None)
 
 
 def test_a_direct_link_runs_the_board_only_while_it_reads(tmp_path: Path) -> None:
