@@ -74,8 +74,8 @@ class QemuBoard:
         """Let the board run. Raises VirtualBoardError if QEMU does not come up."""
         if self.running:
             return
-        self._tcp_port = self._tcp_port or _free_port()
-        self._monitor_port = _free_port()
+        first, self._monitor_port = _free_ports(2)
+        self._tcp_port = self._tcp_port or first
         self._process = subprocess.Popen(
             self.command(),
             stdin=subprocess.DEVNULL,
@@ -157,15 +157,20 @@ class QemuBoard:
         return lines[-1] if lines else "no message"
 
 
-def _free_port() -> int:
-    """A TCP port that nobody uses just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _free_ports(count: int) -> list[int]:
+    """TCP ports that nobody uses just now."""
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def _is_taken(port: int) -> bool:
+    """Whether somebody listens. Who begins to listen at this moment is not hindered by asking."""
     with socket.socket() as probe:
+        if sys.platform != "win32":  # where the word means that two may listen
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
