@@ -120,7 +120,9 @@ def built(step: TrainingStep, folder: Path) -> Path:
         name = f"{Path(source).stem}.o"
         (folder / name).write_bytes(_compiled(text))
         objects.append(name)
-    _run([*FLAGS, "-Wl,--no-warn-rwx-segments", *objects, "-lgcc", "-o", "program"], folder)
+    # Without relaxation: that of binutils 2.40 ends some programs with "relocation truncated".
+    link = ("-Wl,--no-warn-rwx-segments,--no-relax", *objects, "-lgcc", "-o", "program")
+    _run([*FLAGS, *link], folder)
     return folder / "program"
 
 
