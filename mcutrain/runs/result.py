@@ -21,7 +21,7 @@ TAKES_LATENTS = (LatentSimulator, LatentReference)
 
 
 @dataclass(frozen=True, repr=False)
-class SimulationResult(FeatureFacts, Shown):
+class SimulationResult(Shown, FeatureFacts):
     """What a run did, and what features of its step counted in it: skipped, levels, drift.
 
     before, accuracy: shares of the test samples that are right.

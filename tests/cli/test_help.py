@@ -159,7 +159,7 @@ def test_a_shell_can_complete_what_is_typed(typed: str, offered: str) -> None:
         (("plan", MODEL, "--scheme", "mcunet-5fps-100k"), "mcunet-5fps-100kb"),
         (("plan", MODEL, "--scheme", "fashion_sparse"), "fashion-sparse"),
         (("plan", MODEL, "--scheme", "block4/expnd:0.5"), "block4/expand"),
-        (("plan", MODEL, "--board", "Nucleo-F446"), "nucleo-f446re"),
+        (("plan", MODEL, "--board", "Nucleo-F446R"), "nucleo-f446re"),
     ],
 )
 def test_a_misspelt_name_is_asked_back(run: Run, arguments: tuple[object, ...], meant: str) -> None:

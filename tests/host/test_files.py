@@ -19,10 +19,10 @@ from mcutrain_host.errors import FlashError, ProjectError, StateFileError
 from mcutrain_host.flashing.local import copy_program
 from mcutrain_host.manifest import BoardProject
 
-from mcutrain.cli import output
 from mcutrain.codegen.project import Project
 from mcutrain.errors import AnalysisError, McutrainError, ReportError
 from mcutrain.formats.replacing import replace_checked
+from mcutrain.functions.files import replace_file as replace_bytes
 from mcutrain.functions.files import write_all
 from mcutrain.report.write import replace_file
 from mcutrain.selection.contribution import Contributions
@@ -58,7 +58,7 @@ def on_a_full_disk(write: Callable[[Path], Any], path: Path) -> None:
 WRITTEN_AS_NEW: Any = SimpleNamespace(to_json=NEW.decode)
 WRITERS: list[tuple[Callable[[Path], Any], type[Exception]]] = [
     (lambda path: saved.write(path, NEW), StateFileError),
-    (lambda path: output.replace_file(path, NEW), McutrainError),
+    (lambda path: replace_bytes(path, NEW), McutrainError),
     (lambda path: replace_file(path, NEW.decode()), ReportError),
     (lambda path: replace_checked(path, NEW, lambda part: None), McutrainError),
     (lambda path: write_all(path.parent, {path.name: NEW.decode()}), McutrainError),
