@@ -56,6 +56,12 @@ FOLDERS = (
     *("BasicMathFunctions", "ConvolutionFunctions", "FullyConnectedFunctions"),
     *("NNSupportFunctions", "PoolingFunctions"),
 )
+COMPARED = (Add, AveragePool2D, Conv2D, DepthwiseConv2D)
+CALLED = (
+    *("mct_add_s8", "mct_average_pool_2d_s8", "mct_conv_2d_s8", "mct_depthwise_conv_2d_s8"),
+    *("mct_conv_2d_s32", "mct_scale_sums_s8"),
+)
+"""What computes them here; the last two are the trained head."""
 SCRATCH_BYTES = 1 << 18
 PROGRAM = """
 #include "arm_nnfunctions.h"
@@ -174,12 +180,12 @@ def main() -> int:
 
 
 def layers_of(graph: Graph) -> list[Layer]:
-    """What computes, on a sample of noise."""
+    """What is compared, on a sample of noise."""
     (name,) = graph.inputs
     shape = graph.tensors[name].type.shape
     sample = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
-    nodes = [node for node in graph.nodes if not node.op.is_view]
-    wanted = [output for node in nodes for output in node.outputs]
+    nodes = [node for node in graph.nodes if isinstance(node.op, COMPARED)]
+    wanted = [output for node in graph.nodes for output in node.outputs]  # a view's, too
     values = {name: sample, **interpret(graph, {name: sample}, wanted)}
     values |= {n: t.data for n, t in graph.tensors.items() if t.data is not None}
     found = []
@@ -217,7 +223,8 @@ def our_counts(graph: Graph, board: str, layers: Sequence[Layer]) -> list[int]:
     device.send_sample(layers[0].inputs[0].tobytes())
     device.infer()
     rows = [r for r in machine.operators() if r.root == "mct_infer" and r.index]
-    counts = [row.instructions for row in sorted(rows, key=lambda row: row.index)]
+    rows = sorted((r for r in rows if r.function in CALLED), key=lambda row: row.index)
+    counts = [row.instructions for row in rows]
     last = len(layers) - 1
     assert len(counts) == last + 2, "each layer is a call, the trained head two"
     return [*counts[:last], sum(counts[last:])]
@@ -243,11 +250,11 @@ def variables(layer: Layer) -> Iterator[tuple[str, Array]]:
     if isinstance(layer.node.op, Add):
         yield "other", layer.inputs[1]
     elif isinstance(layer.node.op, Conv2D | DepthwiseConv2D):
-        scales = layer.node.op.requantize
+        scales, channels = layer.node.op.requantize, layer.output.shape[-1:]
         yield "weight", layer.inputs[1]
         yield "bias", layer.inputs[2].astype(np.int32)
-        yield "multiplier", np.array(scales.mult_q31, np.int32)
-        yield "shift", np.array(scales.shift, np.int32)
+        yield "multiplier", np.broadcast_to(np.array(scales.mult_q31, np.int32), channels)
+        yield "shift", np.broadcast_to(np.array(scales.shift, np.int32), channels)
 
 
 def compiled(folder: Path, layers: Sequence[Layer], level: str, scratch: Path) -> Path:
