@@ -49,7 +49,17 @@ from tests.ops.c_harness import (
     kernel_call,
     samples_of,
 )
-from tests.ops.cases import Geometry, Sample, bias, exponent, step, tensor, weight
+from tests.ops.cases import (
+    Geometry,
+    Sample,
+    Typed,
+    bias,
+    exponent,
+    split_weight,
+    step,
+    tensor,
+    weight,
+)
 from tests.ops.drawing import Source, drawn
 
 DSP_BODIES = {p.stem: p for p in faster_bodies("dsp")}
@@ -116,15 +126,25 @@ def deep_columns(s: Source) -> Sample:
     return Sample.of(op, x, weight(s, (outs, 1, 1, ins)), bias(s, outs))
 
 
-def layer_of_one_position(s: Source, ins: int, size: tuple[int, int] = (1, 1)) -> Sample:
-    """A fully connected layer: its channels in one block or more."""
-    outs = s.choice((1, 2, 12, 47, 48, 49, 99))
+def layer_of_one_position(
+    s: Source, ins: int, size: tuple[int, int] = (1, 1), in_blocks: bool = False
+) -> Sample:
+    """A fully connected layer. in_blocks: of several blocks of channels, rounded once."""
+    outs = s.choice((49, 99) if in_blocks else (1, 2, 12, 47, 48, 49, 99))
     shifts = tuple(-s.choice((0, 1, *range(5, 12), 22, 23)) for _ in range(outs))
     mults = tuple(s.integer(2**30, 2**31 - 1) for _ in range(outs))
     zero_point, low = s.choice((-128, s.integer(-128, 127))), s.choice((-128, -128, -90))
-    q = Requantize(mults, shifts, zero_point, low, rounds_once=s.boolean())
+    q = Requantize(mults, shifts, zero_point, low, rounds_once=in_blocks or s.boolean())
     op = Conv2D(POINT, s.integer(-128, 127), q, saves_mask=s.boolean())
     return Sample.of(op, tensor(s, (1, *size, ins)), weight(s, (outs, 1, 1, ins)), bias(s, outs))
+
+
+def part_of_a_layer(s: Source) -> Sample:
+    """A fully connected layer, some columns of whose weights are trained and lie apart."""
+    layer = layer_of_one_position(s, s.choice((3, 27, 64)))
+    x, w, b = zip(layer.types, layer.inputs, strict=True)
+    trained, columns = split_weight(s, w)
+    return Sample.of(replace(layer.op, trained=columns), x, w, b, trained)
 
 
 def one_position_left(s: Source) -> Sample:
@@ -153,16 +173,47 @@ def logits(s: Source, ins: int) -> Sample:
     return Sample.of(op, x, weight(s, (outs, kernel, kernel, ins)), bias(s, outs))
 
 
+def dilated_logits(s: Source) -> Sample:
+    """Bare sums of windows whose taps do not lie next to each other."""
+    dilation = s.choice(((1, 2), (2, 1), (2, 2)))
+    window = Window((2, 3), (1, 1), dilation, (1, 0, 1, 1))
+    op, outs, ins = Conv2D(window, s.integer(-128, 127), None), s.integer(1, 6), s.choice((3, 4))
+    return Sample.of(op, tensor(s, (1, 4, 6, ins)), weight(s, (outs, 2, 3, ins)), bias(s, outs))
+
+
 def pooled(s: Source) -> Sample:
     """Whole groups of four channels or not; windows of more elements than an int16 sum takes."""
     h, w = s.choice(((1, 1), (4, 4), (25, 5), (16, 16), (1, 257), (23, 24), (260, 2)))
     x = tensor(s, (1, h, w, s.choice((1, 3, 4, 5, 6, 7, 8, 16, 19))))
     kernel = s.choice(((h, w), (h, w), (min(h, 100), min(w, 3))))
-    window = Window(kernel, (s.integer(1, 2), s.integer(1, 2)))
+    return pool(s, x, Window(kernel, (s.integer(1, 2), s.integer(1, 2))))
+
+
+def pooled_border(s: Source) -> Sample:
+    """Windows of which a part lies outside the image, dilated or not."""
+    x = tensor(s, (1, s.integer(5, 8), s.integer(5, 8), s.choice((3, 4, 6))))
+    kernel, stride = (s.integer(2, 3), s.integer(2, 3)), (1, s.integer(1, 2))
+    dilation = s.choice(((1, 1), (1, 2), (2, 1), (2, 2)))
+    padding = (1, s.integer(0, 1), 1, s.integer(0, 1))
+    return pool(s, x, Window(kernel, stride, dilation, padding))
+
+
+def pooled_ends(s: Source) -> Sample:
+    """The same value everywhere: sums as large as they can be, in one run or in several."""
+    sizes = (((1, 257), (1, 257)), ((23, 24), (23, 24)), ((25, 14), (25, 13)), ((260, 2), (260, 1)))
+    size, kernel = s.choice(sizes)
+    shape = (1, *size, s.choice((4, 6)))
+    x = TensorType(shape, "int8"), np.full(shape, s.choice((-128, -128, 127)), np.int8)
+    return pool(s, x, Window(kernel))
+
+
+def pool(s: Source, x: Typed, window: Window) -> Sample:
+    """One of the kinds. Means are of the whole image."""
+    (h, w), count = x[0].shape[1:3], math.prod(window.kernel)
     limits = (*s.choice(((-128, 127), (-100, 90))), s.boolean())
     zero_points = s.integer(-128, 127), s.integer(-128, 127)
     ratio = s.integer(1, 400) / 100
-    scale = average_multiplier(ratio, 1.0, math.prod(kernel))
+    scale = average_multiplier(ratio, 1.0, count)
     by_count = quantize_multiplier(ratio / (h * w))
     ops = (
         AveragePool2D(window, *limits),
@@ -269,11 +320,16 @@ DRAWN = (
     groups_within_a_byte,
     short_columns,
     deep_columns,
+    part_of_a_layer,
     one_position_left,
     exact_halves,
     *(partial(layer_of_one_position, ins=ins) for ins in TERMS),
+    *(partial(layer_of_one_position, ins=ins, in_blocks=True) for ins in (64, 301)),
     *(partial(logits, ins=ins) for ins in TERMS),
+    dilated_logits,
     pooled,
+    pooled_border,
+    pooled_ends,
     add_of_a_whole,
     silent_channels,
     noted_planes,

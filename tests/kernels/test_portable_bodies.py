@@ -22,7 +22,13 @@ from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.spatial import Window
 from mcutrain.simulation.build import SANITIZE
 from mcutrain.target import PORTABLE
-from tests.kernels.test_dsp_bodies import large_bias, layer_of_one_position, logits
+from tests.kernels.test_dsp_bodies import (
+    dilated_logits,
+    large_bias,
+    layer_of_one_position,
+    logits,
+    part_of_a_layer,
+)
 from tests.kernels.test_host_bodies import (
     WIDE,
     Shape,
@@ -135,6 +141,8 @@ DRAWN: tuple[Callable[[Source], Sample], ...] = (
     *WIDE,
     *(partial(layer_of_one_position, ins=ins) for ins in (1, 3, 64)),
     *(partial(logits, ins=ins) for ins in (1, 3, 27, 64)),
+    part_of_a_layer,
+    dilated_logits,
     large_bias,
     odd_tiles,
     sums_beyond,
