@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 HEAD = "head"
 STEP_PERCENT = 5
 """What gradients say is known no better."""
-NOT_WITH_ANOTHER = ("--scheme", "--checkpoint")
-"""Flags that a run with another scheme must not have: a checkpoint belongs to one scheme."""
+NOT_WITH_ANOTHER = ("--scheme", "--checkpoint", "--save-state", "--save-model")
+"""Flags that a run with another scheme must not have: a checkpoint belongs to one scheme, and what
+this run wrote would be lost."""
 
 
 def used(choosing: Choosing, asked: Asked, step: TrainingStep, choice: AutoScheme | None) -> Used:

@@ -53,12 +53,13 @@ def test_the_command_for_the_next_scheme_runs_and_takes_what_was_said(
     run: Run, small: Path
 ) -> None:
     first = ("simulate", small, "--data", DATA, "--sram", "300K", *FEW, "--checkpoint", "run.npz")
-    facts = run(*first, "--scheme", "head", "--json").json
+    kept = ("--save-state", "state.mcts")
+    facts = run(*first, *kept, "--scheme", "head", "--json").json
     larger = facts["memory"]["larger"]
     assert (larger["scheme"], larger["fits"]) == ("full", True)
     words = shlex.split(larger["command"])
     assert words[0] == "mcutrain"
-    assert "--checkpoint" not in words
+    assert not {"--checkpoint", "--save-state", "state.mcts"} & set(words)  # it would replace them
     found = run(*words[1:]).json
     assert found["scheme"] == "full"
     assert found["memory"]["sram_bytes"] == larger["sram_bytes"]
