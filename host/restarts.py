@@ -144,6 +144,6 @@ class RunStart:
 
     def _read_file(self, path: Path) -> SavedState:
         """As long as the board's. Raises StateFileError, ModelMismatchError."""
-        return saved_files.read(
-            path, self.run.settings.firmware.model_hash, self.run.identity.saved_bytes
-        )
+        firmware, saved_bytes = self.run.settings.firmware, self.run.identity.saved_bytes
+        advice = "--fresh begins anew and replaces it; or take the file of this project"
+        return saved_files.read(path, firmware.model_hash, saved_bytes, advice)

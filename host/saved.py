@@ -186,25 +186,26 @@ def selected_tensors(raw: bytes, table: StateTable, names: Sequence[str]) -> tup
     return tuple(name for i, name in enumerate(names) if words[i // 32] >> i % 32 & 1)
 
 
-def read(path: Path, model_hash: int, saved_bytes: int | None = None) -> SavedState:
+def read(
+    path: Path,
+    model_hash: int,
+    saved_bytes: int | None = None,
+    advice: str = "take the file of this project",
+) -> SavedState:
     """The state in a file, of which nothing is read if its length cannot be.
 
     saved_bytes: of the model's state with its header; None: as the file says, if the model is this
-    one. Raises StateFileError, ModelMismatchError.
+    one. advice: what to do where it is of another. Raises StateFileError, ModelMismatchError.
     """
     file = StateFile.of(path)
     is_other = file.model_hash != model_hash and not file.wrong
     most = file.saved_bytes if saved_bytes is None else saved_bytes
     if is_other and (saved_bytes is None or file.saved_bytes > saved_bytes):
-        raise _mismatch(path, file.model_hash, model_hash)
+        raise ModelMismatchError(str(path), file.model_hash, model_hash, advice)
     saved = file.read(most)
     if is_other:
-        raise _mismatch(path, saved.model_hash, model_hash)
+        raise ModelMismatchError(str(path), saved.model_hash, model_hash, advice)
     return saved
-
-
-def _mismatch(path: Path, found: int, wanted: int) -> ModelMismatchError:
-    return ModelMismatchError(str(path), found, wanted, "take the file of this project")
 
 
 def write(path: Path, raw: bytes, recipe: str = "") -> None:

@@ -23,6 +23,7 @@ if sys.platform != "win32":
     import tty
 
 READ_BYTES = 65536
+MOST_PORT = 65_535
 WAITING_BYTES = 1 << 20
 """Bytes kept for a reader that does not read; older ones are lost, as on a real port."""
 
@@ -441,6 +442,8 @@ def make_link(kind: str) -> UartLink:
     if name == "pty":
         return PtyLink(Path(argument) if argument else None)
     if name == "tcp" and (argument.isdecimal() or not argument):
+        if int(argument or 0) > MOST_PORT:
+            raise VirtualBoardError(f"there is no TCP port {argument}: the last is {MOST_PORT}")
         return TcpLink(int(argument or 0))
     if kind == "loopback":
         return LoopbackLink()

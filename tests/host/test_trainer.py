@@ -371,7 +371,7 @@ def test_a_file_of_another_model_is_not_overwritten(bench: Bench) -> None:
     other = Chain()
     other.model_hash = 5
     bench.state.write_bytes(other.save())
-    with pytest.raises(ModelMismatchError, match=r"trained\.mcts is of another model"):
+    with pytest.raises(ModelMismatchError, match=r"trained\.mcts is of another model.*--fresh"):
         bench.run()
     assert bench.state.read_bytes() == other.save()
 
