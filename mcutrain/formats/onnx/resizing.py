@@ -1,7 +1,8 @@
 """ONNX operators that resize images: Resize, and Upsample of older opsets.
 
 Positions are computed in float32, as onnxruntime does: where a rounding decides between two
-pixels, both decide alike.
+pixels, both decide alike. As onnxruntime since 1.27 (microsoft/onnxruntime#28291), a position
+within TIE of the middle between two pixels counts as the middle, whatever float32 made of it.
 """
 
 from __future__ import annotations
@@ -83,10 +84,21 @@ COORDINATES: dict[str, Callable[[ResizedAxis, Array], Array]] = {
     "tf_half_pixel_for_nn": ResizedAxis.tf_half_pixel_for_nn,
 }
 HALF = np.float32(0.5)
+TIE = np.float32(1e-6)
+
+
+def _nearest(at: Array, at_a_tie: Array) -> Array:
+    """Round to the nearest whole number; where two are as near, take at_a_tie."""
+    below = np.floor(at)
+    from_the_middle = at - below - HALF
+    found: Array = np.where(np.abs(from_the_middle) <= TIE, at_a_tie, below + (from_the_middle > 0))
+    return found
+
+
 ROUNDINGS: dict[str, Callable[[Array], Array]] = {
     "floor": np.floor,
-    "round_prefer_floor": lambda at: np.ceil(at.astype(np.float64) - HALF),
-    "round_prefer_ceil": lambda at: np.floor(at.astype(np.float64) + HALF),
+    "round_prefer_floor": lambda at: _nearest(at, np.floor(at)),
+    "round_prefer_ceil": lambda at: _nearest(at, np.ceil(at)),
     "ceil": np.ceil,
 }
 
