@@ -28,6 +28,7 @@ _NAMES = {
         *("Built", "Flashed", "RunningBoard"),
         *("build", "flash", "virtual_board"),
     ),
+    "mcutrain.functions.fitting": ("FitResult", "fit"),
     "mcutrain.functions.generating": ("Generated", "generate"),
     "mcutrain.functions.imprinting": ("ImprintedClass", "imprint"),
     "mcutrain.functions.latent_data": ("LatentData", "latents"),

@@ -8,7 +8,7 @@ from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, Bui
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.options import BoardOptions, GeneratedRequest, HeadOptions, LearningRequest, MeasureOptions, MemoryOptions, PlanOptions, PreparedRequest, ProfiledRequest, ProgramOptions, ProxyCascade, SimulatedRequest, StepRequest
 from mcutrain.functions.quantize_options import CalibrationOptions, InputOptions, QuantizeOptions
-from mcutrain.functions.run_options import AnalysisOptions, BackendOptions, BudgetOptions, DataOptions, EpisodeOptions, ExecutionOptions, HeldOutOptions, KeptOptions, LevelOptions, LimitOptions, ReadingOptions, RowOptions, ScheduledOptions, SchemeReading, SelectOptions, ShareOptions, SimulationOptions, TrainingOptions, UnlabelledReading
+from mcutrain.functions.run_options import AnalysisOptions, BackendOptions, BudgetOptions, DataOptions, EpisodeOptions, ExecutionOptions, FitOptions, HeldOutOptions, KeptOptions, LevelOptions, LimitOptions, ReadingOptions, RowOptions, ScheduledOptions, SchemeReading, SelectOptions, ShareOptions, SimulationOptions, TrainingOptions, UnlabelledReading
 from mcutrain.functions.training import RunChanges
 from mcutrain.memplan.ladder import Ladder
 from mcutrain.oracle.forward import Verdict
@@ -28,6 +28,7 @@ from mcutrain.functions.selecting import BudgetSweep as BudgetSweep
 from mcutrain.functions.firmware import Built as Built
 from mcutrain.functions.comparing import Comparison as Comparison
 from mcutrain.functions.episodes import FewShot as FewShot
+from mcutrain.functions.fitting import FitResult as FitResult
 from mcutrain.functions.firmware import Flashed as Flashed
 from mcutrain.functions.generating import Generated as Generated
 from mcutrain.ir.graph import Graph as Graph
@@ -59,6 +60,7 @@ __all__ = [
     "Built",
     "Comparison",
     "FewShot",
+    "FitResult",
     "Flashed",
     "Generated",
     "Graph",
@@ -88,6 +90,7 @@ __all__ = [
     "compare",
     "diff",
     "export",
+    "fit",
     "flash",
     "generate",
     "imprint",
@@ -302,6 +305,35 @@ def export(
     qas: bool = ...,
     stream: Literal["auto", "least", "off", "max"] = ...,
 ) -> Export: ...
+
+def fit(
+    model: PathLike,
+    data: Any,
+    output: PathLike | None = ...,
+    scheme: PathLike | None = ...,
+    *,
+    classes: int | Literal["auto", "keep"] = ...,
+    training: FitOptions = ...,
+    hardware: MemoryOptions = ...,
+    reading: DataOptions = ...,
+    seed: int = ...,
+    listener: Listener = ...,
+    minutes: float = ...,
+    epochs: int | None = ...,
+    learning_rate: float | None = ...,
+    augment: Sequence[str] = ...,
+    pixels: Sequence[float] | None = ...,
+    board: PathLike | Target | None = ...,
+    slots: Literal["on", "off"] = ...,
+    sram: int | None = ...,
+    test_share: float = ...,
+    mean: Sequence[float] | None = ...,
+    std: Sequence[float] | None = ...,
+    stride: int | None = ...,
+    class_names: Sequence[str] | None = ...,
+    samples: int | None = ...,
+    test_samples: int | None = ...,
+) -> FitResult: ...
 
 def flash(
     project: PathLike,

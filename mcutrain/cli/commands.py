@@ -24,6 +24,7 @@ from mcutrain.cli import (
     diff,
     doctor,
     export,
+    fit,
     flash,
     generate,
     imprint,
@@ -82,7 +83,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "First steps": (demo.demo, doctor.doctor),
+    "First steps": (demo.demo, fit.fit, doctor.doctor),
     "A model": (info.info, quantize.quantize, verify.verify, operators.operators),
     "Training on this computer, and what to train": (
         simulate.simulate,

@@ -48,6 +48,11 @@ class OnScreen(Listener):
         """Say it, too."""
         self.note(text)
 
+    def decided(self, line: str) -> None:
+        """Say it."""
+        if not self.is_quiet:
+            say(line)
+
     def chosen(self, found: AutoScheme, memory: MemoryLimit) -> None:
         """Say what was chosen, and why."""
         from mcutrain.functions.memory_limit import NO_BOARD

@@ -62,6 +62,7 @@ PANELS = {
 }
 """Flags by box of the help, in order. Flags that most calls give are in none, and come first."""
 COMMON = {
+    "fit": ("--minutes", "--pixels", "--epochs", "--lr", "--samples", "--augment", "--sram"),
     "simulate": ("--epochs", "--lr", "--samples", "--augment", "--sram", "--checkpoint"),
     "plan": ("--sram", "--part", "--csv", "--picture"),
     "profile": ("--count", "--here"),

@@ -42,6 +42,9 @@ class Listener:
     def detail(self, text: str) -> None:
         """Hear something that is no surprise."""
 
+    def decided(self, line: str) -> None:
+        """Hear what `fit` decided, why, and which flag decides it otherwise."""
+
     def chosen(self, found: AutoScheme, memory: MemoryLimit) -> None:
         """Hear which scheme was chosen for a memory."""
 

@@ -27,6 +27,7 @@ from mcutrain.functions.options import (
     file_flag,
     names,
     number,
+    numbers,
     some_samples,
 )
 from mcutrain.target import Target, target_of
@@ -224,6 +225,66 @@ class ScheduledOptions(TrainingOptions):
         from dataclasses import replace
 
         return replace(super().settings(seed), schedule=self.schedule, warmup=self.warmup)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(Keywords):
+    """How a network learns that `fit` trains, and how long that may take."""
+
+    minutes: Annotated[
+        Positive,
+        Flag(
+            "About how long it may take in all: epochs and, if need be, samples follow from it.",
+            metavar="M",
+            box=TRAINING,
+            kind=str,
+            parse=number,
+            shown="5",
+        ),
+    ] = 5.0
+    epochs: Annotated[
+        Count | None,
+        Flag(
+            "Passes over the training samples; by default by --minutes.", box=TRAINING, shown=False
+        ),
+    ] = None
+    learning_rate: Rate = None
+    augment: Annotated[
+        Sequence[str],
+        Flag(
+            "Vary training samples at random, as `mcutrain simulate --augment` does: crop, colour, "
+            "flip, shift, gain, noise.",
+            metavar="KIND,…",
+            box=TRAINING,
+            kind=str,
+            parse=kinds,
+            shown=False,
+        ),
+    ] = ()
+    pixels: Annotated[
+        Sequence[float] | None,
+        Flag(
+            "The real numbers that a float model takes for pixels 0 and 255, such as 0,1 or -1,1 "
+            "or 0,255; or give --mean and --std.",
+            metavar="LOW,HIGH",
+            box=READING,
+            kind=str,
+            parse=numbers,
+            shown=False,
+        ),
+    ] = None
+
+    def simulated(self, epochs: int, **more: object) -> "SimulationOptions":
+        """Return the options of a run. Raises OptionError, DataError."""
+        from dataclasses import replace
+
+        own = SimulationOptions(
+            epochs=epochs,
+            learning_rate=self.learning_rate,
+            augment=self.augment,
+            test_every=max(1, epochs // 5),
+        )
+        return replace(own, **more)  # type: ignore[arg-type]
 
 
 Replay = Annotated[

@@ -1,0 +1,81 @@
+"""mcutrain fit: a model and data in, a folder with a trained model and a project out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mcutrain.cli import shared_flags
+from mcutrain.cli.listening import OnScreen
+from mcutrain.cli.output import say, show, show_json
+from mcutrain.functions.options import MemoryOptions, Seed
+from mcutrain.functions.run_options import DataOptions, FitOptions
+
+Model = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="A float or int8 .tflite or .onnx file.", show_default=False
+    ),
+]
+
+
+def fit(
+    model: Model,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="An .npz file, a folder with a folder per class of images, WAV or CSV files, or a "
+            "CSV file: what --data of `mcutrain simulate` takes.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="The folder to write; MODEL-fit by default. An earlier fit in it goes on.",
+            show_default=False,
+        ),
+    ] = None,
+    scheme: shared_flags.AutoScheme = None,
+    classes: shared_flags.AutoClasses = shared_flags.AUTO,
+    *,
+    training: FitOptions,
+    hardware: MemoryOptions,
+    reading: DataOptions,
+    seed: Seed = 0,
+    json: shared_flags.Json = False,
+) -> None:
+    """Do all of it: quantize, choose, train, export and generate, in about five minutes.
+
+    Every choice is a line that names the flag to change it. The folder's README.md has the commands
+    that do each part by hand. After Ctrl-C the same command goes on.
+
+    Example: `mcutrain fit model.onnx images/ --pixels 0,1 --board nucleo-f446re`
+    """
+    from mcutrain.functions.fitting import fit as fitted
+
+    found = fitted(
+        model,
+        data,
+        output,
+        scheme,
+        classes=shared_flags.as_classes(classes),
+        training=training,
+        hardware=hardware,
+        reading=reading,
+        seed=seed,
+        listener=OnScreen(json),
+    )
+    if json:
+        show_json(found.to_dict())
+        return
+    say(
+        f"done in {found.seconds / 60:.1f} minutes; {found.folder / 'README.md'} says what is where"
+    )
+    show(str(found.trained))

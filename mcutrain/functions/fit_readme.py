@@ -1,0 +1,142 @@
+"""The README.md of a folder that `fit` wrote: what lies there, and the commands by hand."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcutrain.functions.run_options import DataOptions, FitOptions
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a README tells. Paths are as commands take them from where `fit` was called.
+
+    int8, trained: files in the folder. board: "" for a library.
+    rate: None if nothing was trained by steps. samples: None for all.
+    """
+
+    folder: Path
+    model: Path
+    is_float: bool
+    data: str
+    int8: Path
+    trained: Path
+    rate: float | None
+    epochs: int
+    samples: int | None
+    board: str
+    slots: str
+    seed: int
+    classes: str
+    project_classes: str
+    reading: DataOptions
+    training: FitOptions
+    lines: tuple[str, ...]
+
+
+def readme(story: Story) -> str:
+    """Return the text."""
+    folder = story.folder
+    files = [
+        (story.int8.name, "the int8 model as it was before"),
+        (story.trained.name, "the trained model"),
+        ("scheme.toml", "what was trained, as `--scheme` takes it"),
+        ("run.npz, state.mcts", "the run's checkpoint, and the trained state alone"),
+        ("train.jsonl", "every step: `mcutrain monitor` draws it"),
+        ("project/", f"firmware for {story.board}" if story.board else "a C library that trains"),
+        ("report.html", "the run, the memory plan and the scheme as a page; `mcutrain report`"),
+        ("fit.json", "what was asked for and done; the same `mcutrain fit` goes on from it"),
+    ]
+    return "\n".join(
+        [
+            f"# {story.model.name}, trained on {story.data}",
+            "",
+            "```",
+            *story.lines,
+            "```",
+            "",
+            "| file | what it is |",
+            "|---|---|",
+            *(f"| {name} | {what} |" for name, what in files),
+            "",
+            "## The same by hand",
+            "",
+            f"From where `mcutrain fit` was called. They write beside {folder}, not into it.",
+            "",
+            "```sh",
+            *_commands(story),
+            "```",
+            "",
+        ]
+    )
+
+
+def _commands(story: Story) -> list[str]:
+    data = ["--data", story.data]
+    int8 = str(story.model)
+    found: list[list[str]] = []
+    if story.is_float:
+        int8 = f"by-hand{story.int8.suffix}"
+        calibration = ["--calibration", story.data, *_seed(story), *_pixels(story)]
+        found.append(["quantize", str(story.model), *calibration, "-o", int8])
+    simulate = ["simulate", int8, *data, "--scheme", str(story.folder / "scheme.toml")]
+    simulate += ["--classes", story.classes] if story.classes != "auto" else []
+    simulate += ["--epochs", str(story.epochs), *_rate(story), *_reading(story), *_seed(story)]
+    simulate += ["--augment", ",".join(story.training.augment)] if story.training.augment else []
+    found.append([*simulate, "--checkpoint", "by-hand.npz"])
+    output = f"by-hand-trained{story.trained.suffix}"
+    found.append(["export", int8, "--state", "by-hand.npz", "-o", output])
+    generate = ["generate", int8, "--scheme", str(story.folder / "scheme.toml")]
+    generate += ["--classes", story.project_classes, *_seed(story)]
+    if story.board:
+        generate += ["--board", story.board]
+        generate += ["--slots", story.slots] if story.slots != "on" else []
+    found.append([*generate, "-o", "by-hand-project"])
+    if story.board:
+        train = ["train", "by-hand-project", *data, "--epochs", str(story.epochs), *_rate(story)]
+        train += [*_reading(story), *_seed(story)]
+        found += [["build", "by-hand-project"], ["flash", "by-hand-project"], train]
+    return [shlex.join(["mcutrain", *words]) for words in found]
+
+
+def _rate(story: Story) -> list[str]:
+    return [] if story.rate is None else ["--lr", repr(story.rate)]
+
+
+def _seed(story: Story) -> list[str]:
+    return ["--seed", str(story.seed)] if story.seed else []
+
+
+def _pixels(story: Story) -> list[str]:
+    if story.training.pixels is not None:
+        return ["--pixels", _joined(story.training.pixels)]
+    return _normalization(story)
+
+
+def _normalization(story: Story) -> list[str]:
+    found = []
+    for name, given in (("--mean", story.reading.mean), ("--std", story.reading.std)):
+        found += [] if given is None else [name, _joined(given)]
+    return found
+
+
+def _reading(story: Story) -> list[str]:
+    reading, usual = story.reading, DataOptions()
+    found = _normalization(story)
+    samples = reading.samples if story.samples is None else story.samples
+    for flag, value, other in (
+        ("--test-share", reading.test_share, usual.test_share),
+        ("--samples", samples, None),
+        ("--test-samples", reading.test_samples, None),
+        ("--stride", reading.stride, None),
+    ):
+        found += [] if value == other else [flag, f"{value}"]
+    names = reading.class_names
+    return found if names is None else [*found, "--class-names", ",".join(names)]
+
+
+def _joined(numbers: Sequence[float]) -> str:
+    return ",".join(f"{number:g}" for number in numbers)

@@ -1,0 +1,655 @@
+"""From a model and data to a folder with all that came of it: one call, every choice named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mcutrain.arguments import PathLike, Seed, checked
+from mcutrain.data import Data, Split, is_path
+from mcutrain.errors import ArgumentError, McutrainError, ModelError
+from mcutrain.functions.automatic import AUTO, auto_scheme
+from mcutrain.functions.chosen import read_samples
+from mcutrain.functions.describing import info
+from mcutrain.functions.files import check_writable_folder, replace_file, writing
+from mcutrain.functions.fit_readme import Story, readme
+from mcutrain.functions.generating import Generated, generate
+from mcutrain.functions.keywords import with_keywords
+from mcutrain.functions.listener import SILENT, Done, Listener, Progress
+from mcutrain.functions.models import export
+from mcutrain.functions.options import Classes, MemoryOptions, SimulatedRequest
+from mcutrain.functions.preparing import HEAD, Asked
+from mcutrain.functions.quantize_options import InputOptions
+from mcutrain.functions.quantizing import quantize
+from mcutrain.functions.run_options import (
+    BackendOptions,
+    DataOptions,
+    FitOptions,
+    KeptOptions,
+    ShareOptions,
+    SimulationOptions,
+)
+from mcutrain.functions.simulating import Learnt, Simulation
+from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import TrainingStep, load
+from mcutrain.report.collect import resolved_scheme
+from mcutrain.report.folder import read_folder
+from mcutrain.report.project import read_project
+from mcutrain.report.write import draw
+from mcutrain.report.write import write as write_report
+from mcutrain.runs.result import SimulationResult
+from mcutrain.shown import Record, Shown, percent
+from mcutrain.simulation import check_can_build
+from mcutrain.sparse import UpdateScheme, as_scheme
+
+FACTS = "fit.json"
+VERSION = 1
+CHECKPOINT, LOG, STATE, SCHEME, PROJECT = (
+    *("run.npz", "train.jsonl", "state.mcts", "scheme.toml"),
+    "project",
+)
+MOST_EPOCHS, FEW_STEPS, MOST_OF_FEW = 20, 2000, 100
+"""More epochs than MOST_EPOCHS only for small data sets: until FEW_STEPS, at most MOST_OF_FEW."""
+TIMED_SAMPLES, TIMED_EPOCHS, TIMED_RATE = 64, 4, 1e-4
+"""Of the runs that say how long a step takes; nothing is kept of what they learn."""
+FOR_STEPS = 0.6
+"""Share of the time left that steps may take; the rest is for rates, tests and comparisons."""
+LEAST_FOR_STEPS = 0.5
+"""Share of the minutes that are there for training even where choosing took longer."""
+LEAST_OF_A_CLASS = 5
+"""So many samples of each class are trained on, however long that takes."""
+
+
+@dataclass(frozen=True)
+class FitChoice:
+    """Something that was decided. flag: of the command line, to decide it otherwise."""
+
+    what: str
+    value: str
+    why: str
+    flag: str = ""
+
+    @property
+    def line(self) -> str:
+        """All of it as a line."""
+        other = f" ({self.flag})" if self.flag else ""
+        return f"{self.what:<15} {self.value}{': ' if self.why else ''}{self.why}{other}"
+
+
+@dataclass(frozen=True, repr=False)
+class FitResult(Shown):
+    """What `fit` did.
+
+    folder: where all of it is. trained: the trained model's file in it. result: of the run; head:
+    of the head alone with the same samples and epochs, None where the run trained just that.
+    choices: what was decided, why, and which flag decides it otherwise. seconds: in all.
+    """
+
+    folder: Path
+    trained: Path
+    result: SimulationResult
+    head: SimulationResult | None
+    choices: tuple[FitChoice, ...]
+    project: Generated
+    seconds: float
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def accuracy(self) -> float:
+        """Of the trained model, on the test samples."""
+        return self.result.accuracy
+
+    def summary(self) -> str:
+        """Return a line that describes it."""
+        beside = "" if self.head is None else f" (head alone: {_score(self.head)})"
+        return f"{self.result.summary()}{beside}; {self.folder}"
+
+    def records(self) -> list[Record]:
+        """Every choice."""
+        return [asdict(choice) for choice in self.choices]
+
+    def to_dict(self) -> Record:
+        """As `mcutrain fit --json` prints it."""
+        return {
+            "folder": str(self.folder),
+            "trained": str(self.trained),
+            "scheme": self.result.scheme,
+            "run": self.result.to_dict(),
+            "head": None if self.head is None else self.head.to_dict(),
+            "choices": self.records(),
+            "project": self.project.to_dict(),
+            "seconds": self.seconds,
+            "doubts": list(self.doubts),
+        }
+
+
+@with_keywords
+@checked
+def fit(
+    model: PathLike,
+    data: Data,
+    output: PathLike | None = None,
+    scheme: PathLike | None = None,
+    *,
+    classes: Classes = "auto",
+    training: FitOptions = FitOptions(),
+    hardware: MemoryOptions = MemoryOptions(),
+    reading: DataOptions = DataOptions(),
+    seed: Seed = 0,
+    listener: Listener = SILENT,
+) -> FitResult:
+    """Do all of it: quantize if need be, choose scheme, epochs and rate, train, write a folder.
+
+    In the folder: the int8 model, the trained one, the scheme, the run's checkpoint, log and state,
+    a C project (a board's firmware, else a library), and a README.md with the commands that would
+    do each part by hand. Every choice is told as a line that names the flag to change it. The same
+    call goes on where an earlier one was interrupted. Fields of training, hardware and reading are
+    keywords, too; mcutrain.functions.run_options explains each.
+
+    model: a float or int8 file. data: as `simulate` takes it. output: the folder; MODEL-fit by
+    default. scheme: what to train; by default what suits the memory. training: minutes, about how
+    long it may take. hardware: board, or bytes of sram.
+
+    Raises ArgumentError where the folder holds something else; ModelError, DataError, PlanError,
+    BuildError, TargetError.
+
+    >>> fit("model.onnx", "images/", board="nucleo-f446re", pixels=(0, 1)).accuracy
+    """
+    path = Path(model)
+    folder = Path(f"{path.name.split('.')[0]}-fit" if output is None else output)
+    check_can_build()
+    asked = _Asked(path, data, scheme, classes, training, hardware, reading, seed)
+    _ = hardware.memory, reading.normalization  # or a sentence, and so are these
+    training.simulated(1).settings(seed)
+    if scheme is not None and str(scheme) != AUTO:
+        as_scheme(scheme)
+    fitting = _Fitting(asked, _Folder.of(folder, asked), listener, time.monotonic())
+    try:
+        return fitting.run()
+    except McutrainError:
+        fitting.folder.remove_useless()
+        raise
+
+
+@dataclass(frozen=True)
+class _Asked:
+    model: Path
+    data: Data
+    scheme: PathLike | None
+    classes: int | str
+    training: FitOptions
+    hardware: MemoryOptions
+    reading: DataOptions
+    seed: int
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What must be the same for a call that goes on; minutes may differ."""
+        target = self.hardware.target
+        training = {k: v for k, v in asdict(self.training).items() if k != "minutes"}
+        found: dict[str, Any] = json.loads(  # as it is read again
+            json.dumps(
+                {
+                    "model": hashlib.sha256(_content(self.model)).hexdigest(),
+                    "data": str(self.data) if is_path(self.data) else "arrays",
+                    "scheme": None if self.scheme is None else str(self.scheme),
+                    "classes": self.classes,
+                    "training": training,
+                    "board": None if target is None else target.name,
+                    "sram": self.hardware.sram,
+                    "reading": asdict(self.reading),
+                    "seed": self.seed,
+                },
+                default=str,
+            )
+        )
+        return found
+
+
+def _content(model: Path) -> bytes:
+    try:
+        return model.read_bytes()
+    except OSError as error:
+        raise ModelError(f"cannot read {model}: {error.strerror or error}") from error
+
+
+@dataclass
+class _Folder:
+    """The folder, and what its fit.json says was done so far. is_new: if this call made it."""
+
+    path: Path
+    facts: dict[str, Any]
+    is_new: bool = False
+
+    @classmethod
+    def of(cls, path: Path, asked: _Asked) -> _Folder:
+        """Open it, or make it. Raises ArgumentError where it holds something else."""
+        own = asked.facts
+        check_writable_folder(path)
+        mark = path / FACTS
+        if not mark.exists():
+            if path.exists() and any(path.iterdir()):
+                raise ArgumentError(
+                    f"{path} holds files that `mcutrain fit` did not write: name another folder "
+                    "with -o"
+                )
+            with writing(path):
+                path.mkdir(parents=True, exist_ok=True)
+            found = cls(path, {"version": VERSION, "asked": own}, is_new=True)
+            found.keep()
+            return found
+        try:
+            facts = json.loads(mark.read_text(encoding="utf-8"))
+            earlier = dict(facts["asked"])
+            same_version = facts["version"] == VERSION
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ArgumentError(
+                f"{mark} is damaged: remove {path}, or name another folder with -o"
+            ) from error
+        if not same_version:
+            raise ArgumentError(f"{mark} is of another version: name another folder with -o")
+        differing = [key for key, value in own.items() if earlier.get(key) != value]
+        if differing:
+            raise ArgumentError(
+                f"{path} was made with another {' and another '.join(differing)}: give the same "
+                "again to go on, name another folder with -o, or remove this one"
+            )
+        return cls(path, facts)
+
+    def remove_useless(self) -> None:
+        """Remove it where this call made it, and has not even come to choosing a scheme."""
+        if self.is_new and "scheme" not in self.facts:
+            shutil.rmtree(self.path)
+
+    def keep(self, **facts: Any) -> None:
+        """Write down what is done."""
+        self.facts.update(facts)
+        text = json.dumps(self.facts, indent=1, ensure_ascii=False) + "\n"
+        replace_file(self.path / FACTS, text.encode())
+
+
+@dataclass
+class _Fitting:
+    """The parts of a fit, in order."""
+
+    asked: _Asked
+    folder: _Folder
+    listener: Listener
+    begun: float
+
+    def __post_init__(self) -> None:
+        self.choices: list[FitChoice] = []
+
+    def run(self) -> FitResult:
+        path = self.folder.path
+        int8 = self._int8()
+        graph = load(int8)
+        split = self._split(graph)
+        chosen = self._scheme(graph, split)
+        plan = self._plan(graph, split, chosen)
+        learnt = self._learn(graph, split, chosen, plan)
+        head = self._head(graph, split, learnt, plan)
+        trained = path / f"trained{int8.suffix}"
+        export(int8, trained, path / CHECKPOINT)
+        replace_file(path / SCHEME, _spelled_out(learnt.step).to_toml().encode())
+        project = self._project(int8, learnt)
+        write_report(read_project(path / PROJECT), path)
+        draw(read_folder(path), path)  # with the run's log and the scheme
+        self._chose("trained", str(trained), _beside(learnt, head))
+        for doubt in learnt.doubts:
+            self.listener.doubt(doubt)
+        fitted = FitResult(
+            path,
+            trained,
+            learnt.result,
+            head,
+            tuple(self.choices),
+            project,
+            time.monotonic() - self.begun,
+            learnt.doubts,
+        )
+        text = readme(self._story(fitted, learnt, int8, plan))
+        replace_file(path / "README.md", text.encode())
+        self.folder.keep(finished=True)
+        return fitted
+
+    def _story(self, fitted: FitResult, learnt: Learnt, int8: Path, length: _Length) -> Story:
+        asked = self.asked
+        target, new_classes = asked.hardware.target, _new_classes(learnt)
+        return Story(
+            folder=fitted.folder,
+            model=asked.model,
+            is_float=bool(self.folder.facts["int8"]["is_float"]),
+            data=str(asked.data) if is_path(asked.data) else "DATA.npz",
+            int8=int8,
+            trained=fitted.trained,
+            rate=learnt.run.settings.learning_rate,
+            epochs=length.epochs,
+            samples=length.samples,
+            board="" if target is None else target.name,
+            slots=asked.hardware.slots,
+            seed=asked.seed,
+            classes=str(asked.classes),
+            project_classes="keep" if new_classes is None else str(new_classes),
+            reading=asked.reading,
+            training=asked.training,
+            lines=tuple(choice.line for choice in fitted.choices),
+        )
+
+    def _chose(self, what: str, value: str, why: str = "", flag: str = "") -> None:
+        choice = FitChoice(what, value, why, flag)
+        self.choices.append(choice)
+        self.listener.decided(choice.line)
+
+    # ------------------------------------------------------------------------------ model and data
+
+    def _int8(self) -> Path:
+        """Return the int8 file in the folder: a copy, or what `quantize` made."""
+        asked, path = self.asked, self.folder.path
+        found = info(asked.model, listener=_Muted(self.listener))
+        kept = self.folder.facts.get("int8")
+        if kept and (path / kept["file"]).exists():
+            self._chose("model", kept["value"], kept["why"], kept["flag"])
+            return path / str(kept["file"])
+        if not found.is_float:
+            int8 = path / f"model.int8{asked.model.suffix}"
+            with writing(int8):
+                shutil.copyfile(asked.model, int8)
+            chosen = FitChoice("model", asked.model.name, f"int8, {found.summary()}")
+        else:
+            if found.refusal:
+                raise ModelError(found.refusal)
+            int8 = path / f"model.int8.{found.quantized_as.strip('.').lower() or 'tflite'}"
+            pixels = InputOptions(
+                pixels=asked.training.pixels, mean=asked.reading.mean, std=asked.reading.std
+            )
+            made = quantize(
+                asked.model,
+                asked.data,
+                int8,
+                taking=pixels,
+                seed=asked.seed,
+                listener=self.listener,
+            )
+            why = f"float, now int8 by {made.samples:,} samples, {made.snr_db:.1f} dB at the end"
+            chosen = FitChoice("model", asked.model.name, why, "mcutrain quantize has the choices")
+        kept = {"value": chosen.value, "why": chosen.why, "flag": chosen.flag}
+        self.folder.keep(int8={"file": int8.name, "is_float": found.is_float, **kept})
+        self._chose(chosen.what, chosen.value, chosen.why, chosen.flag)
+        return int8
+
+    def _split(self, graph: Graph) -> Split:
+        asked = self.asked
+        split = read_samples(
+            graph, asked.data, asked.reading, Asked(), asked.seed, _Muted(self.listener)
+        )
+        shape = "×".join(str(size) for size in split.train.x.shape[1:])
+        value = f"{len(split.train):,} training and {len(split.test):,} test samples of {shape}"
+        named = f"{len(split.names)} classes, {_shortened(split.names)}" if split.names else ""
+        self._chose("data", value, named, "--test-share, --samples, --class-names")
+        return split
+
+    # ------------------------------------------------------------------------- what, and how long
+
+    def _scheme(self, graph: Graph, split: Split) -> str:
+        asked, memory = self.asked, self.asked.hardware.memory
+        kept = self.folder.facts.get("scheme")
+        if kept:
+            self._chose("scheme", kept["value"], kept["why"], "--scheme")
+            return str(kept["value"])
+        if asked.scheme is not None and str(asked.scheme) != AUTO:
+            scheme, why = str(asked.scheme), "as given"
+        else:
+            with self.listener.counting("choosing what to train") as tell:
+                found = auto_scheme(
+                    graph,
+                    split,
+                    classes=asked.classes,
+                    hardware=asked.hardware,
+                    reading=_only_names(asked.reading),
+                    seed=asked.seed,
+                    progress=tell,
+                )
+            of = "" if memory.sram_bytes is None else f" of {memory.sram_bytes:,}"
+            scheme = found.scheme
+            why = f"{found.sram_bytes:,}{of} bytes of SRAM{memory.title}; {found.reason}"
+        self.folder.keep(scheme={"value": scheme, "why": why})
+        self._chose("scheme", scheme, why, "--scheme, --board, --sram")
+        return scheme
+
+    def _plan(self, graph: Graph, split: Split, scheme: str) -> _Length:
+        """Return how many epochs and samples the time allows."""
+        asked = self.asked
+        kept = self.folder.facts.get("length")
+        if kept:
+            length = _Length(kept["epochs"], kept["samples"])
+            self._chose("epochs", f"{length.epochs}", "as this folder's run began", "--epochs")
+            return length
+        count = len(split.train)
+        if asked.training.epochs is not None:
+            length, why = _Length(asked.training.epochs, None), "as given"
+        else:
+            front, tail = self._timed(graph, split, scheme)
+            whole = 60 * asked.training.minutes
+            left = max(whole - (time.monotonic() - self.begun), LEAST_FOR_STEPS * whole)
+            length, why = _length(
+                count, len(split.test), max(len(split.names), 1), front, tail, FOR_STEPS * left
+            )
+            why = f"{why}, a step takes {1e3 * tail:.2g} ms here"
+        self.folder.keep(length=asdict(length))
+        self._chose("epochs", str(length.epochs), why, "--minutes, --epochs")
+        return length
+
+    def _timed(self, graph: Graph, split: Split, scheme: str) -> tuple[float, float]:
+        """Return seconds that a sample's frozen layers take, once, and a step of the others."""
+        few = replace(
+            self.asked.reading,
+            samples=min(TIMED_SAMPLES, len(split.train)),
+            test_samples=max(1, min(len(split.names) or 1, len(split.test))),
+        )
+        options = SimulationOptions(epochs=TIMED_EPOCHS, learning_rate=TIMED_RATE, test_every=0)
+        quiet = _Muted(self.listener)
+
+        def seconds(latent: str, **more: Any) -> float:
+            run = self._simulation(options, few, KeptOptions(), BackendOptions(latent=latent))
+            learnt = run.run(graph, split, scheme, self.asked.classes, None, quiet)[0]
+            return learnt.result.step_us / 1e6
+
+        with self.listener.searching("seeing how long a step takes"):
+            tail = seconds(AUTO) if not self.asked.training.augment else None
+            whole = seconds("off")
+        if tail is None:
+            return 0.0, whole
+        return max(0.0, whole - tail), tail
+
+    # ------------------------------------------------------------------------------------ training
+
+    def _simulation(
+        self,
+        options: SimulationOptions,
+        reading: DataOptions,
+        kept: KeptOptions,
+        backend: BackendOptions = BackendOptions(),
+    ) -> Simulation:
+        return Simulation(
+            SimulatedRequest(),
+            options,
+            ShareOptions(),
+            self.asked.hardware,
+            reading,
+            kept,
+            backend,
+            "zeros",
+            self.asked.seed,
+        )
+
+    def _learn(self, graph: Graph, split: Split, scheme: str, length: _Length) -> Learnt:
+        path = self.folder.path
+        kept = KeptOptions(checkpoint=path / CHECKPOINT, log=path / LOG, save_state=path / STATE)
+        reading = replace(_only_names(self.asked.reading), samples=length.samples)
+        options = self.asked.training.simulated(length.epochs)
+        simulation = self._simulation(options, reading, kept)
+        learnt = simulation.run(
+            graph, split, scheme, self.asked.classes, None, _WithoutRate(self.listener)
+        )[0]
+        rate = learnt.run.settings.learning_rate
+        if rate is not None:
+            how = "as given" if self.asked.training.learning_rate else "by short trials"
+            self._chose("learning rate", f"{rate:.6g}", how, "--lr")
+        return learnt
+
+    def _head(
+        self, graph: Graph, split: Split, learnt: Learnt, length: _Length
+    ) -> SimulationResult | None:
+        """Train the head alone, as long, to compare with; None if that is what was trained."""
+        if learnt.step.scheme.name == HEAD:
+            return None
+        reading = replace(_only_names(self.asked.reading), samples=length.samples)
+        options = self.asked.training.simulated(length.epochs, learning_rate=None, test_every=0)
+        simulation = self._simulation(options, reading, KeptOptions())
+        with self.listener.searching("training the head alone, to compare"):
+            quiet = _Muted(self.listener)
+            return simulation.run(graph, split, HEAD, self.asked.classes, None, quiet)[0].result
+
+    def _project(self, int8: Path, learnt: Learnt) -> Generated:
+        hardware = self.asked.hardware
+        training = learnt.step.plan.training
+        made = generate(
+            int8,
+            self.folder.path / PROJECT,
+            learnt.step.scheme,
+            classes=_new_classes(learnt),
+            loss=learnt.asked.options.loss,
+            board=hardware.board,
+            slots=hardware.slots,
+            class_names=learnt.run.samples.split.names if training.has_labels else None,
+            seed=self.asked.seed,
+            listener=_Muted(self.listener),
+        )
+        what = (
+            "a library in C" if made.plan.board is None else f"firmware for {made.plan.board.name}"
+        )
+        self._chose("project", str(made.folder), what, "--board")
+        return made
+
+
+@dataclass(frozen=True)
+class _Length:
+    """Passes over the samples, of which only some are taken if samples is not None."""
+
+    epochs: int
+    samples: int | None
+
+
+def _length(
+    count: int, tests: int, classes: int, front: float, tail: float, seconds: float
+) -> tuple[_Length, str]:
+    """Return how long a run may be, and why.
+
+    front, tail: seconds of a sample's frozen layers, once, and of a step; a test takes as long.
+    seconds: that there are.
+    """
+    most = max(MOST_EPOCHS, min(MOST_OF_FEW, -(-FEW_STEPS // count)))
+    once = (count + tests) * front + 2 * tests * tail
+    epochs = int((seconds - once) / (count * tail)) if tail else most
+    if epochs >= most:
+        return _Length(most, None), "more hardly helps"
+    if epochs >= 1:
+        return _Length(epochs, None), "what the time allows"
+    each = front + tail
+    fitting = max(int((seconds - tests * each) / each), LEAST_OF_A_CLASS * classes)
+    if fitting >= count:
+        return _Length(1, None), "longer than the time allows"
+    return _Length(1, fitting), f"with {fitting:,} of {count:,} samples, what the time allows"
+
+
+def _spelled_out(step: TrainingStep) -> UpdateScheme:
+    """The step's scheme as a TOML file can say it."""
+    return step.scheme if step.scheme.depth_weights == 0 else resolved_scheme(step)
+
+
+def _new_classes(learnt: Learnt) -> int | None:
+    """Return the outputs of a new classifier; None if the model's own was kept."""
+    recipe = learnt.step.recipe
+    assert recipe is not None, "it was made by `prepare`"
+    return recipe.options.classes
+
+
+def _only_names(reading: DataOptions) -> DataOptions:
+    """What is said of samples that are read already."""
+    return DataOptions(mean=reading.mean, std=reading.std, class_names=reading.class_names)
+
+
+def _shortened(names: tuple[str, ...], most: int = 5) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown}, …"
+
+
+def _score(result: SimulationResult) -> str:
+    return f"loss {result.loss:.3f}" if result.loss is not None else percent(result.accuracy)
+
+
+def _beside(learnt: Learnt, head: SimulationResult | None) -> str:
+    result = learnt.result
+    if result.loss is not None and result.loss_before is not None:
+        return f"loss {result.loss_before:.3f} before, {result.loss:.3f} after"
+    text = f"{percent(result.before)} before, {percent(result.accuracy)} after"
+    if head is None:
+        return text
+    text += f"; the head alone {percent(head.accuracy)}"
+    if head.accuracy > result.accuracy:
+        text += ", which is more: --scheme head"
+    return text
+
+
+class _Muted(Listener):
+    """Shows progress, and says nothing: somebody says it later, or nobody needs to know."""
+
+    def __init__(self, to: Listener) -> None:
+        self.to = to
+
+    def note(self, text: str) -> None:
+        """Leave it."""
+
+    def doubt(self, text: str) -> None:
+        """Leave it."""
+
+    def result_says(self, text: str) -> None:
+        """Leave it."""
+
+    def found_rate(self, rate: float, found: Any, split: Split | None = None) -> None:
+        """Leave it."""
+
+    def reading(self) -> AbstractContextManager[Done]:
+        """Show it."""
+        return self.to.reading()
+
+    def counting(self, title: str) -> AbstractContextManager[Progress]:
+        """Show it."""
+        return self.to.counting(title)
+
+
+class _WithoutRate(_Muted):
+    """Says notes and shows the run; the rate is told as a choice."""
+
+    def note(self, text: str) -> None:
+        """Say it."""
+        self.to.note(text)
+
+    def searching(self, before: str = "") -> AbstractContextManager[Done]:
+        """Show it."""
+        return self.to.searching(before)
+
+    def placing(self) -> AbstractContextManager[Done]:
+        """Show it."""
+        return self.to.placing()
+
+    def running(self, run: Any, title: str, checkpoint: Path | None) -> AbstractContextManager[Any]:
+        """Show it."""
+        return self.to.running(run, title, checkpoint)

@@ -1,0 +1,250 @@
+"""From a model and data to a folder: what is in it, and that its commands repeat it."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcutrain_host.saved import SavedState
+
+import mcutrain
+from mcutrain.demo import FLOAT_MODEL as FLOAT
+from mcutrain.demo import IMAGES as DATA
+from mcutrain.demo import MODEL
+from mcutrain.errors import ArgumentError, DataError, McutrainError
+from mcutrain.functions import fitting
+from mcutrain.functions.fitting import LEAST_OF_A_CLASS, MOST_EPOCHS, _length
+from mcutrain.functions.listener import Listener
+from mcutrain.runs.watch import Watch
+from mcutrain.simulation import Progress, Run
+from tests.cli.conftest import called
+from tests.cli.small import write_small
+
+FILES = {
+    *("README.md", "fit.json", "report.html", "report.json", "run.npz", "scheme.toml"),
+    *("state.mcts", "train.jsonl", "project", "model.int8.tflite", "trained.tflite"),
+}
+QUICK = {"epochs": 2, "learning_rate": 0.01, "samples": 60, "test_samples": 40}
+
+
+class Told(Listener):
+    """What was decided and noted."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.notes: list[str] = []
+
+    def decided(self, line: str) -> None:
+        self.lines.append(line)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def doubt(self, text: str) -> None:
+        self.notes.append(text)
+
+
+class Cutting(Told):
+    """Presses Ctrl-C after so many steps."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.after = after
+
+    @contextmanager
+    def _cutting(self) -> Iterator[Watch]:
+        def training(done: Progress) -> None:
+            if done.trained >= self.after:
+                raise KeyboardInterrupt
+
+        yield Watch(training=training)
+
+    def running(self, run: Run, title: str, checkpoint: Path | None) -> AbstractContextManager[Any]:
+        return self._cutting()
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[mcutrain.FitResult, Told]:
+    """A float model, for a board."""
+    folder, told = tmp_path_factory.mktemp("fit"), Told()
+    found = mcutrain.fit(
+        FLOAT,
+        DATA,
+        folder / "out",
+        "last:2",
+        pixels=(0, 1),
+        board="nucleo-f446re",
+        seed=3,
+        listener=told,
+        **QUICK,
+    )
+    return found, told
+
+
+def test_a_float_model_becomes_a_folder_with_all_of_it(fitted):
+    found, told = fitted
+    assert {path.name for path in found.folder.iterdir()} == FILES
+    assert (found.folder / "project" / "manifest.json").exists()
+    assert found.accuracy == found.result.accuracy
+    assert found.head is not None
+    assert [choice.line for choice in found.choices] == told.lines
+    flags = " ".join(choice.flag for choice in found.choices)
+    for flag in ("--scheme", "--board", "--sram", "--minutes", "--epochs", "--lr", "--test-share"):
+        assert flag in flags
+    told_of = {choice.what for choice in found.choices}
+    assert told_of == {"model", "data", "scheme", "epochs", "learning rate", "project", "trained"}
+    assert json.loads(json.dumps(found.to_dict()))["scheme"] == "last:2"
+    assert "last:2" in repr(found.project.plan) or found.result.scheme == "last:2"
+    page = (found.folder / "report.html").read_text(encoding="utf-8")
+    assert "<svg" in page  # the run's curve
+
+
+def test_the_commands_of_its_readme_end_with_the_same_bytes(fitted, tmp_path, monkeypatch):
+    found, _ = fitted
+    text = (found.folder / "README.md").read_text(encoding="utf-8")
+    commands = [line for line in text.splitlines() if line.startswith("mcutrain ")]
+    monkeypatch.chdir(tmp_path)
+    parts = [shlex.split(line)[1:] for line in commands]
+    assert [part[0] for part in parts] == [
+        *("quantize", "simulate", "export", "generate", "build", "flash", "train"),
+    ]
+    for part in parts[:4]:
+        assert called(*part) == 0
+    for ours, theirs in (
+        ("model.int8.tflite", "by-hand.tflite"),
+        ("trained.tflite", "by-hand-trained.tflite"),
+        ("project/src/mct_model.c", "by-hand-project/src/mct_model.c"),
+    ):
+        made = (found.folder / ours).read_bytes().replace(b"model.int8", b"by-hand")
+        assert made == Path(theirs).read_bytes().replace(b"model.int8", b"by-hand"), ours
+
+
+def test_a_call_that_was_interrupted_goes_on_to_the_same_bits(fitted, tmp_path):
+    whole, _ = fitted
+    asked = {"pixels": (0, 1), "board": "nucleo-f446re", "seed": 3, **QUICK}
+    arguments = (FLOAT, DATA, tmp_path / "out", "last:2")
+    with pytest.raises(KeyboardInterrupt):
+        mcutrain.fit(*arguments, listener=Cutting(70), **asked)
+    assert (tmp_path / "out" / "model.int8.tflite").exists()
+    assert (tmp_path / "out" / "run.npz").exists()
+    found = mcutrain.fit(*arguments, listener=Told(), minutes=3, **asked)  # minutes may differ
+    for name in ("trained.tflite", "state.mcts", "scheme.toml"):
+        assert (found.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+    assert found.result.steps == whole.result.steps
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        ({"seed": 4}, "seed"),
+        ({"scheme": "last:3"}, "scheme"),
+        ({"board": None, "sram": 100_000}, "board and another sram"),
+        ({"epochs": 3}, "training"),
+        ({"samples": 61}, "reading"),
+    ],
+)
+def test_a_folder_of_another_fit_is_left_alone(fitted, other, named):
+    found, _ = fitted
+    before = (found.folder / "trained.tflite").read_bytes()
+    asked = {"scheme": "last:2", "pixels": (0, 1), "board": "nucleo-f446re", "seed": 3, **QUICK}
+    with pytest.raises(ArgumentError, match=f"another {named}.* -o"):
+        mcutrain.fit(FLOAT, DATA, found.folder, **{**asked, **other})
+    assert (found.folder / "trained.tflite").read_bytes() == before
+
+
+def test_somebody_elses_folder_and_a_damaged_note_are_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(ArgumentError, match="did not write"):
+        mcutrain.fit(MODEL, DATA, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    own = tmp_path / "own"
+    own.mkdir()
+    for text in ("{", "[]", "{}", '{"version": 1, "asked": 3}'):
+        (own / "fit.json").write_text(text)
+        with pytest.raises(ArgumentError, match="damaged"):
+            mcutrain.fit(MODEL, DATA, own)
+
+
+def test_bad_input_is_said_before_a_folder_is_made(tmp_path):
+    for wrong, kind in (
+        ({"model": tmp_path / "no.tflite"}, McutrainError),
+        ({"data": tmp_path / "no"}, DataError),
+        ({"model": FLOAT}, DataError),  # no --pixels
+        ({"scheme": "lost:3"}, McutrainError),
+        ({"mean": [0.5]}, McutrainError),
+        ({"board": "no-board"}, McutrainError),
+        ({"augment": ["turn"]}, DataError),
+        ({"minutes": 0}, ArgumentError),
+        ({"learning_rate": -1}, McutrainError),
+    ):
+        asked: dict[str, Any] = {"model": MODEL, "data": DATA, "output": tmp_path / "o", **wrong}
+        with pytest.raises(kind):
+            mcutrain.fit(**asked)
+        assert not (tmp_path / "o").exists()
+
+
+def test_without_a_scheme_the_memory_decides_and_without_epochs_the_time(tmp_path):
+    model, told = write_small(tmp_path), Told()
+    found = mcutrain.fit(
+        model,
+        DATA,
+        tmp_path / "out",
+        sram=60_000,
+        minutes=0.1,
+        samples=150,
+        test_samples=30,
+        listener=told,
+    )
+    plan = found.project.plan.step.plan
+    assert plan.sram_bytes <= 60_000
+    choices = {choice.what: choice for choice in found.choices}
+    assert "60,000" in choices["scheme"].why
+    assert int(choices["epochs"].value) >= 1
+    assert "library" in choices["project"].why
+    saved = SavedState.parse((found.folder / "state.mcts").read_bytes(), "state")
+    assert len(saved.raw) >= plan.state_bytes
+
+
+@given(
+    count=st.integers(1, 50_000),
+    tests=st.integers(1, 10_000),
+    classes=st.integers(1, 100),
+    front=st.floats(0, 0.1),
+    tail=st.floats(1e-6, 0.1),
+    seconds=st.floats(-10, 3600),
+)
+def test_a_run_is_as_long_as_the_time_allows(count, tests, classes, front, tail, seconds):
+    length, _ = _length(count, tests, classes, front, tail, seconds)
+    assert length.epochs >= 1
+    once = (count + tests) * front + 2 * tests * tail
+    if length.samples is not None:  # not even one epoch fits
+        assert length.epochs == 1
+        assert LEAST_OF_A_CLASS <= length.samples < count
+        assert once + count * tail > seconds
+    elif length.epochs > 1:
+        assert once + length.epochs * count * tail <= seconds * (1 + 1e-9)
+    if length.epochs < MOST_EPOCHS and length.samples is None and length.epochs > 1:
+        assert once + (length.epochs + 1) * count * tail >= seconds * (1 - 1e-9)
+
+
+def test_few_samples_are_seen_more_often():
+    long, _ = _length(40, 10, 4, 0, 1e-6, 60)
+    longer, _ = _length(5, 10, 4, 0, 1e-6, 60)
+    many, _ = _length(4000, 10, 4, 0, 1e-6, 60)
+    assert (many.epochs, long.epochs, longer.epochs) == (20, 50, 100)
+
+
+def test_the_command_says_every_choice_and_prints_the_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["fit", MODEL, DATA, "--scheme", "head", "--epochs", "1", "--lr", "0.01"]
+    assert called(*arguments, "--samples", "40", "--test-samples", "40") == 0
+    out, err = capsys.readouterr()
+    assert out.strip() == str(Path("fashion-fit") / "trained.tflite")
+    for what in ("model", "data", "scheme", "epochs", "learning rate", "project", "trained"):
+        assert f"\n{what} " in f"\n{err}"
+    assert fitting.FACTS in {path.name for path in Path("fashion-fit").iterdir()}
