@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import mcutrain
 from mcutrain.errors import ArgumentError
@@ -196,6 +197,35 @@ def test_cells_are_what_simulate_gives_and_are_trained_once(
     again = capsys.readouterr().out
     assert again[again.index("┏") :] == printed[printed.index("┏") :]
     assert cells(places) == kept
+
+
+@pytest.mark.slow
+def test_folders_of_images_are_trained_and_chosen_for(
+    anchor: ModuleType,
+    places: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Few images of two classes, as a user has them on disk; from reading to the table."""
+    with np.load(DEMO / "fashion.npz") as file:
+        for part, count in (("train", 12), ("test", 8)):
+            x, y = file[f"x_{part}"], file[f"y_{part}"]
+            for label, name in ((1, "trousers"), (7, "shoe")):
+                folder = places[0] / "own" / part / name
+                folder.mkdir(parents=True)
+                for i in np.flatnonzero(y == label)[:count]:
+                    Image.fromarray(x[i].squeeze()).save(folder / f"{i}.png")
+    own = f"own={places[0] / 'own'}"
+    given = arguments(places, "--sets", own, "--lr", "0.01", "--seeds", "1")
+    run(anchor, monkeypatch, [*given, "--schemes", "head", "selected"])
+    printed = capsys.readouterr().out
+    assert "24 / 16, 2 classes" in printed
+    assert "not found" not in printed
+    assert printed.count("(1 seed)") == 2
+    kept = cells(places)
+    assert len(kept) == 2
+    assert any("\n" in cell["of"]["scheme"] for cell in kept)  # the selected one
+    assert max(cell["accuracy"] for cell in kept) > 0.8  # 16 test images
 
 
 def test_ctrl_c_loses_one_cell(
