@@ -5,11 +5,11 @@
     .venv/bin/python benchmarks/columns.py --shared ../shared --analysis analysis.json
 
 mcunet-5fps as benchmarks/accuracy.py trains it, at the SRAM of two published schemes. `published`:
-the scheme, with the columns of the largest norms. `swapped`: the same layers and shares, but other
-columns are drawn in every epoch, or in every quarter of one. `ranked`: TraDy (arXiv 2510.19675):
-as many layers as fit, each with the same share of its columns, in the order of their squared
-gradients per byte of weights and activations, over the published scheme's biases; with and without
-swaps.
+the scheme, with the columns of the largest norms, or the same layers and shares with other columns
+in every epoch, or in every quarter of one: drawn, or after their turns those that moved most
+(`fisher`). `ranked`: TraDy (arXiv 2510.19675): as many layers as fit, each with the same share of
+its columns, in the order of their squared gradients per byte of weights and activations, over the
+published scheme's biases; with and without swaps.
 
 --episodes: the demo's network instead, on few-shot episodes, with columns that are fixed, drawn,
 and chosen after TinyTrain (`fisher`). --cost: what a swap takes on virtual boards.
@@ -51,11 +51,15 @@ DEMO_SCHEMES = ("22:0.25,19:0.25,16:0.25,13:0.25,bias:12", "22:0.125,19:0.125,16
 
 @dataclass(frozen=True)
 class Row:
-    """Which layers, how often columns are swapped in an epoch, and ranked layers' share."""
+    """Which layers, how often columns are swapped in an epoch, and ranked layers' share.
+
+    rule: of mcutrain.sparse.columns, for rows with swaps.
+    """
 
     way: str
     swaps: int = 0
     share: float = 0.0
+    rule: str = "drawn"
 
 
 ROWS = (
@@ -66,6 +70,7 @@ ROWS = (
     Row("ranked", 1, 0.125),
     Row("ranked", 0, 0.25),
     Row("ranked", 1, 0.25),
+    Row("published", 4, rule="fisher"),
 )
 
 
@@ -98,10 +103,11 @@ def on_cifar(options: argparse.Namespace) -> None:
     if options.analysis:
         gains = read_contributions(options.analysis, graph).gain("fisher")
         fisher = {i: by[1.0] for i, by in gains.weights.items()}
-    table = Table("budget", "layers", "share", "swaps an epoch", "SRAM", "top-1 %", "± of the mean")
+    heads = ("budget", "layers", "share", "swaps an epoch", "columns", "SRAM", "top-1 %")
+    table = Table(*heads, "± of the mean")
     for budget in options.budgets:
         published = parse_scheme(f"mcunet-5fps-{budget}kb")
-        limit = prepared(graph, published, 0, swap=False).plan.sram_bytes
+        limit = prepared(graph, published, 0, Row("published")).plan.sram_bytes
         for number, row in enumerate(ROWS):
             if (options.rows and number not in options.rows) or (row.share and not fisher):
                 continue
@@ -111,18 +117,21 @@ def on_cifar(options: argparse.Namespace) -> None:
                 console.print(f"{budget} KB, ranked, {row.share}: {sorted(scheme.weights)}")
             found = []
             for seed in range(options.seeds):
-                step = prepared(graph, scheme, seed, swap=row.swaps > 0)
+                step = prepared(graph, scheme, seed, row)
                 found.append(100 * train(step, split, row, seed))
                 console.print(f"{budget} KB, {row}, seed {seed}: {found[-1]:.2f} %")
             error = np.std(found, ddof=1) / len(found) ** 0.5 if len(found) > 1 else 0.0
+            columns = row.rule if row.swaps else ""
             texts = (f"{step.plan.sram_bytes:,}", f"{np.mean(found):.2f}", f"{error:.2f}")
-            table.add_row(f"{budget} KB", row.way, f"{row.share:g}", f"{row.swaps}", *texts)
+            table.add_row(
+                f"{budget} KB", row.way, f"{row.share:g}", f"{row.swaps}", columns, *texts
+            )
     console.print(table)
 
 
-def prepared(graph: Graph, scheme: UpdateScheme, seed: int, swap: bool) -> TrainingStep:
+def prepared(graph: Graph, scheme: UpdateScheme, seed: int, row: Row) -> TrainingStep:
     """With a new head of ten classes."""
-    return prepare(graph, scheme, classes=10, head_seed=seed, swap="drawn" if swap else "")
+    return prepare(graph, scheme, classes=10, head_seed=seed, swap=row.rule if row.swaps else "")
 
 
 def ranked(
