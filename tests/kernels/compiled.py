@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from mcutrain_host.toolchain import ZIG
 
 from mcutrain.simulation.build import SANITIZE
 from tests.ops.c_harness import FIRMWARE, HARNESS, Toolchain, plain_body, shared_sources
+
+BARE = Path(__file__).with_name("bare")
+"""A C library of what the harness calls, for programs that have none: zig would compile musl."""
+IN_QEMU = (
+    *("-target", "thumb-freestanding-eabi", "-mcpu=cortex_a7", "-O2", "-ffreestanding"),
+    *("-fno-sanitize=undefined", f"-I{BARE}"),
+)
+"""A processor with the DSP extension for which QEMU runs programs."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +35,12 @@ class BodiesOfSet:
         """Themselves, and what they call."""
         sources = (*self.files.values(), *shared_sources(self.isa))
         return _compiled(command, flags, folder, sources)
+
+    def in_qemu(self, flags: Sequence[str], folder: Path) -> Toolchain:
+        """Themselves, run by qemu-arm with their instructions as they are."""
+        made = self.own(ZIG, (*IN_QEMU, *flags), folder)
+        made.compile_objects([BARE / "bare.c"])
+        return replace(made, emulator=("qemu-arm", "-cpu", "cortex-a7"))
 
     def sanitized(
         self,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.spatial import Window
 from tests.kernels.compiled import BodiesOfSet
-from tests.kernels.test_dsp_bodies import ARM, large_bias
+from tests.kernels.test_dsp_bodies import large_bias
 from tests.kernels.test_host_bodies import (
     WIDE,
     Shape,
@@ -57,7 +56,7 @@ ISA = "armv6m"
 BODIES = {p.stem: p for p in faster_bodies(ISA)}
 OF_SET = BodiesOfSet(ISA, BODIES)
 CORTEX_M0 = ("-target", "thumb-freestanding-eabi", "-mcpu=cortex_m0plus", "-O2", "-ffreestanding")
-IN_ASSEMBLY = (*ARM, "-DMCT_ARMV6M_ASSEMBLY=1", "-fno-sanitize=all")
+IN_ASSEMBLY = ("-DMCT_ARMV6M_ASSEMBLY=1", "-fno-sanitize=all")
 """Its instructions are those of a Cortex-A, too, whose programs qemu-arm runs."""
 FEW_WORDS = "-DMCT_ARMV6M_WORDS=150"
 """So few that sums have parts and images bands, of which there are three and more."""
@@ -205,8 +204,7 @@ def assembly(
         pytest.skip("no qemu-arm: apt install qemu-user")
     if ZIG not in c_compilers:
         pytest.skip("ziglang is not installed: no compiler for Arm")
-    made = OF_SET.own(ZIG, (*IN_ASSEMBLY, *request.param), tmp_path_factory.mktemp("assembly"))
-    return replace(made, emulator=("qemu-arm", "-cpu", "cortex-a7"))
+    return OF_SET.in_qemu((*IN_ASSEMBLY, *request.param), tmp_path_factory.mktemp("assembly"))
 
 
 # ------------------------------------------------------------------------------------------- tests

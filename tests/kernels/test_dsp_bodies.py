@@ -64,11 +64,6 @@ from tests.ops.drawing import Source, drawn
 
 DSP_BODIES = {p.stem: p for p in faster_bodies("dsp")}
 OF_SET = BodiesOfSet("dsp", DSP_BODIES)
-ARM = (
-    *("-target", "thumb-linux-musleabi", "-mcpu=cortex_a7", "-O2", "-static"),
-    "-fno-sanitize=undefined",
-)
-"""A processor with the DSP extension for which QEMU runs programs."""
 CORTEX_M7 = ("-target", "thumb-freestanding-eabi", "-mcpu=cortex_m7", "-O2", "-ffreestanding")
 POINT = Window((1, 1))
 SEEDS = 24
@@ -374,8 +369,7 @@ def assembly(
         pytest.skip("no qemu-arm: apt install qemu-user")
     if ZIG not in c_compilers:
         pytest.skip("ziglang is not installed: no compiler for Arm")
-    made = OF_SET.own(ZIG, ARM, tmp_path_factory.mktemp("assembly"))
-    return replace(made, emulator=("qemu-arm", "-cpu", "cortex-a7"))
+    return OF_SET.in_qemu((), tmp_path_factory.mktemp("assembly"))
 
 
 # ------------------------------------------------------------------------------------------- tests

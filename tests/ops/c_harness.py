@@ -149,8 +149,10 @@ class Toolchain:
     def compile_objects(self, sources: Sequence[Path]) -> None:
         """One for each source; what some test has compiled alike is copied."""
         read = [Path(flag.removeprefix(INCLUDE)).read_text() for flag in self.included]
-        own = (flag for flag in self.flags if flag not in self.included)
-        alike = tuple(flag.removeprefix(f"-I{FIRMWARE}") for flag in own)
+        elsewhere = [flag for flag in self.flags if flag.startswith("-I/")]
+        for folder in (Path(flag.removeprefix("-I")) for flag in elsewhere):
+            read += [path.read_text() for path in sorted(folder.glob("*.h"))]
+        alike = tuple(f for f in self.flags if f not in (*self.included, *elsewhere))
         facts = (compiler_identity(self.command), WARNINGS, alike, headers(), *read)
         places = {source: _place((*facts, source.stem, source.read_text())) for source in sources}
         missing = [source for source in sources if not places[source].is_file()]
