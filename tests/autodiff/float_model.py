@@ -253,11 +253,11 @@ def passes(op: Any, value: Array) -> Array:
 def moved(function: Callable[[Array], Array], at: Array, dy: Array, move: float) -> Array:
     """dy times the Jacobian of the function, one element of its argument at a time."""
     base = function(at)
-    result = np.empty(at.shape)
+    result, there = np.empty(at.shape), at.copy()
     for i in np.ndindex(at.shape):
-        there = at.copy()
         there[i] += move
         result[i] = ((function(there) - base) * dy).sum() / move
+        there[i] = at[i]
     return result
 
 
