@@ -536,9 +536,9 @@ BUILDS = (NATIVE, *SETS)
 
 IN_PLAIN_C = ("-march=haswell", "-D_GNU_SOURCE", "-Wno-psabi", f"{INCLUDE}{PLAIN}")
 STAND_INS = (
-    Build("avx-vnni", ("-O1", *IN_PLAIN_C, "-DPLAIN_AVX_VNNI"), ("avx2",), "Haswell"),
-    Build("avx512", ("-O1", *IN_PLAIN_C, "-DPLAIN_AVX512"), ("avx2",), "Haswell"),
-    Build("vnni", ("-O1", *IN_PLAIN_C, "-DPLAIN_VNNI"), ("avx2",), "Haswell"),
+    Build("avx-vnni", ("-O0", *IN_PLAIN_C, "-DPLAIN_AVX_VNNI"), ("avx2",), "Haswell"),
+    Build("avx512", ("-O0", *IN_PLAIN_C, "-DPLAIN_AVX512"), ("avx2",), "Haswell"),
+    Build("vnni", ("-O0", *IN_PLAIN_C, "-DPLAIN_VNNI"), ("avx2",), "Haswell"),
 )
 """What Debian's QEMU does not emulate: the same bodies, with their instructions in plain C."""
 
