@@ -53,7 +53,27 @@ static int learn(void)
 }
 """
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-ON_LINUX, BARE = ((BENCHMARKS / f"on_{name}.c").read_text() for name in ("linux", "bare_metal"))
+BARE = (BENCHMARKS / "on_bare_metal.c").read_text()
+ON_LINUX = """
+/* By the system's own calls: zig would compile a whole C library first. */
+static intptr_t call(intptr_t number, intptr_t a, intptr_t b, intptr_t c)
+{
+    register intptr_t a0 __asm__("a0") = a, a1 __asm__("a1") = b, a2 __asm__("a2") = c;
+    register intptr_t a7 __asm__("a7") = number;
+    __asm__ volatile("ecall" : "+r"(a0) : "r"(a1), "r"(a2), "r"(a7) : "memory");
+    return a0;
+}
+
+void _start(void);
+void _start(void)
+{
+    static const char taken[] = MCT_ISA_NAME "\\n";
+    const int wrong = learn();
+    call(64, 1, (intptr_t)taken, sizeof taken - 1);
+    call(64, 1, (intptr_t)saved, sizeof saved);
+    call(93, wrong, 0, 0);
+}
+"""
 SCRIPT = """
 MEMORY {{
     code (rx): ORIGIN = {code}, LENGTH = 0x80000
@@ -150,7 +170,8 @@ def test_a_library_on_risc_v_has_the_simulations_bits(written: Path, tmp_path: P
     qemu = compiler("qemu-riscv32")
     folder = Path(shutil.copytree(written, tmp_path / "library"))
     (folder / "main.c").write_text(MAIN % (SEED, RATE.mult_q31, RATE.shift) + ON_LINUX)
-    target = ("-target", "riscv32-linux-musl", "-static", "-fno-sanitize=all")
-    sources = sorted(folder.glob("src/*.c"))
-    run([*ZIG, *target, "-O2", "-Isrc", "main.c", *sources, "-o", "program"], folder)
+    target = ("-target", "riscv32-freestanding", "-ffreestanding", "-fno-sanitize=all")
+    sources = [*sorted(folder.glob("src/*.c")), CHIP / "mct_libc.c"]
+    include = ("-Isrc", f"-I{CHIP / 'include'}")
+    run([*ZIG, *target, "-O2", *include, "main.c", *sources, "-o", "program"], folder)
     assert_learns([qemu, str(folder / "program")], "portable")
