@@ -66,8 +66,8 @@ LEVELS = {
     "gcc": ("-O1", "-O2", "-O3", "-Os") if IS_STRESS else ("-Os", "-O1", "-O3"),
     "zig": ("-Os", "-O3"),  # -O1 and -O2 give the ELF of -O3, byte for byte
 }
-LEVELS_OF_OTHER_CORES = LEVELS if IS_STRESS else {"gcc": ("-Os", "-O3"), "zig": ("-O3",)}
-"""An M7 has the bodies of an M4, and an M0+ the runtime; zig's -Os of it is in test_build.py."""
+LEVELS_OF_SAME_BODIES = LEVELS if IS_STRESS else {"gcc": ("-Os", "-O3"), "zig": ("-O3",)}
+"""An M7 has the bodies of an M4; zig's -Os of it is in test_build.py."""
 PATIENCE = Patience(answer_seconds=5.0, work_seconds=600.0)
 SECONDS = 7200 if IS_STRESS else 600
 QEMU_BOARDS = ("mps2-an386", "mps2-an500", "netduinoplus2", *ONLY_IN_QEMU)
@@ -205,8 +205,8 @@ def test_threads_that_are_no_number_of_them_are_a_sentence(projects_root, thread
         (board, name, level)
         for board, levels in (
             ("nucleo-f446re", LEVELS),
-            ("stm32f746g-disco", LEVELS_OF_OTHER_CORES),
-            ("rpi-pico", LEVELS_OF_OTHER_CORES),
+            ("stm32f746g-disco", LEVELS_OF_SAME_BODIES),
+            ("rpi-pico", LEVELS),
         )
         for name in levels
         for level in levels[name]
