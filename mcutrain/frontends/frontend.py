@@ -1,0 +1,199 @@
+"""What a front end is: raw samples of a sensor become what a model takes, in integers.
+
+A front end is a frozen dataclass with its parameters as fields. Its numpy is the definition; its C
+in firmware/frontends computes the same bits. It makes frames of features, integers that are
+FEATURE_SCALE of a real number each. A model's int8 input has fewer steps, so `steps_of` says at
+which feature each next code begins: the code that `mcutrain.data.quantize_input` has for the real
+number, without a division on the device.
+
+To add one: a file with a class, its C, a test of both, a row of KINDS in registry.py.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.errors import DataError
+
+Array = npt.NDArray[Any]
+Int8 = npt.NDArray[np.int8]
+MOST_FRAMES = 1024
+MOST_TEXT = 200
+"""Characters of a text that says which front end it is."""
+
+
+class Stream(Protocol):
+    """A front end that hears samples in pieces, as the device does."""
+
+    def push(self, piece: npt.ArrayLike) -> Array:
+        """The features (frames, n) of all frames that end in this piece."""
+
+
+@dataclass(frozen=True)
+class FrontendC:
+    """The C of a front end, in firmware/frontends.
+
+    sources: its files. header: the one that a program includes. state: the C type of what it keeps,
+    of so many bytes. reset: the statement that forgets all, {} is where its state lies. push: a
+    function
+
+        uint32_t push(STATE *state, const SAMPLE *samples, uint32_t count, int16_t *work,
+                      FEATURE *features, int32_t *is_frame);
+
+    that takes samples until a frame is full, or all; returns how many; is_frame says whether
+    `features` has a frame now. work: of `work` numbers, free between calls. sample, feature: types.
+    flash_bytes, instructions: of code with constants, and of a hop from one frame to the next, by
+    instruction set, as benchmarks/audio_front_end.py counts them.
+    """
+
+    sources: tuple[str, ...]
+    header: str
+    state: str
+    state_bytes: int
+    reset: str
+    push: str
+    work: int
+    sample: str
+    feature: str
+    flash_bytes: Mapping[str, int]
+    instructions: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Frontend(ABC):
+    """A front end. Its fields are its options in texts and files, all of them int.
+
+    kind: its name there. FEATURE_SCALE: the real number that a feature of 1 is. RANGE: the smallest
+    and the largest feature.
+    """
+
+    kind: ClassVar[str]
+    FEATURE_SCALE: ClassVar[float]
+    RANGE: ClassVar[tuple[int, int]]
+
+    @classmethod
+    @abstractmethod
+    def of(cls, options: Mapping[str, int], input_shape: tuple[int, ...] | None) -> Frontend:
+        """With these options; those left out follow from the model's input (without the batch).
+
+        Raises DataError for values of no meaning, and where the model takes something else.
+        """
+
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """Of the raw samples of a window."""
+
+    @property
+    @abstractmethod
+    def input_dtype(self) -> np.dtype[Any]:
+        """Of the raw samples."""
+
+    @property
+    @abstractmethod
+    def output_shape(self) -> tuple[int, int]:
+        """Frames of a window, and features of a frame."""
+
+    @property
+    @abstractmethod
+    def hop(self) -> int:
+        """Samples from one frame to the next."""
+
+    @property
+    @abstractmethod
+    def rate_hz(self) -> int:
+        """Samples a second."""
+
+    @property
+    @abstractmethod
+    def c(self) -> FrontendC:
+        """Its C."""
+
+    @abstractmethod
+    def stream(self) -> Stream:
+        """A new stream, which has heard nothing."""
+
+    @property
+    def text(self) -> str:
+        """As `parse` reads it, with every option."""
+        return f"{self.kind}:{','.join(f'{k}={v}' for k, v in self.options().items())}"
+
+    def options(self) -> dict[str, int]:
+        """Its parameters by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def features(self, samples: Array) -> Array:
+        """Features (n, frames, features) of windows (n, *input_shape), each of a new stream.
+
+        Windows that end early are filled with zeros, and what is behind their end is left out.
+        Raises DataError for other types and shapes, and for windows without a single frame.
+        """
+        self.check(samples)
+        wanted = self.input_shape[0]
+        frames, width = self.output_shape
+        found = np.zeros((len(samples), frames, width), np.int32)
+        for row, window in zip(found, samples, strict=True):
+            whole = np.zeros(self.input_shape, self.input_dtype)
+            kept = window[:wanted]
+            whole[: len(kept)] = kept
+            row[:] = self.stream().push(whole)
+        return found
+
+    def check(self, samples: Array) -> None:
+        """Raise DataError for what are no windows of raw samples."""
+        shape = self.input_shape
+        if samples.dtype != self.input_dtype or samples.ndim != 1 + len(shape):
+            raise DataError(
+                f"the front end {self.kind} takes {self.input_dtype} samples "
+                f"(n, {', '.join(map(str, shape))}), not {samples.dtype} {samples.shape}: save "
+                f"{self.what}"
+            )
+        least = self.least_samples
+        if samples.shape[1] < least:
+            raise DataError(
+                f"a sample has {samples.shape[1]:,} raw values, but the first frame of the front "
+                f"end {self.kind} takes {least:,}: give longer ones"
+            )
+
+    @property
+    def least_samples(self) -> int:
+        """Of a window, so that there is anything in its first frame."""
+        return self.input_shape[0] - (self.output_shape[0] - 1) * self.hop
+
+    @property
+    def what(self) -> str:
+        """Raw samples in words."""
+        return f"{self.input_dtype} at {self.rate_hz:,} Hz, one channel"
+
+    def real(self, samples: Array) -> npt.NDArray[np.float32]:
+        """What models are trained on, before any quantization: float32 (n, frames, features)."""
+        return self.as_real(self.features(samples))
+
+    def as_real(self, features: Array) -> npt.NDArray[np.float32]:
+        """Features as real numbers."""
+        found: npt.NDArray[np.float32] = (features * self.FEATURE_SCALE).astype(np.float32)
+        return found
+
+    def compute(self, samples: Array, scale: float, zero_point: int) -> Int8:
+        """Windows as an int8 input takes them, as C computes it: (n, frames, features)."""
+        first, steps = self.steps_of(scale, zero_point)
+        codes: Int8 = (first + np.searchsorted(steps, self.features(samples), "right")).astype(
+            np.int8
+        )
+        return codes
+
+    def steps_of(self, scale: float, zero_point: int) -> tuple[int, npt.NDArray[np.int64]]:
+        """The code of the smallest feature, and the feature at which each next code begins."""
+        low, high = self.RANGE
+        real = self.as_real(np.arange(low, high + 1))
+        quotient = (real / np.float32(scale)).astype(np.float64)
+        code = np.clip(
+            np.copysign(np.floor(np.abs(quotient) + 0.5), quotient) + zero_point, -128, 127
+        ).astype(np.int64)
+        return int(code[0]), low + np.searchsorted(code, np.arange(code[0] + 1, code[-1] + 1))
