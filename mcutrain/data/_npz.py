@@ -25,6 +25,7 @@ from mcutrain.data.dataset import (
     stratified,
     unlabelled,
 )
+from mcutrain.data.layout import InputOrder
 from mcutrain.errors import DataError
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
@@ -50,6 +51,22 @@ def split_of(arrays: Arrays, test_share: float, seed: int) -> Split:
     if "split" in arrays:
         return _split_at(whole, *given_split(arrays["split"], len(whole)))
     return _split_at(whole, *stratified(whole.y, test_share, seed))
+
+
+def of_raw(arrays: Arrays, order: InputOrder | None) -> tuple[Arrays, bool]:
+    """Arrays whose raw samples have become those of the model; and whether there were any.
+
+    Raises DataError for raw samples that no front end makes something of.
+    """
+    raw = [k for k, x in arrays.items() if k.startswith("x") and x.dtype == np.int16]
+    if raw and (order is None or order.frontend is None):
+        raise DataError(
+            f"{raw[0]} is int16, raw samples: say what makes features of them (--frontend audio), "
+            "or save uint8 pixels, int8 or float32"
+        )
+    if not raw or order is None:
+        return arrays, False
+    return {**arrays, **{k: order.of_raw(arrays[k], k) for k in raw}}, True
 
 
 def _split_at(whole: Dataset, train: Indices, test: Indices, validation: Indices = NONE) -> Split:

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from mcutrain.data import mfcc
 from mcutrain.data._folders import Kind, Listing, Progress, place_of
-from mcutrain.data._wav import read_wav
+from mcutrain.data._wav import read_samples, read_wav
 from mcutrain.data.dataset import Samples
+from mcutrain.data.layout import InputOrder
 from mcutrain.errors import DataError
 from mcutrain.frontends import audio
 from mcutrain.frontends.tables import CHANNELS
@@ -37,6 +38,26 @@ def read_sounds(
     x = np.empty((len(listing.paths), *shape), np.float32)
     for i, path in enumerate(listing.paths):
         x[i] = made(read_sound(path)).reshape(shape)
+        if progress is not None:
+            progress(i + 1, len(listing.paths))
+    return x
+
+
+def read_raw_sounds(listing: Listing, order: InputOrder, progress: Progress | None) -> Samples:
+    """float32 (n, *model_shape): what the front end makes of all files, as the device would.
+
+    A file is one channel of 16-bit PCM at the front end's rate, so that it holds what the device
+    hears, bit for bit. Raises DataError for others.
+    """
+    front = order.frontend
+    assert front is not None, "there is a front end"
+    x = np.empty((len(listing.paths), *order.model_shape), np.float32)
+    for i, path in enumerate(listing.paths):
+        try:
+            samples = read_samples(path, front.rate_hz, front.input_shape[0])
+            x[i] = order.of_raw(samples[np.newaxis], "the sound")[0]
+        except DataError as error:
+            raise DataError(f"{place_of(path)} {error}") from error
         if progress is not None:
             progress(i + 1, len(listing.paths))
     return x

@@ -66,6 +66,24 @@ def read_wav(path: Path) -> tuple[npt.NDArray[np.float64], int]:
     return values.reshape(-1, found.channels).mean(axis=1), found.rate_hz
 
 
+def read_samples(path: Path, rate_hz: int, count: int) -> npt.NDArray[np.int16]:
+    """The first `count` samples (n,) of a file of one channel of 16-bit PCM, as they are.
+
+    Raises DataError for other files.
+    """
+    with path.open("rb") as file:
+        found, size_bytes = _found_data(file)
+        if (found.kind, found.width, found.channels) != (PCM, 2, 1) or found.rate_hz != rate_hz:
+            kind = "floats" if found.kind == FLOAT else "PCM"
+            raise DataError(
+                f"has {found.channels} channels of {8 * found.width}-bit {kind} at "
+                f"{found.rate_hz:,} Hz, but the front end takes what the device hears: save one "
+                f"channel of 16-bit PCM at {rate_hz:,} Hz"
+            )
+        content = file.read(min(2 * count, size_bytes))
+    return np.frombuffer(content[: len(content) // 2 * 2], "<i2").astype(np.int16)
+
+
 def _found_data(file: IO[bytes]) -> tuple[WavFormat, int]:
     """The format, and the bytes of sound, where the file is read next."""
     begin = file.read(12)

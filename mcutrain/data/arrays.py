@@ -1,15 +1,17 @@
 """Arrays and lists that are at hand, as a data set: what a path is to a file."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.data._npz import KEYS, Arrays, split_of
+from mcutrain.data._npz import KEYS, Arrays, of_raw, split_of
 from mcutrain.data.dataset import Split
-from mcutrain.data.unlabelled import drawn_samples
+from mcutrain.data.layout import InputOrder, Note, in_order
+from mcutrain.data.unlabelled import drawn_samples, ordered_samples
 from mcutrain.errors import DataError
 
 Data: TypeAlias = Any
@@ -23,14 +25,20 @@ def is_path(data: Data) -> bool:
 
 
 def of_arrays(
-    data: Data, *, validation: Data | None = None, test_share: float = 0.2, seed: int = 0
+    data: Data,
+    *,
+    validation: Data | None = None,
+    test_share: float = 0.2,
+    seed: int = 0,
+    order: InputOrder | None = None,
 ) -> Split:
     """A Split of what is at hand, see Data.
 
     validation: (x, y), or x alone, to test on; then all of `data` is trained on. Without it
     test_share of every class is kept for the test, drawn by `seed`. Samples are arrays or lists
     (n, height, width, channels), (n, time, channels) or (n, features): uint8 pixels, int8 as the
-    model takes it, or real numbers. Labels are as in an .npz file. Raises DataError.
+    model takes it, or real numbers; int16 are raw samples for the front end of `order`. Labels are
+    as in an .npz file. Raises DataError.
     """
     if isinstance(data, Split):
         if validation is not None:
@@ -39,15 +47,24 @@ def of_arrays(
     arrays = _named(data, "data")
     if validation is not None:
         arrays = _with_validation(arrays, _named(validation, "validation"))
-    return split_of(arrays, test_share, seed)
+    arrays, was_raw = of_raw(arrays, order)
+    split = split_of(arrays, test_share, seed)
+    return split.each(lambda part: replace(part, is_in_order=True)) if was_raw else split
 
 
-def samples_of(data: Data, count: int, seed: int = 0) -> npt.NDArray[Any]:
+def samples_of(
+    data: Data,
+    count: int,
+    seed: int = 0,
+    order: InputOrder | None = None,
+    note: Note = lambda _: None,
+) -> npt.NDArray[Any]:
     """Draw at most `count` training samples of what is at hand, as load_samples does."""
     if isinstance(data, Split):
         train = data.train
-        return drawn_samples({"x": train.x, "y": train.y}, count, seed)
-    return drawn_samples(_named(data, "calibration"), count, seed)
+        x = drawn_samples({"x": train.x, "y": train.y}, count, seed)
+        return x if order is None or train.is_in_order else in_order(x, order, note)
+    return ordered_samples(_named(data, "calibration"), count, seed, order, note)
 
 
 def _named(data: Data, where: str) -> Arrays:

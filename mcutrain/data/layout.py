@@ -14,6 +14,7 @@ import numpy as np
 from mcutrain.data.dataset import Samples, Split
 from mcutrain.data.transform import Transform
 from mcutrain.errors import DataError
+from mcutrain.frontends import Frontend, parse
 
 IMAGE_CHANNELS = (1, 3)
 AXIS_NAMES = {2: ("channels", "steps"), 3: ("channels", "height", "width")}
@@ -26,12 +27,14 @@ class InputOrder:
     """The order of axes in which a model file takes samples, and that of the int8 model's input.
 
     file: the model file's name, for sentences. shape: of its input, without the batch. axes: these
-    axes in the order in which the int8 model's input has them.
+    axes in the order in which the int8 model's input has them. frontend: what makes samples of raw
+    ones, which data sets then may hold instead.
     """
 
     file: str
     shape: tuple[int, ...]
     axes: tuple[int, ...]
+    frontend: Frontend | None = None
 
     def __post_init__(self) -> None:
         if sorted(self.axes) != list(range(len(self.shape))):
@@ -41,6 +44,32 @@ class InputOrder:
     def own(shape: tuple[int, ...], file: str = "the model") -> InputOrder:
         """Return the order of a model that takes its file's samples. shape: without the batch."""
         return InputOrder(file, tuple(shape), tuple(range(len(shape))))
+
+    def with_frontend(self, text: str) -> InputOrder:
+        """With the front end that a text or file says; as it is for none.
+
+        Raises DataError if it does not fit the model, or if the model says another.
+        """
+        if not text:
+            return self
+        found = parse(text, self.model_shape)
+        if self.frontend not in (None, found):
+            raise DataError(
+                f"{self.file} is for the front end {self.frontend.text}, and {found.text} is "
+                "given: leave out --frontend"
+            )
+        return replace(self, frontend=found)
+
+    def of_raw(self, x: Samples, key: str = "x") -> Samples:
+        """What the front end makes of raw samples (n, …): float32 (n, *model_shape).
+
+        Raises DataError for samples that it does not take.
+        """
+        assert self.frontend is not None, "there is a front end"
+        try:
+            return self.frontend.real(x).reshape(len(x), *self.model_shape)
+        except DataError as error:
+            raise DataError(f"{key}: {error}") from error
 
     @property
     def model_shape(self) -> tuple[int, ...]:

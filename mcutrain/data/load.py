@@ -19,9 +19,9 @@ from mcutrain.data._folders import (
     split_at,
     used_of,
 )
-from mcutrain.data._npz import read_arrays, split_of
+from mcutrain.data._npz import of_raw, read_arrays, split_of
 from mcutrain.data._place import read_place
-from mcutrain.data._sounds import SOUNDS, read_sounds
+from mcutrain.data._sounds import SOUNDS, read_raw_sounds, read_sounds
 from mcutrain.data._tables import TABLES, Windows, read_series, split_of_series
 from mcutrain.data.dataset import Dataset, Samples, Split
 from mcutrain.data.layout import InputOrder, Note, split_in_order
@@ -70,9 +70,12 @@ class PlaceReader:
         return self._arrays(path)
 
     def _arrays(self, path: Path) -> Split:
-        split = self._drawn(split_of(read_arrays(path), self.test_share, self.seed))
+        arrays, was_raw = of_raw(read_arrays(path), self.order)
+        split = self._drawn(split_of(arrays, self.test_share, self.seed))
         if self.order is None or not self.turns:
             return split
+        if was_raw:
+            return split.each(lambda part: replace(part, is_in_order=True))
         return split_in_order(split, self.order, self.note)
 
     def _of_tables(self, path: Path) -> Split:
@@ -94,6 +97,8 @@ def read_files(
 ) -> Samples:
     """A sample of each file, as the model has it if one is known."""
     if kind is not IMAGES:
+        if order is not None and order.frontend is not None:
+            return read_raw_sounds(listing, order, progress)
         return read_sounds(listing, None if order is None else order.model_shape, progress)
     if order is None or len(order.shape) < 2:
         return read_images(listing, None, progress)
@@ -140,8 +145,9 @@ def load(
     Images are read by Pillow, turned as their EXIF data says, and made grey or RGB; with
     `input_shape` (height, width, channels), as the model's input has it, or (height, width) of grey
     ones, each is centre-cropped and resized at once. Without, they become RGB and must have one
-    size. WAV files become MFCCs (see `mcutrain.data.mfcc`). CSV files, or one with a column of
-    labels, are cut into windows as `input_shape` says, one every `stride` rows.
+    size. WAV files become MFCCs (see `mcutrain.data.mfcc`), or what the front end of `order` makes
+    of them. CSV files, or one with a column of labels, are cut into windows as `input_shape` says,
+    one every `stride` rows.
     `progress(done, total)` is called per file.
 
     `order`, of a model, says its input's shape and the order in which its users have samples: what

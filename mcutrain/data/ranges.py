@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -40,6 +40,10 @@ class ModelInput:
     def known_order(self) -> InputOrder:
         """Order of the input; the model's own where none is said."""
         return self.order or InputOrder.own(self.shape)
+
+    def with_frontend(self, text: str) -> ModelInput:
+        """With the front end that a text or file says, see `InputOrder.with_frontend`."""
+        return replace(self, order=self.known_order.with_frontend(text)) if text else self
 
     @property
     def low(self) -> float:

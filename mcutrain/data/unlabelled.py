@@ -21,7 +21,7 @@ from mcutrain.data._folders import (
     left_out_files,
     require_pillow,
 )
-from mcutrain.data._npz import Arrays, given_split, read_arrays
+from mcutrain.data._npz import Arrays, given_split, of_raw, read_arrays
 from mcutrain.data._place import read_place
 from mcutrain.data._tables import TABLES, check_windows, dataset_of, read_series
 from mcutrain.data.dataset import Indices, Labels, Samples, as_samples, drawn, order
@@ -79,8 +79,7 @@ def load_samples(
         return of_tables(place) if is_table else of_arrays(place)
 
     def of_arrays(place: Path) -> Samples:
-        x = drawn_samples(read_arrays(place), count, seed)
-        return x if order is None else in_order(x, order, note)
+        return ordered_samples(read_arrays(place), count, seed, order, note)
 
     return read_place(path, of_folder, of_file, "a folder of images")
 
@@ -96,6 +95,17 @@ def _some_files(root: Path, kind: Kind, count: int, seed: int, note: Note) -> Li
     if said := left_out_files([train], kind, is_flat=not classes):
         note(said)
     return found.take(_mixed(found.numbers, count, seed))
+
+
+def ordered_samples(
+    arrays: Arrays, count: int, seed: int, order: InputOrder | None, note: Note
+) -> Samples:
+    """Draw samples of arrays, as the model has them; raw ones by its front end."""
+    if "x_train" in arrays:
+        arrays = {k: v for k, v in arrays.items() if k in ("x_train", "y_train")}
+    arrays, was_raw = of_raw(arrays, order)
+    x = drawn_samples(arrays, count, seed)
+    return x if order is None or was_raw else in_order(x, order, note)
 
 
 def drawn_samples(arrays: Arrays, count: int, seed: int) -> Samples:

@@ -27,17 +27,22 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class FloatModel:
-    """A float model as read. rounds_weights: whether the file has int8 weights already."""
+    """A float model as read. rounds_weights: whether the file has int8 weights already.
+
+    frontend: what makes its samples of raw ones, as a text or file says it; empty for nothing.
+    """
 
     path: Path
     network: FloatGraph
     rounds_weights: bool = False
+    frontend: str = ""
 
     @property
     def input_order(self) -> InputOrder:
-        """How samples in the order of the file relate to the network's input."""
+        """How samples in the order of the file relate to the network's input. Raises DataError."""
         axes = self.network.file_axes.get(self.network.input)
-        return order_of_file(self.path, self.network.input_shape, axes)
+        order = order_of_file(self.path, self.network.input_shape, axes)
+        return order.with_frontend(self.frontend)
 
     @property
     def several_outputs(self) -> str:
@@ -64,7 +69,7 @@ class FloatModel:
         """
         found = quantize_network(self.network, samples, settings, report)
         graph = named(found.graph, self.path)
-        if not is_tflite(self.path):
+        if self.frontend or not is_tflite(self.path):
             graph = replace(graph, input_order=self.input_order)
         return replace(found, graph=graph)
 

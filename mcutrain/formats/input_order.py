@@ -2,7 +2,8 @@
 
 A turned input (see `mcutrain.data.layout`) is said in the file's metadata, under KEY, as JSON: the
 name of the original file, the shape of its input without the batch, and these axes in the order in
-which this file has them. A file without the entry takes samples in its own order.
+which this file has them; and, if there is one, the front end that makes samples of raw ones. A file
+without the entry takes samples in its own order.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from mcutrain.data.layout import InputOrder
 from mcutrain.errors import DataError, ModelError
 from mcutrain.formats.metadata import read_metadata
+from mcutrain.frontends import MOST_TEXT
 from mcutrain.ir.graph import Graph
 
 KEY = "mcutrain.input"
@@ -72,9 +74,11 @@ def order_metadata(graph: Graph, stored: tuple[int, ...]) -> dict[str, bytes]:
     order = graph.input_order or InputOrder.own(shape, graph.name)
     said = replace(order, axes=tuple(order.axes[axis - 1] for axis in stored[1:]))
     is_needed = said.is_turned if graph.input_order else said.is_square
-    if not is_needed:
+    if not is_needed and said.frontend is None:
         return {}
-    entry = {"file": said.file, "shape": said.shape, "axes": said.axes}
+    entry: dict[str, object] = {"file": said.file, "shape": said.shape, "axes": said.axes}
+    if said.frontend is not None:
+        entry["frontend"] = said.frontend.text
     return {KEY: json.dumps(entry).encode()}
 
 
@@ -94,7 +98,11 @@ def _parsed(entry: bytes, path: Path) -> InputOrder:
         if len(shape) > MOST_RANK:
             raise ValueError
         name = "".join(c for c in file[:MOST_NAME] if c.isprintable())
-        return InputOrder(name, tuple(shape), tuple(axes))
+        said = InputOrder(name, tuple(shape), tuple(axes))
+        frontend = values.get("frontend", "")
+        if not isinstance(frontend, str) or len(frontend) > MOST_TEXT or ".toml" in frontend:
+            raise ValueError
+        return said.with_frontend(frontend)
     except (DataError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ModelError(
             f"{path}: its metadata {KEY} says no order of axes: quantize the model anew, or remove "

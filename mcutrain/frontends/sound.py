@@ -41,18 +41,18 @@ class AudioFrontend(Frontend):
     @classmethod
     def of(cls, options: Mapping[str, int], input_shape: tuple[int, ...] | None) -> AudioFrontend:
         """With the model's number of frames, and the step that is usual for it."""
-        wanted = None
+        frames = options.get("frames")
         if input_shape is not None:
-            values = math.prod(input_shape)
-            wanted, rest = divmod(values, tables.CHANNELS)
-            frames = options.get("frames", wanted)
-            if rest or frames != wanted:
+            lengths = tuple(n for n in input_shape if n != 1)
+            wanted, rest = divmod(math.prod(lengths), tables.CHANNELS)
+            is_fitting = lengths in ((wanted, tables.CHANNELS), (wanted * tables.CHANNELS,))
+            if rest or not is_fitting or (frames or wanted) != wanted:
+                made = "frames" if frames is None else f"{frames} frames"
                 raise DataError(
-                    f"the front end audio makes {frames} frames of {tables.CHANNELS} features, but "
-                    f"the model takes {values:,} values {input_shape}: give a front end that makes "
-                    "these"
+                    f"the front end audio makes {made} of {tables.CHANNELS} features, but the "
+                    f"model takes {lengths}: give the model that takes these, or another front end"
                 )
-        frames = options.get("frames", wanted)
+            frames = wanted
         if frames is None:
             raise DataError("audio: say how many frames a window has, as audio:frames=49")
         step = options["step_ms"] if "step_ms" in options else STEP_OF_FRAMES.get(frames)

@@ -14,7 +14,7 @@ from mcutrain.errors import ArgumentError, McutrainError
 from mcutrain.functions.chooser import AutoScheme, Chooser, Report
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.options import Classes, LearningRequest, MemoryOptions
-from mcutrain.functions.preparing import HEAD, Asked
+from mcutrain.functions.preparing import HEAD, Asked, with_frontend
 from mcutrain.functions.run_options import DataOptions
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load
@@ -93,7 +93,7 @@ def auto_scheme(
     >>> auto_scheme("model.int8.tflite", (x, y), board="nucleo-f446re").scheme
     """
     memory, pixels = hardware.memory, reading.normalization
-    graph = model if isinstance(model, Graph) else load(model)
+    graph = with_frontend(model if isinstance(model, Graph) else load(model), reading.frontend)
     find_head(graph)
     split = load_data(
         graph,

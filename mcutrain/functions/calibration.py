@@ -85,13 +85,11 @@ class Given:
 
     def _samples(self, order: InputOrder) -> npt.NDArray[Any]:
         """Take at most as many samples as asked for."""
-        from mcutrain.data import Split, in_order, is_path, samples_of
+        from mcutrain.data import is_path, samples_of
         from mcutrain.data.unlabelled import load_samples
 
         if not is_path(self.data):
-            x = samples_of(self.data, self.count, self.seed)
-            is_done = isinstance(self.data, Split) and self.data.train.is_in_order
-            return x if is_done else in_order(x, order, self.turned)
+            return samples_of(self.data, self.count, self.seed, order, self.turned)
         return load_samples(
             self.data,
             self.count,

@@ -137,6 +137,7 @@ def samples_for(
     is_partial: bool,
 ) -> Split:
     """Samples for an input. is_partial: whether the model may know more classes. As above."""
+    model = model.with_frontend(reading.frontend)
     with listener.reading() as tell:
         split = load_data(
             model,

@@ -42,7 +42,7 @@ from mcutrain.functions.planning import (
     ring_of,
     with_fewer_rows,
 )
-from mcutrain.functions.preparing import HEAD, Asked, Scheme, loaded
+from mcutrain.functions.preparing import HEAD, Asked, Scheme, loaded, with_frontend
 from mcutrain.functions.run_options import normalization_of
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.memplan import check_board
@@ -185,7 +185,7 @@ def generate(
     else:
         file = None if save_model is None else Path(save_model)
         pet = wanted_modules(model, request.pet, file)
-        graph = loaded(model, listener)
+        graph = with_frontend(loaded(model, listener), program.frontend)
         making = _Making(graph, request, head, data, pet, file, pixels, seed, listener)
         step, centre = making.step(
             scheme, classes, MemoryLimit.of(target), program.class_names or ()

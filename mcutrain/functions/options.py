@@ -459,6 +459,19 @@ class MemoryOptions(BoardOptions):
         return MemoryLimit.of(self.target, self.sram)
 
 
+FrontendFlag = Annotated[
+    str,
+    Flag(
+        "What makes features of raw samples, in integers, here and on the device: audio, "
+        "audio:step_ms=10,frames=98, or a .toml file with kind and options. Data are then WAV "
+        "files or int16 arrays. By default what the model's file says.",
+        metavar="NAME|FILE",
+        box=READING,
+        shown=False,
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(MemoryOptions):
     """The board that a step is planned for, or the memory that it may take."""
@@ -468,6 +481,7 @@ class PlanOptions(MemoryOptions):
         Count | None,
         bytes_flag("Fail if arena and state need more, such as 256K."),
     ] = None
+    frontend: FrontendFlag = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -598,3 +612,4 @@ class ProgramOptions(Keywords):
     ] = None
     mean: Mean = None
     std: Std = None
+    frontend: FrontendFlag = ""

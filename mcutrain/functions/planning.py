@@ -23,7 +23,7 @@ from mcutrain.functions.chosen import Choosing, planned_step, with_scheme
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.options import GeneratedRequest, PlanOptions, StepRequest
-from mcutrain.functions.preparing import Asked, loaded
+from mcutrain.functions.preparing import Asked, loaded, with_frontend
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import (
     STEP,
@@ -187,7 +187,7 @@ def plan(
             raise ArgumentError("a step of `prepare` has its modules already: leave out pet")
         step = model
     else:
-        graph = loaded(model, listener)
+        graph = with_frontend(loaded(model, listener), hardware.frontend)
         if request.pet is not None:
             graph = parse_pet(request.pet).outline(graph)
         choosing = Choosing(graph, classes, hardware.memory, listener=listener)

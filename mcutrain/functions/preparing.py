@@ -10,7 +10,7 @@ from typing import Any
 from mcutrain import formats, pipeline
 from mcutrain.arguments import Count, PathLike, checked
 from mcutrain.autodiff import Levels
-from mcutrain.data import as_names
+from mcutrain.data import InputOrder, as_names
 from mcutrain.features import correcting
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import Listener
@@ -132,6 +132,18 @@ def loaded(model: Graph | PathLike, listener: Listener) -> Graph:
     if changed := formats.rounding_of(Path(model)):
         listener.detail(f"{model}: {changed}")
     return graph
+
+
+def with_frontend(graph: Graph, text: str) -> Graph:
+    """The model with the front end that a text or file says; as it is for none.
+
+    Raises DataError if it does not fit, or if the model's file says another.
+    """
+    if not text:
+        return graph
+    shape = graph.tensors[graph.inputs[0]].type.shape[1:]
+    order = graph.input_order or InputOrder.own(shape, graph.name)
+    return replace(graph, input_order=order.with_frontend(text))
 
 
 def scheme_of(given: Scheme) -> UpdateScheme:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from mcutrain.arguments import Count, Positive, Within
 from mcutrain.errors import OptionError
 from mcutrain.functions.keywords import Flag, Keywords
-from mcutrain.functions.options import Mean, Std, number, numbers
+from mcutrain.functions.options import FrontendFlag, Mean, Std, number, numbers
 from mcutrain.functions.run_options import ClassNames, Stride, normalization_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class CalibrationOptions(Keywords):
     samples: Annotated[Count, Flag("Calibration samples.")] = 200
     stride: Stride = None
     class_names: ClassNames = None
+    frontend: FrontendFlag = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,7 +148,8 @@ def quantize(
     if output is not None and not Path(output).is_dir():
         format_of(Path(output))  # or a sentence, before anything is read
     with choosing(model_output):
-        found = read_float(Path(model))
+        found = replace(read_float(Path(model)), frontend=reading.frontend)
+        _ = found.input_order  # the front end fits, or a sentence
         if found.several_outputs:
             listener.note(found.several_outputs)
         path = _path(found, Path(model), output)

@@ -19,6 +19,7 @@ from mcutrain.functions.options import (
     READING,
     Accumulate,
     Board,
+    FrontendFlag,
     Mean,
     Profile,
     Slots,
@@ -109,6 +110,7 @@ class ReadingOptions(Keywords):
     std: Std = None
     stride: Stride = None
     class_names: ClassNames = None
+    frontend: FrontendFlag = ""
 
     @property
     def normalization(self) -> "Normalization | None":

@@ -23,7 +23,7 @@ from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.modules import wanted_modules, with_modules
 from mcutrain.functions.options import Classes, HeadStart, MemoryOptions, SimulatedRequest
 from mcutrain.functions.planning import elastic_times
-from mcutrain.functions.preparing import Asked, Scheme, loaded
+from mcutrain.functions.preparing import Asked, Scheme, loaded, with_frontend
 from mcutrain.functions.run_options import (
     BackendOptions,
     DataOptions,
@@ -184,7 +184,7 @@ class Simulation:
         if few_shot is not None:
             _check_episodes(few_shot, asked, self.kept)
         before = self._finished(settings)
-        graph = loaded(model, listener)
+        graph = with_frontend(loaded(model, listener), self.reading.frontend)
         find_head(graph)  # fail before the data is read
         if pet is not None:
             pet.outline(graph)

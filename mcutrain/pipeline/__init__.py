@@ -248,8 +248,14 @@ def prepare(
         training, options = tail(whole.training, cut), replace(options, latent=cut.tensor)
     training = replace(training, levels=options.levels)
     plan = _planned(training, made, options.align_bytes, stream, report)
-    recipe = Recipe(chosen, options, graph_digest(model), model.name)
+    recipe = Recipe(chosen, options, graph_digest(model), model.name, frontend=frontend_text(graph))
     return TrainingStep(graph, chosen, plan, order, recipe, without, stream)
+
+
+def frontend_text(graph: Graph) -> str:
+    """Return what makes samples of raw ones, as a text; empty for nothing."""
+    order = graph.input_order
+    return "" if order is None or order.frontend is None else order.frontend.text
 
 
 def front_of(step: TrainingStep, latent: str = "auto") -> Graph:

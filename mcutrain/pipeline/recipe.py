@@ -23,7 +23,7 @@ from mcutrain.pipeline.step_options import AUTO, StepOptions
 from mcutrain.sparse.scheme import UpdateScheme, usual_head_rate
 from mcutrain.update_rules import SGD
 
-TEXTS = ("model", "name", "pet", "numbers")
+TEXTS = ("model", "name", "pet", "numbers", "frontend")
 """Texts of a recipe; files leave out empty ones."""
 
 
@@ -35,7 +35,8 @@ class Recipe:
     model: the hash of the graph that the model's file holds (see mcutrain.ir.digest), and name: how
     it was called; empty where they are not known. pet: modules that were put into it, as --pet has
     them, and numbers: what they are made of (see mcutrain.modules.numbers); empty where there are
-    none.
+    none. frontend: what made its samples of raw ones, as mcutrain.frontends.parse reads it; empty
+    for none.
     """
 
     scheme: UpdateScheme
@@ -44,6 +45,7 @@ class Recipe:
     name: str = ""
     pet: str = ""
     numbers: str = ""
+    frontend: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As `of_dict` reads it, ready for JSON; layers are in one order, whatever the scheme's."""

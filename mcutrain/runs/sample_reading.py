@@ -39,7 +39,9 @@ def load_data(
     order = (model if isinstance(model, datasets.ModelInput) else model_input(model)).known_order
     turned = note if order.is_square else certain
     if not datasets.is_path(data):
-        split = datasets.of_arrays(data, validation=validation, test_share=test_share, seed=seed)
+        split = datasets.of_arrays(
+            data, validation=validation, test_share=test_share, seed=seed, order=order
+        )
         return datasets.split_in_order(split.drawn(samples, test_samples, seed), order, turned)
     if validation is not None:
         raise DataError("validation goes with arrays; a file or folder has a test part of its own")
