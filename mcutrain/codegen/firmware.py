@@ -30,7 +30,7 @@ RING_HEADER = "runtime/mct_reservoir.h"
 RING_SOURCE = "store/mct_log.c"
 """Source that takes the place of the last one where latents are remembered."""
 SOURCE_FOLDER = "src"
-LIBRARY = ("isa/", "kernels/", "runtime/")
+LIBRARY = ("frontends/", "isa/", "kernels/", "runtime/")
 """What a project needs without a board: folders whose files have different names."""
 CHIP_MAIN = "app/mct_main.c"
 INCLUDE_FOLDERS = ("runtime", "app", "protocol", "store")

@@ -27,6 +27,7 @@ from mcutrain.features import (
     imprint,
     ladder,
     latents,
+    listening,
     replay,
     selection,
     swap,
@@ -45,6 +46,7 @@ from mcutrain.features.feature import (
 )
 from mcutrain.features.gate.reference import GateState
 from mcutrain.features.ladder.reference import LadderState
+from mcutrain.features.listening import frontend_of, listening_bytes
 from mcutrain.features.reference import WORD, StepRate
 from mcutrain.features.replay import bytes_of_ring
 from mcutrain.features.swap.reference import SwapState
@@ -74,6 +76,8 @@ __all__ = [
     "features_of",
     "features_of_program",
     "following",
+    "frontend_of",
+    "listening_bytes",
     "plan_lines",
     "plan_values",
     "program_choices",
@@ -94,7 +98,7 @@ learns at all, and when its updates are applied."""
 
 REPLAY, IMPRINT, LATENTS = replay.FEATURE, imprint.FEATURE, latents.FEATURE
 """Features of a program whose C stands among that of its other parts."""
-LATER = (selection.FEATURE, timing.FEATURE, budgeted.FEATURE)
+LATER = (selection.FEATURE, timing.FEATURE, budgeted.FEATURE, listening.FEATURE)
 """Those whose C fills slots behind that of all other parts, in this order."""
 PROGRAM_FEATURES: tuple[ProgramFeature, ...] = (REPLAY, IMPRINT, LATENTS, *LATER)
 

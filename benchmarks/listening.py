@@ -1,0 +1,114 @@
+"""Instructions of a hop of a library with a front end, and its flash and stack, on emulated cores.
+
+The library is generated; samples are pushed, and what `mct_window_ready` takes is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from audio_front_end import CHIP, CORES, PAINT, PAINTED_BYTES
+from counting_core import LINKER_SCRIPT, STACK_TOP, CortexM
+from elftools.elf.elffile import ELFFile
+from rich.console import Console
+from rich.table import Table
+
+from mcutrain import prepare
+from mcutrain.codegen import Interface
+from mcutrain.features import listening_bytes
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.frontends.networks import SCALE, ZERO_POINT, listener
+
+FRAMES = 49
+OWN = ("mct_audio", "mct_samples")
+MAIN = """
+#include "mct_model.h"
+int16_t sound[512];
+void reset(void);
+void push(uint32_t count);
+uint32_t ready(void);
+uint32_t take(void);
+void reset(void) { mct_reset(1); }
+void push(uint32_t count) { mct_push(sound, count); }
+uint32_t ready(void) { return mct_window_ready(); }
+uint32_t take(void) { return mct_window_take(); }
+"""
+
+
+def compiled(cpu: str, folder: Path, step_ms: int) -> tuple[CortexM, int]:
+    """The library in an emulated core, and the bytes that a front end adds to its flash."""
+    sizes = []
+    for front in ("", f"audio:step_ms={step_ms}"):
+        own = folder / (front[:5] or "plain")
+        prepare(listener(FRAMES, frontend=front), "head").library(Interface()).write(own)
+        text = (
+            MAIN
+            if front
+            else '#include "mct_model.h"\nvoid reset(void);\nvoid reset(void) { mct_reset(1); }\n'
+        )
+        (own / "main.c").write_text(text)
+        (own / "link.ld").write_text(LINKER_SCRIPT)
+        flags = [f"-mcpu={cpu}", "-mthumb", "-O2", "-Isrc", f"-I{CHIP / 'include'}"]
+        flags += ["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]
+        keep = [f"-Wl,--undefined={n}" for n in ("push", "ready", "take")] if front else []
+        link = ["-nostdlib", "-T", "link.ld", "-Wl,--entry=reset", *keep]
+        sources = ["main.c", *sorted(map(str, (own / "src").glob("*.c")))]
+        command = ["arm-none-eabi-gcc", *flags, *link, *sources, str(CHIP / "mct_libc.c"), "-lgcc"]
+        subprocess.run([*command, "-o", "program.elf"], cwd=own, check=True)
+        with (own / "program.elf").open("rb") as file:
+            sizes.append(ELFFile(file).get_section_by_name(".text")["sh_size"])
+    return CortexM(own / "program.elf", CORES[cpu]), sizes[1] - sizes[0]
+
+
+def hops(program: CortexM, count: int, hop: int) -> tuple[float, float, float]:
+    """Mean instructions of a hop of noise: to push it, to compute its frame; to take a window."""
+    found = listener(FRAMES, frontend=f"audio:step_ms={1000 * hop // 16_000}").input_order
+    assert found is not None
+    assert found.frontend is not None
+    x = np.random.default_rng(0).normal(0, 3000, 480 + hop * (count - 1)).astype(np.int16)
+    first, steps = found.frontend.steps_of(SCALE, ZERO_POINT)
+    codes = first + np.searchsorted(steps, found.frontend.stream().push(x), "right")
+    program.call("reset")
+    pushed, ready, place = [], [], 0
+    for frame in range(count):
+        size = 480 if frame == 0 else hop
+        program.write("sound", x[place : place + size].tobytes())
+        program.call("push", size)
+        pushed.append(program.count)
+        program.call("ready")
+        ready.append(program.count)
+        place += size
+    program.call("take")
+    rows = np.frombuffer(program.read("listening", listening_bytes(found.frontend)), np.int8)
+    wanted = np.roll(codes[-FRAMES:], count % FRAMES, axis=0).astype(np.int8).tobytes()
+    assert wanted in rows.tobytes(), "the rows are numpy's"
+    return float(np.mean(pushed[1:])), float(np.mean(ready[1:])), float(program.count)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--frames", type=int, default=52)
+    parser.add_argument("--step-ms", type=int, default=20)
+    arguments = parser.parse_args()
+    hop = 16 * arguments.step_ms
+    table = Table("core", "push", "frame", "take", "flash", "stack")
+    for cpu in CORES:
+        with tempfile.TemporaryDirectory() as scratch:
+            program, size = compiled(cpu, Path(scratch), arguments.step_ms)
+            program.engine.mem_write(STACK_TOP - PAINTED_BYTES, PAINT * PAINTED_BYTES)
+            push, frame, take = hops(program, arguments.frames, hop)
+            stack = bytes(program.engine.mem_read(STACK_TOP - PAINTED_BYTES, PAINTED_BYTES))
+            used = len(stack.lstrip(PAINT))
+            table.add_row(cpu, *(f"{n:,.0f}" for n in (push, frame, take, size, used)))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

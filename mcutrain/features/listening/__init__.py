@@ -1,0 +1,88 @@
+"""Listening: a library takes raw samples, and its front end makes the model's input of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.errors import McutrainError
+from mcutrain.features.feature import Code, ProgramFeature, Told
+from mcutrain.frontends import Frontend
+
+__all__ = ["FEATURE", "frontend_of", "listening_bytes"]
+
+QUEUE_SAMPLES = 2048
+"""Samples that may wait, by default."""
+SAMPLE_BYTES = 2
+QUEUE_BYTES, COUNTER_BYTES = 12, 16
+"""Of the queue's counters, and of the rows'."""
+FEATURE_BYTES = {"uint16_t": 2, "int16_t": 2}
+
+
+def frontend_of(training: TrainGraph) -> Frontend | None:
+    """What makes samples of raw ones; None for nothing, and for a tail, which takes latents."""
+    order = training.forward.input_order
+    return None if order is None or training.is_tail else order.frontend
+
+
+def listening_bytes(front: Frontend) -> int:
+    """Bytes of SRAM of what is heard: the front end, waiting samples, features and the window."""
+    frames, width = front.output_shape
+    c = front.c
+    found = c.state_bytes + QUEUE_BYTES + COUNTER_BYTES
+    found += SAMPLE_BYTES * (QUEUE_SAMPLES + c.work) + FEATURE_BYTES[c.feature] * width
+    return -(-(found + frames * width) // 4) * 4
+
+
+def _front(code: Code) -> Frontend:
+    front = frontend_of(code.training)
+    assert front is not None, "the program has a front end"
+    return front
+
+
+def _check(training: TrainGraph, told: Told, is_board: bool) -> None:
+    """Raise McutrainError for an input that has other values than the front end gives."""
+    front = frontend_of(training)
+    frames, width = (0, 0) if front is None else front.output_shape
+    if front is not None and frames * width != training.input_type.elements:
+        raise McutrainError(
+            f"the front end {front.text} gives {frames} x {width} values, but the network takes "
+            f"{training.input_type.elements}: give the front end that it was made for"
+        )
+
+
+def _code(code: Code, told: Told) -> Mapping[str, Any]:
+    """What the templates need."""
+    front = _front(code)
+    frames, width = front.output_shape
+    x = code.training.input_type
+    first, steps = front.steps_of(x.scale, x.zero_point)
+    return {
+        "text": front.text,
+        "c": front.c,
+        "frames": frames,
+        "width": width,
+        "hop": front.hop,
+        "rate_hz": front.rate_hz,
+        "reset": front.c.reset.format("listening.heard"),
+        "queue": QUEUE_SAMPLES,
+        "fixed_bytes": listening_bytes(front) - SAMPLE_BYTES * QUEUE_SAMPLES,
+        "first": first,
+        "steps": steps.tolist(),
+        "instructions": front.c.instructions,
+    }
+
+
+def _sources(code: Code) -> tuple[str, ...]:
+    own = _front(code).c.sources
+    return tuple(f"frontends/{name}" for name in ("mct_samples.c", "mct_samples.h", *own))
+
+
+FEATURE = ProgramFeature(
+    name="listening",
+    is_on=lambda code, told: code.is_library and frontend_of(code.training) is not None,
+    check=_check,
+    code=_code,
+    sources=_sources,
+)

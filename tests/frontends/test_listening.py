@@ -1,0 +1,171 @@
+"""A program with a front end: raw samples in pieces of any size give the bits of numpy."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcutrain import prepare
+from mcutrain.codegen import Interface
+from mcutrain.features.listening import QUEUE_SAMPLES, listening_bytes
+from mcutrain.frontends import Frontend
+from mcutrain.pipeline import TrainingStep
+from mcutrain.simulation import CompiledSimulator
+from mcutrain.simulation.rates import LearningRate
+from tests.frontends.networks import SCALE, ZERO_POINT, listener
+from tests.frontends.sounds import Sound, sound
+
+FRAMES = 6
+Rows = npt.NDArray[np.int8]
+NOT_READY = 2  # MCT_ERROR_SIZE
+
+
+class Device:
+    """What a program does with the library of a step."""
+
+    def __init__(self, step: TrainingStep) -> None:
+        self.simulator: CompiledSimulator = step.simulator()
+        self.c = self.simulator._library
+        for name in ("mct_window_rows", "mct_infer"):
+            getattr(self.c, name).restype = ctypes.POINTER(ctypes.c_int8)
+        for name in ("mct_window_ready", "mct_window_first", "mct_push_lost"):
+            getattr(self.c, name).restype = ctypes.c_uint32
+
+    def push(self, samples: Sound) -> None:
+        piece = np.ascontiguousarray(samples)
+        self.c.mct_push(ctypes.c_void_p(piece.ctypes.data), ctypes.c_uint32(len(piece)))
+
+    def ready(self) -> int:
+        return int(self.c.mct_window_ready())
+
+    @property
+    def window(self) -> Rows:
+        rows = np.array(self.c.mct_window_rows()[: FRAMES * 40], np.int8).reshape(FRAMES, 40)
+        return np.roll(rows, -int(self.c.mct_window_first()), axis=0)
+
+    def infer(self) -> list[int]:
+        return list(self.c.mct_infer()[: self.simulator.output_bytes])
+
+
+@pytest.fixture(scope="module", params=["off", "max"])
+def device(request: pytest.FixtureRequest) -> Device:
+    """With its input in the arena as a whole, and row by row."""
+    step = prepare(listener(FRAMES), "head", stream=request.param)
+    assert bool(step.plan.segments and step.plan.segments[0].is_fed) is (request.param == "max")
+    return Device(step)
+
+
+@pytest.fixture(scope="module")
+def front() -> Frontend:
+    found = listener(FRAMES).input_order
+    assert found is not None
+    assert found.frontend is not None
+    return found.frontend
+
+
+def codes(front: Frontend, x: Sound) -> Rows:
+    """All frames of a stream, as the input has them."""
+    first, steps = front.steps_of(SCALE, ZERO_POINT)
+    return (first + np.searchsorted(steps, front.stream().push(x), "right")).astype(np.int8)
+
+
+def pieces(x: Sound, lengths: Sequence[int]) -> Iterator[Sound]:
+    for piece in np.split(x, np.minimum(np.cumsum(lengths), len(x))):
+        yield from np.split(piece, range(QUEUE_SAMPLES, len(piece), QUEUE_SAMPLES))
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32), lengths=st.lists(st.integers(0, 1500), max_size=12))
+def test_pieces_of_any_size_give_the_windows_of_numpy(
+    device: Device, front: Frontend, seed: int, lengths: list[int]
+) -> None:
+    x = sound(seed, 6000)
+    expected, heard, taken = codes(front, x), 0, 0
+    device.c.mct_window_reset()
+    for piece in pieces(x, lengths):
+        device.push(piece)
+        heard += len(piece)
+        frames = max(0, (heard - 480) // 320 + 1)
+        assert device.ready() == (frames - taken if frames >= FRAMES else 0)
+        if frames < FRAMES:
+            assert device.c.mct_window_take() == NOT_READY
+            continue
+        window = expected[frames - FRAMES : frames]
+        assert np.array_equal(device.window, window)
+        assert device.c.mct_window_take() == 0
+        taken = frames
+        assert device.infer() == list(device.simulator.infer(window[np.newaxis])[0])
+        assert device.ready() == 0
+
+
+def test_after_a_reset_a_window_is_that_of_a_file(device: Device, front: Frontend) -> None:
+    x = sound(4, 480 + 320 * (FRAMES - 1))
+    for forget in (device.c.mct_window_reset, lambda: device.c.mct_reset(ctypes.c_uint32(1))):
+        device.push(sound(9, 1000))
+        device.ready()
+        device.push(sound(9, 100))
+        forget()
+        device.push(x[:1000])
+        device.ready()
+        device.push(x[1000:])
+        assert device.ready() == FRAMES
+        assert np.array_equal(device.window, front.compute(x[np.newaxis], SCALE, ZERO_POINT)[0])
+
+
+def test_what_finds_no_room_is_lost_and_counted(device: Device, front: Frontend) -> None:
+    device.c.mct_window_reset()
+    before, x = int(device.c.mct_push_lost()), sound(8, 3 * QUEUE_SAMPLES)
+    device.push(x[: QUEUE_SAMPLES - 5])
+    device.push(x[QUEUE_SAMPLES - 5 : 2 * QUEUE_SAMPLES])
+    assert int(device.c.mct_push_lost()) - before == QUEUE_SAMPLES
+    device.push(x[:7])
+    assert int(device.c.mct_push_lost()) - before == QUEUE_SAMPLES + 7
+    device.ready()
+    device.push(x[2 * QUEUE_SAMPLES :])
+    kept = np.concatenate((x[:QUEUE_SAMPLES], x[2 * QUEUE_SAMPLES :]))
+    device.ready()
+    assert np.array_equal(device.window, codes(front, kept)[-FRAMES:])
+
+
+def test_a_step_on_a_window_is_that_of_the_simulation(device: Device, front: Frontend) -> None:
+    x, rate = sound(21, 480 + 320 * (FRAMES - 1)), LearningRate(1 << 30, -3)
+    device.c.mct_reset(ctypes.c_uint32(1))
+    device.push(x[:2000])
+    device.ready()
+    device.push(x[2000:])
+    assert device.ready() == FRAMES
+    assert device.c.mct_window_take() == 0
+    result = (ctypes.c_int32 * 2)()
+    packed = (ctypes.c_int32 * 2)(rate.mult_q31, rate.shift)
+    value = ctypes.c_int64.from_buffer(packed)  # a struct of two words, as arguments go
+    assert device.c.mct_train(ctypes.c_int32(1), value, result) == 0
+    learnt = device.simulator.save()
+    device.simulator.reset(1)
+    device.simulator.train(front.compute(x[np.newaxis], SCALE, ZERO_POINT), [1], [rate])
+    assert learnt == device.simulator.save()
+
+
+def test_a_library_has_the_c_of_its_front_end_and_says_its_bytes() -> None:
+    step = prepare(listener(FRAMES), "head")
+    front = step.graph.input_order.frontend  # type: ignore[union-attr]
+    assert front is not None
+    assert step.recipe is not None
+    assert step.recipe.frontend == "audio:step_ms=20,frames=6"
+    files = step.library(Interface("wake")).files
+    assert {"src/mct_audio.c", "src/mct_audio_tables.h", "src/mct_samples.c"} <= files.keys()
+    header = files["src/wake_model.h"]
+    assert "void wake_push(" in header
+    fixed = listening_bytes(front) - 2 * QUEUE_SAMPLES
+    assert f"WAKE_LISTENING_BYTES ({fixed} + 2 * WAKE_QUEUE)" in header
+
+
+def test_without_a_front_end_a_library_stays_as_it_was() -> None:
+    files = prepare(listener(FRAMES, frontend=""), "head").library(Interface()).files
+    assert "src/mct_samples.c" not in files
+    assert "mct_push" not in files["src/mct_model.h"]
