@@ -39,6 +39,13 @@ void push(uint32_t count) { mct_push(sound, count); }
 uint32_t ready(void) { return mct_window_ready(); }
 uint32_t take(void) { return mct_window_take(); }
 """
+PLAIN = """
+#include "mct_model.h"
+void reset(void);
+int32_t feed(void);
+void reset(void) { mct_reset(1); }
+int32_t feed(void) { return mct_feed(0, (const int8_t *)reset, 40); }
+"""
 
 
 def compiled(cpu: str, folder: Path, step_ms: int) -> tuple[CortexM, int]:
@@ -46,17 +53,14 @@ def compiled(cpu: str, folder: Path, step_ms: int) -> tuple[CortexM, int]:
     sizes = []
     for front in ("", f"audio:step_ms={step_ms}"):
         own = folder / (front[:5] or "plain")
-        prepare(listener(FRAMES, frontend=front), "head").library(Interface()).write(own)
-        text = (
-            MAIN
-            if front
-            else '#include "mct_model.h"\nvoid reset(void);\nvoid reset(void) { mct_reset(1); }\n'
-        )
-        (own / "main.c").write_text(text)
+        step = prepare(listener(FRAMES, frontend=front), "head", stream="off")
+        step.library(Interface()).write(own)
+        (own / "main.c").write_text(MAIN if front else PLAIN)
         (own / "link.ld").write_text(LINKER_SCRIPT)
         flags = [f"-mcpu={cpu}", "-mthumb", "-O2", "-Isrc", f"-I{CHIP / 'include'}"]
         flags += ["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]
-        keep = [f"-Wl,--undefined={n}" for n in ("push", "ready", "take")] if front else []
+        names = ("push", "ready", "take") if front else ("feed",)
+        keep = [f"-Wl,--undefined={name}" for name in names]
         link = ["-nostdlib", "-T", "link.ld", "-Wl,--entry=reset", *keep]
         sources = ["main.c", *sorted(map(str, (own / "src").glob("*.c")))]
         command = ["arm-none-eabi-gcc", *flags, *link, *sources, str(CHIP / "mct_libc.c"), "-lgcc"]

@@ -62,12 +62,14 @@ class SampleOrder:
     """The order of axes in which samples are turned for the network's input.
 
     file: the model file that users have samples for. shape: of its input, without the batch. axes:
-    these axes in the order in which the network's input has them.
+    these axes in the order in which the network's input has them. frontend: what makes samples of
+    raw ones, as mcutrain.frontends reads it; empty for nothing.
     """
 
     file: str
     shape: tuple[int, ...]
     axes: tuple[int, ...]
+    frontend: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

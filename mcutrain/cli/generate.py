@@ -140,16 +140,18 @@ def _show_files(found: Generated, prefix: str) -> None:
     show(f"{size:>10,}  {len(others)} files in {folders}")
 
 
-def _show_ring(found: Generated) -> None:
-    """What it remembers, if it does."""
+def _show_parts(found: Generated) -> None:
+    """What it remembers, and what it listens with, if it does."""
     if found.plan.ring is not None and (ring := found.plan.ring.summary()):
         show(ring)
+    if found.plan.listening is not None:
+        show(found.plan.listening.summary())
 
 
 def _show_library(found: Generated, program: ProgramOptions) -> None:
     from mcutrain.codegen import taken
 
-    _show_ring(found)
+    _show_parts(found)
     names = [row.name for row in taken(program.isa)]
     if len(names) > 1:
         show(f"Kernels for {', '.join(names)}: the compiler's macros choose, by src/mct_isa.h.")
@@ -183,7 +185,7 @@ def _show_fit(found: Generated, target: Target) -> None:
 def _show_firmware(found: Generated, target: Target) -> None:
     from mcutrain.functions.planning import board_facts
 
-    _show_ring(found)
+    _show_parts(found)
     why_no_saves = board_facts(found.plan.step, target)["why_no_saves"]
     if why_no_saves:
         show(f"It saves nothing: {why_no_saves}; {FORGETS}.")

@@ -15,7 +15,7 @@ from mcutrain.functions.files import replace_file
 from mcutrain.functions.options import PlanOptions, Remember, StepRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mcutrain.memplan import TrainingPlan
     from mcutrain.pipeline import TrainingStep
@@ -76,7 +76,8 @@ def plan(
     if json:
         show_json({"file": str(model), **found.to_dict()})
         return
-    _print(step, found.board, found.to_dict(), "" if found.ring is None else found.ring.summary())
+    more = [part.summary() for part in (found.ring, found.listening) if part is not None]
+    _print(step, found.board, found.to_dict(), more)
     if picture:
         for text in _pictures(step.plan):
             show()
@@ -105,7 +106,9 @@ def against_bound(found: dict[str, Any]) -> str:
     return f"{text}; a smaller one was neither found nor excluded"
 
 
-def _print(step: TrainingStep, target: Target | None, found: dict[str, Any], ring: str) -> None:
+def _print(
+    step: TrainingStep, target: Target | None, found: dict[str, Any], more: Sequence[str]
+) -> None:
     learns = f"{found['classes']} classes" if step.plan.training.has_labels else "its own input"
     part = f", the tail behind {found['begins_with']}" if found["begins_with"] else ""
     show(f"{found['model']}, scheme {found['scheme']}, {learns}{part}")
@@ -118,8 +121,8 @@ def _print(step: TrainingStep, target: Target | None, found: dict[str, Any], rin
     _print_features(found)
     _print_saves(found.get("board"))
     _print_time(step, target)
-    if ring:
-        show(ring)
+    for sentence in more:
+        show(sentence)
     show(
         f"The peak is at step {found['peak_step']} of {found['steps']}, {found['peak_node']}. "
         "Alive then:"

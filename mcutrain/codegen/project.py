@@ -504,9 +504,10 @@ def _constant(name: str, tensor: Any, as_characters: bool) -> dict[str, Any]:
 def _sample_order(plan: TrainingPlan) -> SampleOrder | None:
     training = plan.training
     order = training.forward.input_order
-    if order is None or training.is_tail or not order.is_turned:
+    if order is None or training.is_tail or not (order.is_turned or order.frontend):
         return None
-    return SampleOrder(file=order.file, shape=order.shape, axes=order.axes)
+    text = "" if order.frontend is None else order.frontend.text
+    return SampleOrder(file=order.file, shape=order.shape, axes=order.axes, frontend=text)
 
 
 def manifest(

@@ -49,7 +49,7 @@ class FrontendC:
     that takes samples until a frame is full, or all; returns how many; is_frame says whether
     `features` has a frame now. work: of `work` numbers, free between calls. sample, feature: types.
     flash_bytes, instructions: of code with constants, and of a hop from one frame to the next, by
-    instruction set, as benchmarks/audio_front_end.py counts them.
+    instruction set, as benchmarks/listening.py counts them.
     """
 
     sources: tuple[str, ...]

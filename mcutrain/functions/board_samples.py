@@ -28,7 +28,7 @@ def input_of(project: BoardProject, front: LatentSimulator | None = None) -> Mod
     x = manifest.input if front is None else front.plan.training.input_type
     order = None if front is None else front.plan.training.forward.input_order
     if front is None and (said := manifest.sample_order) is not None:
-        order = InputOrder(said.file, said.shape, said.axes)
+        order = InputOrder(said.file, said.shape, said.axes).with_frontend(said.frontend)
     return ModelInput(x.shape[1:], x.scale, x.zero_point, order)
 
 

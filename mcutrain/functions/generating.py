@@ -38,6 +38,7 @@ from mcutrain.functions.planning import (
     elastic_times,
     facts,
     fixed_of,
+    listening_of,
     on_board,
     ring_of,
     with_fewer_rows,
@@ -118,6 +119,8 @@ class Generated(Shown):
             return self.front.to_dict()
         plan, ring = facts(self.plan.step), self.plan.ring
         more = {} if ring is None else {"ring": asdict(ring)}
+        if self.plan.listening is not None:
+            more["listening"] = asdict(self.plan.listening)
         return {"folder": str(self.folder), "files": self.files, "plan": plan, **more}
 
 
@@ -434,7 +437,8 @@ def write_project(
     interface = replace(interface, fronts=costs)
     if target is None or not target.has_firmware:
         if target is not None:
-            check_board(step.plan, target)
+            listening = listening_of(step, target)
+            check_board(step.plan, target, 0 if listening is None else listening.sram_bytes)
         project = step.library(interface)
     else:
         project = step.firmware(target, interface)
@@ -443,7 +447,8 @@ def write_project(
     except OSError as error:
         raise McutrainError(f"cannot write {folder}: {unwritable(folder, error)}") from error
     sizes = {name: len(text.encode()) for name, text in project.files.items()}
-    return Generated(folder, sizes, Planned(step, target, ring_of(step, target, interface)))
+    ring, listening = ring_of(step, target, interface), listening_of(step, target)
+    return Generated(folder, sizes, Planned(step, target, ring, listening))
 
 
 def write_front(step: TrainingStep, latent: str, path: Path) -> Front:

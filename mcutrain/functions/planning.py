@@ -17,7 +17,7 @@ from mcutrain.cost.streaming import fit_rows
 from mcutrain.cost.time import step_time
 from mcutrain.data import Data
 from mcutrain.errors import ArgumentError, OptionError, PlanError
-from mcutrain.features import plan_values
+from mcutrain.features import frontend_of, listening_bytes, plan_values
 from mcutrain.functions.automatic import AUTO
 from mcutrain.functions.chosen import Choosing, planned_step, with_scheme
 from mcutrain.functions.keywords import with_keywords
@@ -74,6 +74,30 @@ class Ring:
         )
 
 
+@dataclass(frozen=True)
+class Listening:
+    """What a library's front end takes, besides arena and state.
+
+    sram_bytes: what is heard and computed, samples that wait, and the window. flash_bytes,
+    frame_instructions: of its C and of a frame, by instruction set. hop_us: from one frame to the
+    next.
+    """
+
+    frontend: str
+    sram_bytes: int
+    hop_us: int
+    flash_bytes: dict[str, int]
+    frame_instructions: dict[str, int]
+
+    def summary(self) -> str:
+        """Return a sentence that describes it."""
+        each = ", ".join(f"{n:,} ({isa})" for isa, n in self.frame_instructions.items())
+        return (
+            f"{self.sram_bytes:,} bytes of SRAM besides, for the front end {self.frontend}; a "
+            f"frame, every {self.hop_us / 1000:g} ms, takes {each} instructions."
+        )
+
+
 def _buffers(arena: MemoryPlan) -> list[Record]:
     return [
         {
@@ -92,12 +116,13 @@ class Planned(Shown):
     """The memory of a training step, and of the firmware of a board that runs it.
 
     board: if one was given.
-    ring: of latents, where some are remembered.
+    ring: of latents, where some are remembered. listening: of a library with a front end.
     """
 
     step: TrainingStep
     board: Target | None = None
     ring: Ring | None = None
+    listening: Listening | None = None
 
     @property
     def arena_bytes(self) -> int:
@@ -142,7 +167,8 @@ class Planned(Shown):
         """As `mcutrain plan --json` prints it, without the file's name."""
         on_board = {} if self.board is None else {"board": board_facts(self.step, self.board)}
         ring = None if self.ring is None else asdict(self.ring)
-        return {**facts(self.step), "ring": ring, **on_board}
+        heard = None if self.listening is None else asdict(self.listening)
+        return {**facts(self.step), "ring": ring, "listening": heard, **on_board}
 
 
 @with_keywords
@@ -194,15 +220,18 @@ def plan(
         asked = with_scheme(Asked.of(request), choosing, scheme, data, fixed_of(request))
         step = planned_step(asked, graph, classes, listener)
     interface = planned_interface(step, target, request.latent, remember)
+    listening = listening_of(step, target)
+    own_bytes = 0 if listening is None else listening.sram_bytes
     if request.stream == AUTO and not isinstance(model, TrainingStep):
-        step = with_fewer_rows(step, target, interface, sram)
+        left = None if sram is None else sram - own_bytes
+        step = with_fewer_rows(step, target, interface, left)
     is_kept = remember or interface.elastic is not None
     target = on_board(target, step, interface) if is_kept else target
     if sram is not None:
-        check_budget(step.plan, sram)
+        check_budget(step.plan, sram, own_bytes)
     if target is not None:
-        check_board(step.plan, target)
-    return Planned(step, target, ring_of(step, target, interface))
+        check_board(step.plan, target, own_bytes)
+    return Planned(step, target, ring_of(step, target, interface), listening)
 
 
 def fixed_of(request: StepRequest | GeneratedRequest) -> dict[str, object]:
@@ -255,6 +284,21 @@ def on_board(target: Target | None, step: TrainingStep, interface: Interface) ->
     program_bytes += IMPRINT_PROGRAM_BYTES if interface.centre else 0
     check_flash(step.plan, target)
     return with_latents(target, step.plan, interface, program_bytes)
+
+
+def listening_of(step: TrainingStep, target: Target | None) -> Listening | None:
+    """The front end of a step's library; None if it has none, and for a board's own firmware.
+
+    The host of such a board computes features, and sends those.
+    """
+    front = frontend_of(step.plan.training)
+    if front is None or (target is not None and target.has_firmware):
+        return None
+    hop_us = 1_000_000 * front.hop // front.rate_hz
+    c = front.c
+    return Listening(
+        front.text, listening_bytes(front), hop_us, dict(c.flash_bytes), dict(c.instructions)
+    )
 
 
 def ring_of(step: TrainingStep, target: Target | None, interface: Interface) -> Ring | None:

@@ -330,24 +330,34 @@ def rows_kept(plan: Placed) -> dict[str, str]:
     return {t.name: f"a ring of {t.room} of {t.rows} rows" for t in tensors}
 
 
-def check_budget(plan: TrainingPlan, sram_bytes: int) -> None:
-    """Raise PlanError with the missing bytes and the step that needs most, if it does not fit."""
-    if plan.sram_bytes > sram_bytes:
+def check_budget(plan: TrainingPlan, sram_bytes: int, listening_bytes: int = 0) -> None:
+    """Raise PlanError with the missing bytes and the step that needs most, if it does not fit.
+
+    listening_bytes: of a front end, besides arena and state.
+    """
+    needs = plan.sram_bytes + listening_bytes
+    if needs > sram_bytes:
         needed = f"{plan.arena_bytes} arena, {plan.state_bytes} trainable state"
-        raise _too_large(plan, plan.sram_bytes, needed, sram_bytes, "there are")
+        needed += _of_listening(listening_bytes)
+        raise _too_large(plan, needs, needed, sram_bytes, "there are")
 
 
-def check_board(plan: TrainingPlan, target: Target) -> None:
-    """Check that all that firmware keeps fits a board's SRAM."""
+def check_board(plan: TrainingPlan, target: Target, listening_bytes: int = 0) -> None:
+    """Check that all that firmware keeps fits a board's SRAM. listening_bytes: of a front end."""
     if target.ram is None:
         return
-    needs = target.sram_bytes(plan.arena_bytes, plan.resident_bytes)
+    needs = target.sram_bytes(plan.arena_bytes, plan.resident_bytes) + listening_bytes
     if needs > target.ram.size_bytes:
         needed = (
             f"{plan.arena_bytes} arena, {plan.state_bytes} trainable state, "
             f"{target.stack_bytes} stack, {target.firmware_bytes()} firmware"
         )
+        needed += _of_listening(listening_bytes)
         raise _too_large(plan, needs, needed, target.ram.size_bytes, f"of {target.name}")
+
+
+def _of_listening(size_bytes: int) -> str:
+    return f", {size_bytes} front end" if size_bytes else ""
 
 
 def _too_large(plan: TrainingPlan, needs: int, parts: str, limit: int, of: str) -> PlanError:

@@ -272,7 +272,12 @@ def test_a_project_takes_samples_as_the_file_that_it_was_generated_from(
         turned = part.x.reshape(-1, 28, 28).transpose(0, 2, 1)
         assert np.array_equal(found.x.reshape(turned.shape), turned)
     text = json.loads(Path("project/manifest.json").read_text())
-    assert text["sample_order"] == {"file": "m.onnx", "shape": [28, 28], "axes": [1, 0]}
+    assert text["sample_order"] == {
+        "file": "m.onnx",
+        "shape": [28, 28],
+        "axes": [1, 0],
+        "frontend": "",
+    }
 
 
 def test_python_takes_arrays_in_the_files_order(square: str, data: Path) -> None:

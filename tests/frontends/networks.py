@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import wave
 from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 
 from mcutrain.functions.preparing import with_frontend
 from mcutrain.ir.graph import Graph
 from tests.simulation.networks import Network, same
 
-SCALE, ZERO_POINT = 0.11, -128
+SCALE, ZERO_POINT = 7 / 64, -128
 
 
 def listener(frames: int = 6, classes: int = 3, frontend: str = "audio:step_ms=20") -> Graph:
@@ -20,3 +27,51 @@ def listener(frames: int = 6, classes: int = 3, frontend: str = "audio:step_ms=2
     y = net.conv(net.mean(y), classes, rounds_once=True)
     graph = net.graph(net.reshape(y, (1, classes)), "listener")
     return with_frontend(graph, frontend)
+
+
+def float_file(path: Path, frames: int = 49, classes: int = 3) -> Path:
+    """An .onnx file (1, 1, frames, 40): a convolution over some bands, a mean, a head."""
+    random = np.random.default_rng(3)
+    values = {
+        "w": random.normal(0, 0.2, (6, 1, 3, 5)),
+        "b": random.normal(0, 1, 6),
+        "v": random.normal(0, 0.5, (classes, 6, 1, 1)),
+        "c": np.zeros(classes),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["a"], strides=[2, 4]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["m"]),
+        helper.make_node("Conv", ["m", "v", "c"], ["d"]),
+        helper.make_node("Flatten", ["d"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, frames, 40))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, classes))
+    constants = [numpy_helper.from_array(v.astype(np.float32), n) for n, v in values.items()]
+    graph = helper.make_graph(nodes, "sounds", [x], [y], constants)
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
+def sound_folder(root: Path, count: int = 8, seed: int = 0) -> Path:
+    """A second of a low, a middle and a high tone in noise, each a class of `count` files."""
+    random, time = np.random.default_rng(seed), np.arange(16_000) / 16_000
+    for name, hertz in (("high", 3000), ("low", 300), ("middle", 1000)):
+        (root / name).mkdir(parents=True)
+        for i in range(count):
+            tone = np.sin(2 * np.pi * hertz * time * random.uniform(0.9, 1.1))
+            x = random.uniform(500, 12_000) * tone + random.normal(0, 100, len(time))
+            write_wav(root / name / f"{i}.wav", x.astype(np.int16))
+    return root
+
+
+def write_wav(
+    path: Path, x: npt.NDArray[np.int16], rate_hz: int = 16_000, channels: int = 1
+) -> None:
+    """16-bit PCM."""
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(2)
+        file.setframerate(rate_hz)
+        file.writeframes(x.astype("<i2").tobytes())
