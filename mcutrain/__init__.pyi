@@ -141,6 +141,7 @@ def analyze(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
     samples: int | None = ...,
     test_samples: int | None = ...,
     jobs: int | None = ...,
@@ -164,6 +165,7 @@ def augment(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
 ) -> AugmentedModel: ...
 
 def auto_scheme(
@@ -195,6 +197,7 @@ def auto_scheme(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
     samples: int | None = ...,
     test_samples: int | None = ...,
 ) -> AutoScheme: ...
@@ -263,6 +266,7 @@ def compare(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
     samples: int | None = ...,
     test_samples: int | None = ...,
     board: PathLike | Target | None = ...,
@@ -393,6 +397,7 @@ def generate(
     class_names: Sequence[str] | None = ...,
     mean: Sequence[float] | None = ...,
     std: Sequence[float] | None = ...,
+    frontend: str = ...,
 ) -> Generated: ...
 
 def imprint(
@@ -417,6 +422,7 @@ def imprint(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
     samples: int | None = ...,
     test_samples: int | None = ...,
 ) -> ImprintedClass: ...
@@ -441,6 +447,7 @@ def latents(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
     samples: int | None = ...,
     test_samples: int | None = ...,
 ) -> LatentData: ...
@@ -471,6 +478,7 @@ def make_proxies(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
     samples: int | None = ...,
 ) -> MadeLadder: ...
 
@@ -510,6 +518,7 @@ def plan(
     board: PathLike | Target | None = ...,
     slots: Literal["on", "off"] = ...,
     sram: int | None = ...,
+    frontend: str = ...,
 ) -> Planned: ...
 
 def ports(
@@ -602,6 +611,7 @@ def quantize(
     samples: int = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
     pixels: Sequence[float] | None = ...,
     mean: Sequence[float] | None = ...,
     std: Sequence[float] | None = ...,
@@ -679,6 +689,7 @@ def select_by_training(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
     samples: int | None = ...,
 ) -> TrainedSelection: ...
 
@@ -722,6 +733,7 @@ def select_for_budgets(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
     samples: int | None = ...,
 ) -> BudgetSweep: ...
 
@@ -782,6 +794,7 @@ def simulate(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
     samples: int | None = ...,
     test_samples: int | None = ...,
     checkpoint: PathLike | None = ...,
@@ -854,6 +867,7 @@ def simulate_episodes(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
     samples: int | None = ...,
     test_samples: int | None = ...,
     checkpoint: PathLike | None = ...,
@@ -917,6 +931,7 @@ def train_board(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
     samples: int | None = ...,
     test_samples: int | None = ...,
     save_every: int = ...,
@@ -945,6 +960,7 @@ def verify(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
 ) -> Verdict: ...
 
 def virtual_board(

@@ -1,0 +1,180 @@
+"""Commands on raw samples: WAV folders, arrays and features at hand come to the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mcutrain_host.manifest import BoardProject
+
+import mcutrain
+from mcutrain.errors import DataError, McutrainError, PlanError
+from mcutrain.features import listening_bytes
+from mcutrain.frontends import Frontend
+from mcutrain.functions.board_samples import read_for_board
+from mcutrain.functions.listener import SILENT
+from mcutrain.functions.run_options import DataOptions
+from mcutrain.ir.graph import Graph
+from mcutrain.pipeline import load
+from mcutrain.simulation import RunSettings
+from tests.frontends.networks import float_file, sound_folder, write_wav
+from tests.frontends.sounds import sound
+
+NAMES = ("high", "low", "middle")
+TEXT = "audio:step_ms=20,frames=49"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sounds in data/, a float model, and both int8 models: one whose file says its front end."""
+    root = tmp_path_factory.mktemp("sounds")
+    sound_folder(root / "data", 5)
+    float_file(root / "m.onnx")
+    mcutrain.quantize(root / "m.onnx", root / "data", root / "said.tflite", frontend="audio")
+    mcutrain.quantize(root / "m.onnx", root / "data", root / "plain.tflite")
+    return root
+
+
+def front_of(graph: Graph) -> Frontend:
+    order = graph.input_order
+    assert order is not None
+    assert order.frontend is not None
+    return order.frontend
+
+
+def raw(folder: Path) -> tuple[Any, Any]:
+    """The data as int16 arrays, in the order of the files."""
+    x, y = [], []
+    for label, name in enumerate(NAMES):
+        for path in sorted((folder / "data" / name).iterdir()):
+            content = path.read_bytes()
+            x.append(np.frombuffer(content[content.index(b"data") + 8 :], "<i2"))
+            y.append(label)
+    return np.stack(x), np.array(y)
+
+
+def trained(model: Path, data: Any, **more: Any) -> bytes:
+    how: dict[str, Any] = {"epochs": 1, "learning_rate": 0.05, "class_names": NAMES, **more}
+    return bytes(mcutrain.simulate(model, data, "head", **how).saved)
+
+
+def test_the_models_file_says_its_front_end(folder: Path) -> None:
+    assert front_of(load(folder / "said.tflite")).text == TEXT
+    order = load(folder / "plain.tflite").input_order
+    assert order is None or order.frontend is None
+
+
+def test_wav_files_arrays_and_features_train_alike(folder: Path) -> None:
+    x, y = raw(folder)
+    model, plain = folder / "said.tflite", folder / "plain.tflite"
+    front = front_of(load(model))
+    expected = trained(model, folder / "data")
+    np.savez(folder / "raw.npz", x=x, y=y)
+    assert trained(model, folder / "raw.npz", seed=0) == expected
+    assert trained(model, (x, y)) == expected
+    by_flag = trained(plain, (x, y), frontend="audio")
+    assert trained(plain, (front.real(x)[..., np.newaxis], y)) == by_flag
+
+
+def test_calibration_by_a_front_end_is_that_by_features_at_hand(folder: Path) -> None:
+    x, _ = raw(folder)
+    by_wav = load(folder / "said.tflite")
+    by_features = mcutrain.quantize(folder / "m.onnx", front_of(by_wav).real(x)[:, np.newaxis])
+    a, b = (next(iter(g.types(g.inputs))) for g in (by_wav, by_features.graph))
+    assert (a.scale, a.zero_point) == (b.scale, b.zero_point)
+
+
+def test_a_state_and_a_project_say_the_front_end(folder: Path, tmp_path: Path) -> None:
+    step = mcutrain.prepare(folder / "said.tflite", "head")
+    assert step.recipe is not None
+    assert step.recipe.frontend == TEXT
+    mcutrain.generate(folder / "said.tflite", tmp_path / "board", "head", board="nucleo-f446re")
+    project = BoardProject.read(tmp_path / "board")
+    assert project.manifest.sample_order is not None
+    assert project.manifest.sample_order.frontend == TEXT
+
+
+def test_a_boards_host_makes_the_boards_input_of_raw_samples(folder: Path, tmp_path: Path) -> None:
+    graph = load(folder / "said.tflite")
+    mcutrain.generate(folder / "said.tflite", tmp_path / "board", "head", board="nucleo-f446re")
+    project, (x, y) = BoardProject.read(tmp_path / "board"), raw(folder)
+    made = read_for_board(project, (x, y), DataOptions(), RunSettings(), SILENT)
+    t = next(iter(graph.types(graph.inputs)))
+    codes = front_of(graph).compute(x, t.scale, t.zero_point).reshape(len(x), -1)
+    found = np.concatenate([made.test(0, len(made.split.test))]).reshape(-1, 1960)
+    assert {row.tobytes() for row in found} <= {row.tobytes() for row in codes}
+
+
+def test_plan_counts_the_bytes_of_listening(folder: Path) -> None:
+    model = folder / "said.tflite"
+    front = front_of(load(model))
+    found = mcutrain.plan(model, "head", stream="least")
+    assert found.listening is not None
+    own = found.listening.sram_bytes
+    assert own == listening_bytes(front)
+    assert found.to_dict()["listening"]["frontend"] == TEXT
+    limit = found.sram_bytes + own
+    mcutrain.plan(model, "head", stream="least", sram=limit)
+    with pytest.raises(PlanError, match=f"{own} front end"):
+        mcutrain.plan(model, "head", stream="least", sram=limit - 1)
+    assert mcutrain.plan(folder / "plain.tflite", "head").listening is None
+    assert mcutrain.plan(model, "head", board="nucleo-f446re").listening is None
+
+
+def test_plan_computes_more_row_by_row_where_listening_takes_the_memory(folder: Path) -> None:
+    model = folder / "said.tflite"
+    least = mcutrain.plan(model, "head", stream="least").sram_bytes
+    own = listening_bytes(front_of(load(model)))
+    assert mcutrain.plan(model, "head", sram=least + own).sram_bytes == least
+    assert mcutrain.plan(folder / "plain.tflite", "head", sram=least + own).sram_bytes > least
+
+
+def test_another_front_end_than_the_models_is_refused(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"is for the front end .*step_ms=20.*step_ms=10"):
+        trained(folder / "said.tflite", raw(folder), frontend="audio:step_ms=10")
+    with pytest.raises(DataError, match="leave out --frontend"):
+        mcutrain.plan(folder / "said.tflite", "head", frontend="audio:step_ms=10")
+
+
+def test_raw_samples_without_a_front_end_are_named(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"x is int16, raw samples.*--frontend"):
+        trained(folder / "plain.tflite", raw(folder))
+
+
+def test_arrays_that_are_too_short_are_refused(folder: Path) -> None:
+    x, y = raw(folder)
+    with pytest.raises(DataError, match="x: a sample has 479 raw values"):
+        trained(folder / "said.tflite", (x[:, :479], y))
+
+
+BAD: dict[str, tuple[Callable[[Path], None], str]] = {
+    "rate": (lambda p: write_wav(p, sound(1, 16_000), 8000), r"8,000 Hz.*at 16,000 Hz"),
+    "stereo": (lambda p: write_wav(p, sound(1, 32_000), channels=2), "2 channels of 16-bit"),
+    "short": (lambda p: write_wav(p, sound(1, 479)), "479 raw values"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_file_that_the_device_would_not_hear_so_is_named(
+    kind: str, folder: Path, tmp_path: Path
+) -> None:
+    write, part = BAD[kind]
+    data = sound_folder(tmp_path / "data", 4)
+    write(data / "low" / "0.wav")
+    with pytest.raises(McutrainError, match=rf"low.0\.wav.*{part}"):
+        trained(folder / "said.tflite", data)
+
+
+def test_a_short_file_ends_in_zeros(folder: Path, tmp_path: Path) -> None:
+    graph, x = load(folder / "said.tflite"), sound(3, 5000)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write_wav(tmp_path / name / "0.wav", x)
+        write_wav(tmp_path / name / "1.wav", x)
+    split = mcutrain.data.load(tmp_path, order=graph.input_order)
+    whole = np.concatenate((x, np.zeros(11_000, np.int16)))
+    expected = front_of(graph).real(whole[np.newaxis])[0]
+    assert np.array_equal(split.train.x[0].reshape(49, 40), expected)
