@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,7 @@ from mcutrain.features.listening import QUEUE_SAMPLES, listening_bytes
 from mcutrain.frontends import Frontend
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation import CompiledSimulator
+from mcutrain.simulation.build import WARNINGS
 from mcutrain.simulation.rates import LearningRate
 from tests.frontends.networks import SCALE, ZERO_POINT, listener
 from tests.frontends.sounds import Sound, sound
@@ -169,3 +172,56 @@ def test_without_a_front_end_a_library_stays_as_it_was() -> None:
     files = prepare(listener(FRAMES, frontend=""), "head").library(Interface()).files
     assert "src/mct_samples.c" not in files
     assert "mct_push" not in files["src/mct_model.h"]
+
+
+HOOK = """
+#include "mct_model.h"
+int32_t calls;
+const int16_t *sound;
+void hook(void);
+void hook(void)
+{
+    if (sound != NULL) {
+        mct_push(sound + 320 * calls, 320);
+        calls++;
+        mct_window_ready();
+    }
+}
+"""
+
+
+def test_frames_that_come_while_a_window_is_taken_wait(
+    front: Frontend, c_compilers: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    """The hook behind each strip of rows pushes more sound, and asks for its frames."""
+    step = prepare(listener(FRAMES), "head", stream="max")
+    step.library(Interface()).write(tmp_path)
+    (tmp_path / "src" / "mct_config.h").write_text(
+        "void hook(void);\n#define MCT_BETWEEN_NODES() hook()\n"
+    )
+    (tmp_path / "hook.c").write_text(HOOK)
+    sources = [*sorted((tmp_path / "src").glob("*.c")), tmp_path / "hook.c"]
+    flags = ["-O0", "-std=c11", "-shared", "-fPIC", f"-I{tmp_path / 'src'}", *WARNINGS]
+    target = tmp_path / "hooked.so"
+    command = [*c_compilers[0], *flags, *map(str, sources), "-o", str(target)]
+    assert subprocess.run(command).returncode == 0
+    c = ctypes.CDLL(str(target))
+    c.mct_infer.restype = ctypes.POINTER(ctypes.c_int8)
+    window_samples = 480 + 320 * (FRAMES - 1)
+    x = sound(31, window_samples + 320 * 40)
+    expected = codes(front, x)
+    place = x.ctypes.data
+    c.mct_reset(ctypes.c_uint32(1))
+    c.mct_push(ctypes.c_void_p(place), ctypes.c_uint32(window_samples - 100))
+    c.mct_window_ready()
+    c.mct_push(ctypes.c_void_p(place + 2 * (window_samples - 100)), ctypes.c_uint32(100))
+    assert c.mct_window_ready() == FRAMES
+    more = ctypes.c_void_p.in_dll(c, "sound")
+    more.value = place + 2 * window_samples
+    assert c.mct_window_take() == 0
+    more.value = None
+    count = ctypes.c_int32.in_dll(c, "calls").value
+    assert 0 < count <= QUEUE_SAMPLES // 320, "all that came found room"
+    found = list(c.mct_infer()[: step.simulator().output_bytes])
+    assert found == list(step.simulator().infer(expected[np.newaxis, :FRAMES])[0])
+    assert c.mct_window_ready() == count
