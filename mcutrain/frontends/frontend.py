@@ -28,7 +28,7 @@ MOST_TEXT = 200
 """Characters of a text that says which front end it is."""
 
 
-class Stream(Protocol):
+class FeatureStream(Protocol):
     """A front end that hears samples in pieces, as the device does."""
 
     def push(self, piece: npt.ArrayLike) -> Array:
@@ -116,7 +116,7 @@ class Frontend(ABC):
         """Its C."""
 
     @abstractmethod
-    def stream(self) -> Stream:
+    def stream(self) -> FeatureStream:
         """A new stream, which has heard nothing."""
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 
 from mcutrain.errors import DataError
 from mcutrain.frontends import audio, tables
-from mcutrain.frontends.frontend import MOST_FRAMES, Frontend, FrontendC, Stream
+from mcutrain.frontends.frontend import MOST_FRAMES, FeatureStream, Frontend, FrontendC
 
 STEPS_MS = {20: 320, 10: 160}
 STEP_OF_FRAMES: Mapping[int, int] = {49: 20, 98: 10}
@@ -88,7 +88,7 @@ class AudioFrontend(Frontend):
         """16 kHz."""
         return tables.RATE_HZ
 
-    def stream(self) -> Stream:
+    def stream(self) -> FeatureStream:
         """A new stream."""
         return audio.AudioFeatures(self.hop)
 
