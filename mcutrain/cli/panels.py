@@ -74,6 +74,7 @@ COMMON = {
     "train": ("--epochs", "--lr", "--samples", "--augment", "--replay", "--log", "--live", "--web"),
     "export": ("--state",),
     "quantize": ("--samples",),
+    "imprint": ("--samples",),
 }
 """Flags of boxes that --help shows, too, by command; --help-all shows all."""
 TITLES = {flag: title for title, flags in PANELS.items() for flag in flags}
