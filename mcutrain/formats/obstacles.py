@@ -119,8 +119,8 @@ REASONS = (
         r"(\w*(lstm|gru|rnn)|scan|loop|while) ",
     ),
     Reason(
-        "a streaming model, whose variables keep state between calls; export it without "
-        "streaming, with the whole window as its input",
+        "a streaming model, whose variables keep state between calls, beside operators that are "
+        "not read; export it without streaming, with the whole window as its input",
         r"(varhandle|readvariable|assignvariable|callonce) ",
     ),
     Reason(

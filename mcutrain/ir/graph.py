@@ -98,6 +98,7 @@ class Graph(Shown):
     input_axes, output_axes: order of axes in the file, of the input and of each output. The file's
         array is ours transposed by it; empty where the file has ours.
     input_order: the order in which users have samples; None: as the input.
+    step_rows: how many rows of the input a step of a streaming model takes; 0: it has no steps.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Graph(Shown):
     input_axes: tuple[int, ...] = field(default=(), compare=False)
     output_axes: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
     input_order: InputOrder | None = field(default=None, compare=False)
+    step_rows: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))

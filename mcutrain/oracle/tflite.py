@@ -86,7 +86,8 @@ def tflite_outputs(
     """The first output for each sample: int8 [n, …], whatever types the file's edges have.
 
     samples: int8 [n, …] for the first input of `graph`, loaded from the file. path: of it, or its
-    content. report: samples done.
+    content. A streaming file takes each step by step, and gives the output of the last one. report:
+    samples done.
     """
     loaded = _load(path)
     x, y = graph.tensors[graph.inputs[0]].type, graph.tensors[graph.outputs[0]].type
@@ -97,10 +98,24 @@ def tflite_outputs(
     (first, *_) = kept([d["name"] for d in loaded.get_output_details()])
     results = []
     for done, sample in enumerate(samples, 1):
-        fed = _encode(sample.reshape(details[0]["shape"]), x, details[0]["dtype"])
-        results.append(_decode(_invoke(loaded, [fed])[first], y).reshape(y.shape))
+        for part in _steps(sample.reshape(x.shape), graph.step_rows):
+            fed = _encode(part.reshape(details[0]["shape"]), x, details[0]["dtype"])
+            found = _invoke(loaded, [fed])[first]
+        results.append(_decode(found, y).reshape(y.shape))
         report(done)
     return np.concatenate(results)
+
+
+def _steps(sample: Array, rows: int) -> list[Array]:
+    """The parts of a sample that a file takes one after another. rows: of each step; 0: it is one.
+
+    Where the first step has more rows than are left, zeros are before them.
+    """
+    if rows == 0:
+        return [sample]
+    missing = -sample.shape[1] % rows
+    whole = np.pad(sample, [(0, 0), (missing, 0), *((0, 0) for _ in sample.shape[2:])])
+    return np.split(whole, whole.shape[1] // rows, axis=1)
 
 
 def as_installed(graph: Graph) -> Graph:

@@ -21,6 +21,7 @@ TYPES = {
     "int32": tflite.TensorType.INT32,
     "float16": tflite.TensorType.FLOAT16,
     "float32": tflite.TensorType.FLOAT32,
+    "resource": tflite.TensorType.RESOURCE,
 }
 NO_TENSOR = -1
 
@@ -134,17 +135,27 @@ class TfliteBuilder:
         self.operators.append(Table("Operator", fields))
         return output
 
-    def content(self, inputs: list[int], outputs: list[int], subgraphs: int = 1) -> bytes:
-        """The file."""
+    def beside(self) -> TfliteBuilder:
+        """Another subgraph of the same file."""
+        return TfliteBuilder(codes=self.codes, buffers=self.buffers)
+
+    def subgraph(self, inputs: list[int], outputs: list[int]) -> Table:
+        """What was collected, as a table."""
         graph = {
             "Tensors": self.tensors,
             "Operators": self.operators,
             "Inputs": _int32(inputs),
             "Outputs": _int32(outputs),
         }
+        return Table("SubGraph", graph)
+
+    def content(
+        self, inputs: list[int], outputs: list[int], subgraphs: int = 1, more: Any = ()
+    ) -> bytes:
+        """The file. more: other subgraphs of it."""
         model = {
             "Version": 3,
-            "Subgraphs": [Table("SubGraph", graph)] * subgraphs,
+            "Subgraphs": [self.subgraph(inputs, outputs)] * subgraphs + list(more),
             "Buffers": self.buffers,
             "OperatorCodes": [_code(code) for code in self.codes],
         }

@@ -10,7 +10,7 @@ import math
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +91,17 @@ class FileOperator:
 
 @dataclass(frozen=True)
 class FileModel:
-    """The first of so many subgraphs of the file; inputs and outputs are indices into tensors."""
+    """The first of so many subgraphs of the file; inputs and outputs are indices into tensors.
+
+    once: the subgraph that a CALL_ONCE runs before the first call, if there is one.
+    """
 
     tensors: tuple[FileTensor, ...]
     operators: tuple[FileOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     subgraphs: int
+    once: FileModel | None = None
 
 
 def is_tflite(path: Path) -> bool:
@@ -142,7 +146,7 @@ class _FileReader:
         self.graphs = self._count(self.root.SubgraphsLength(), "subgraphs")
         if not self.graphs:
             raise ModelError("the file is corrupt: it has no subgraph")
-        self.graph = self.root.Subgraphs(0)
+        self.graph, self.graph_index = self.root.Subgraphs(0), 0
         self.buffers = self._count(self.root.BuffersLength(), "buffers")
 
     def model(self) -> FileModel:
@@ -150,14 +154,28 @@ class _FileReader:
         count = self._count(self.graph.TensorsLength(), "tensors")
         names = unique_names(self._name(i) for i in range(count))
         tensors = tuple(self._tensor(i, name) for i, name in enumerate(names))
-        operators = self._count(self.graph.OperatorsLength(), "operators")
-        return FileModel(
+        length = self._count(self.graph.OperatorsLength(), "operators")
+        operators = tuple(self._operator(i, count) for i in range(length))
+        found = FileModel(
             tensors,
-            tuple(self._operator(i, count) for i in range(operators)),
+            operators,
             self._indices(self.graph.InputsLength(), self.graph.Inputs, count, "model inputs"),
             self._indices(self.graph.OutputsLength(), self.graph.Outputs, count, "model outputs"),
             self.graphs,
         )
+        return replace(found, once=self._once(operators))
+
+    def _once(self, operators: tuple[FileOperator, ...]) -> FileModel | None:
+        """The subgraph of the one CALL_ONCE. Raises ModelError for a number that is none."""
+        calls = [op for op in operators if op.name == "CALL_ONCE"]
+        if len(calls) != 1 or self.graph_index != 0:
+            return None
+        options = calls[0].table(tflite.CallOnceOptions, "operator CALL_ONCE")
+        index = options.InitSubgraphIndex()
+        if not 0 < index < self.graphs:
+            raise ModelError(f"operator CALL_ONCE names subgraph {index} of {self.graphs}")
+        self.graph, self.graph_index = self.root.Subgraphs(index), index
+        return self.model()
 
     def _count(self, length: int, what: str) -> int:
         """A vector's length, if its references fit into the file."""

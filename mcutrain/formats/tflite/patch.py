@@ -107,7 +107,8 @@ def _in_place(content: bytes, model: FileModel, changes: list[Change]) -> bytes 
     root = tflite.Model.GetRootAs(content, 0)
     graph = root.Subgraphs(0)
     uses = _tensor_uses(model)
-    buffers = Counter(graph.Tensors(i).Buffer() for i in range(graph.TensorsLength()))
+    graphs = [root.Subgraphs(i) for i in range(root.SubgraphsLength())]
+    buffers = Counter(g.Tensors(i).Buffer() for g in graphs for i in range(g.TensorsLength()))
     buffers.update(root.Metadata(i).Buffer() for i in range(root.MetadataLength()))
     result = bytearray(content)
     for change in changes:
@@ -237,8 +238,9 @@ class _Editor:
 
     def __init__(self, root: Table, model: FileModel) -> None:
         self.root, self.model = root, model
-        (self.graph,) = root["Subgraphs"]
+        self.graph, *others = root["Subgraphs"]
         self.tensors: list[Table] = self.graph["Tensors"]
+        self.other_tensors = [t for other in others for t in other.get("Tensors", [])]
         self.uses = _tensor_uses(model)
 
     def set_parameter(self, change: Change) -> None:
@@ -279,7 +281,7 @@ class _Editor:
             buffers[number] = data
 
     def _readers(self, buffer: int) -> int:
-        holders = (*self.tensors, *self.root.get("Metadata", []))
+        holders = (*self.tensors, *self.other_tensors, *self.root.get("Metadata", []))
         return sum(holder.get("Buffer", 0) == buffer for holder in holders)
 
     def _file_shape(self, change: Change) -> tuple[int, ...]:

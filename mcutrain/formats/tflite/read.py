@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mcutrain.errors import UnsupportedError
+from mcutrain.formats.obstacles import Obstacles
 from mcutrain.formats.outputs import kept as outputs_kept
 from mcutrain.formats.outputs import needed
 from mcutrain.formats.tflite import expressions, normalizing
@@ -15,9 +16,11 @@ from mcutrain.formats.tflite.int8_operator import Converter
 from mcutrain.formats.tflite.operators import FLOAT_RULES, INT8_RULES
 from mcutrain.formats.tflite.shapes import VIEWS
 from mcutrain.formats.tflite.uint8 import as_int8, is_uint8
+from mcutrain.formats.tflite.variables import NAMES, as_step, has_variables
 from mcutrain.ir.graph import Graph
 from mcutrain.quant.canonical import canonical
 from mcutrain.quant.float_graph import FloatGraph
+from mcutrain.quant.stepping import Ring, window_of
 
 
 def load_tflite(path: str | Path) -> Graph:
@@ -33,7 +36,19 @@ def load_tflite(path: str | Path) -> Graph:
         _refuse_int16(model)
         _refuse_float(model)
         model, _ = as_int8(model)
+        if has_variables(model) and all(op.name in (*NAMES, *INT8_RULES) for op in model.operators):
+            return canonical(_window(model, path.stem))
         return canonical(Converter(model, INT8_RULES).graph(path.stem))
+
+
+def _window(model: FileModel, name: str) -> Graph:
+    """The network over the window on which an output of a streaming model depends."""
+    obstacles = Obstacles(op.name for op in model.operators)
+    with obstacles.told(tuple):
+        step, variables = as_step(model)
+        graph = Converter(step, INT8_RULES).graph(name)
+        edges = zip(graph.inputs[-len(variables) :], graph.outputs[-len(variables) :], strict=True)
+        return window_of(graph, (Ring(*edge) for edge in edges))
 
 
 def _with_kept_outputs(model: FileModel) -> FileModel:

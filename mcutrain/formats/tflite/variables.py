@@ -1,0 +1,124 @@
+"""Streaming models: variables that keep rows between calls, as inputs and outputs of one step.
+
+A variable (VAR_HANDLE) is set once (CALL_ONCE) to zero points, read (READ_VARIABLE) and assigned
+(ASSIGN_VARIABLE) in each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tflite
+
+from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.tflite.file import FileModel, FileTensor
+
+NAMES = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A state between calls: the tensor that it is read as, and the one that is assigned to it."""
+
+    read: int
+    assigned: int
+
+
+def has_variables(model: FileModel) -> bool:
+    """Whether a model keeps a state between calls."""
+    return any(op.name in NAMES for op in model.operators)
+
+
+def as_step(model: FileModel) -> tuple[FileModel, tuple[Variable, ...]]:
+    """The model of one call: its variables are inputs behind its own, and outputs behind its own.
+
+    Raises ModelError, UnsupportedError where variables do not begin with zeros, or are not read
+    once before they are assigned once.
+    """
+    handles = _handles(model)
+    read: dict[str, int] = {}
+    assigned: dict[str, int] = {}
+    for op in model.operators:
+        if op.name not in ("READ_VARIABLE", "ASSIGN_VARIABLE"):
+            continue
+        reads = op.name == "READ_VARIABLE"
+        value = op.outputs[0] if reads else op.inputs[1]
+        where = f"operator {op.name} (node {model.tensors[value].name!r})"
+        name = handles.get(op.inputs[0])
+        if name is None:
+            raise ModelError(f"{where} names no variable of a VAR_HANDLE")
+        if name in (read if reads else assigned) or (reads and name in assigned):
+            raise UnsupportedError(
+                f"{where} is the second of its variable in a call, or behind the assignment; "
+                "supported is one of each, the reading first"
+            )
+        (read if reads else assigned)[name] = value
+    variables = tuple(Variable(read[name], assigned[name]) for name in read if name in assigned)
+    _check_kinds(model, read, assigned)
+    _check_beginning(model, read)
+    return (
+        replace(
+            model,
+            operators=tuple(op for op in model.operators if op.name not in NAMES),
+            inputs=(*model.inputs, *(v.read for v in variables)),
+            outputs=(*model.outputs, *(v.assigned for v in variables)),
+            subgraphs=1,
+            once=None,
+        ),
+        variables,
+    )
+
+
+def _handles(model: FileModel) -> dict[int, str]:
+    """The tensor that stands for a variable → the variable's name."""
+    found = {}
+    for op in model.operators:
+        if op.name == "VAR_HANDLE":
+            where = f"operator VAR_HANDLE (node {model.tensors[op.outputs[0]].name!r})"
+            options = op.table(tflite.VarHandleOptions, where)
+            name = (options.Container() or b"", options.SharedName() or b"")
+            found[op.outputs[0]] = b"/".join(name).decode("utf-8", "replace")
+    return found
+
+
+def _check_kinds(model: FileModel, read: dict[str, int], assigned: dict[str, int]) -> None:
+    for name, index in read.items():
+        t = model.tensors[index]
+        if name not in assigned:
+            raise UnsupportedError(
+                f"operator READ_VARIABLE (node {t.name!r}) reads what no ASSIGN_VARIABLE changes"
+            )
+        new = model.tensors[assigned[name]]
+        if _kind(t) != _kind(new):
+            raise UnsupportedError(
+                f"operator ASSIGN_VARIABLE (node {new.name!r}) assigns what is not quantized, or "
+                f"has not the shape, as {t.name!r}, which is read; convert the model anew"
+            )
+
+
+def _kind(t: FileTensor) -> tuple[object, ...]:
+    return t.shape, t.dtype, t.scales, t.zero_points
+
+
+def _check_beginning(model: FileModel, read: dict[str, int]) -> None:
+    """Check that each variable is set to zero points before the first call."""
+    first = dict[str, FileTensor]()
+    for once in _initial(model):
+        handles = _handles(once)
+        for op in once.operators:
+            if op.name == "ASSIGN_VARIABLE" and op.inputs[0] in handles:
+                first[handles[op.inputs[0]]] = once.tensors[op.inputs[1]]
+    for name, index in read.items():
+        t, value = model.tensors[index], first.get(name)
+        zero = t.zero_points[0] if t.zero_points else 0
+        if value is None or value.data is None or not np.all(value.data == zero):
+            raise UnsupportedError(
+                f"the variable that is read as {t.name!r} does not begin with zeros by a CALL_ONCE "
+                "of constants; supported is a state that does"
+            )
+
+
+def _initial(model: FileModel) -> Iterable[FileModel]:
+    return () if model.once is None else (model.once,)

@@ -1,0 +1,165 @@
+"""Streaming .tflite files as converters write them: variables with the last rows of layers' inputs.
+
+Each layer reads a variable, joined with the new rows, and the last rows are assigned back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tests.formats.tflite_builder import TfliteBuilder
+
+VALID = 1
+
+
+@dataclass
+class StreamingBuilder:
+    """One step's subgraph and the one that sets its variables before the first call."""
+
+    rng: np.random.Generator
+    main: TfliteBuilder = field(default_factory=TfliteBuilder)
+
+    def __post_init__(self) -> None:
+        self.once = self.main.beside()
+        self.main.operator("CALL_ONCE", [], [], "CallOnceOptions", InitSubgraphIndex=1)
+        self.count = 0
+        self.assigned: list[tuple[int, int]] = []
+
+    def name(self, what: str) -> str:
+        """A name of its own."""
+        self.count += 1
+        return f"{what}_{self.count}"
+
+    def like(self) -> dict[str, Any]:
+        """A quantization."""
+        return {
+            "scale": float(self.rng.uniform(0.02, 0.1)),
+            "zero_point": int(self.rng.integers(-128, 20)),
+        }
+
+    def numbers(self, *values: int) -> int:
+        """A constant of integers."""
+        return self.main.constant(self.name("numbers"), np.array(values, np.int32))
+
+    def ring(
+        self,
+        x: int,
+        shape: tuple[int, ...],
+        rows: int,
+        like: dict[str, Any],
+        first: int | None = None,
+    ) -> tuple[int, tuple[int, ...]]:
+        """Join the rows before x with it, and keep the last ones; first: not zeros at first."""
+        b, name = self.main, self.name("state")
+        kept, memory = ((1, n, *shape[2:]) for n in (rows, rows + shape[1]))
+        for one, is_once in ((self.once, True), (b, False)):
+            handle = one.tensor(name, (), "resource")
+            one.operator("VAR_HANDLE", [], handle, "VarHandleOptions", SharedName=name)
+            if is_once:
+                value = like["zero_point"] if first is None else first
+                zeros = one.constant(f"{name}/zeros", np.full(kept, value, np.int8), **like)
+                one.operator("ASSIGN_VARIABLE", [handle, zeros], [], "AssignVariableOptions")
+        read = b.tensor(f"{name}/read", kept, **like)
+        b.operator("READ_VARIABLE", [handle], read, "ReadVariableOptions")
+        y = b.tensor(f"{name}/memory", memory, **like)
+        b.operator("CONCATENATION", [read, x], y, "ConcatenationOptions", Axis=1)
+        last = self.rows(y, memory, shape[1], rows + shape[1], like)
+        b.operator("ASSIGN_VARIABLE", [handle, last], [], "AssignVariableOptions")
+        return y, memory
+
+    def rows(
+        self, x: int, shape: tuple[int, ...], begin: int, end: int, like: dict[str, Any]
+    ) -> int:
+        """Rows of x by a STRIDED_SLICE."""
+        ends = [self.numbers(0, begin, 0, 0), self.numbers(0, end, 0, 0), self.numbers(1, 1, 1, 1)]
+        y = self.main.tensor(self.name("rows"), (1, end - begin, *shape[2:]), **like)
+        mask = 0b1101
+        return self.main.operator(
+            "STRIDED_SLICE", [x, *ends], y, "StridedSliceOptions", BeginMask=mask, EndMask=mask
+        )
+
+    def conv(
+        self,
+        x: int,
+        shape: tuple[int, ...],
+        channels: int,
+        kernel: int,
+        stride: int = 1,
+        like: dict[str, Any] | None = None,
+    ) -> tuple[int, tuple[int, ...], dict[str, Any]]:
+        """A convolution over rows, of all columns."""
+        like = like or self.like()
+        w = self.rng.integers(-127, 128, (channels, kernel, shape[2], shape[3])).astype(np.int8)
+        rows = (shape[1] - kernel) // stride + 1
+        y_shape = (1, rows, 1, channels)
+        weight = self.main.constant(self.name("w"), w, scale=0.01)
+        bias = self.rng.integers(-500, 500, channels).astype(np.int32)
+        b = self.main.constant(self.name("b"), bias, scale=0.01 * self.main_like(x)["scale"])
+        y = self.main.tensor(self.name("conv"), y_shape, **like)
+        self.main.operator(
+            "CONV_2D", [x, weight, b], y, "Conv2DOptions",
+            Padding=VALID, StrideH=stride, StrideW=1, FusedActivationFunction=1,
+            DilationHFactor=1, DilationWFactor=1,
+        )  # fmt: skip
+        return y, y_shape, like
+
+    def dense(self, x: int, features: int, classes: int) -> int:
+        """A classifier of all rows."""
+        like = self.like()
+        flat = self.main.tensor(self.name("flat"), (1, features), **self.main_like(x))
+        shape = self.numbers(1, features)
+        self.main.operator("RESHAPE", [x, shape], flat, "ReshapeOptions")
+        w = self.rng.integers(-127, 128, (classes, features)).astype(np.int8)
+        weight = self.main.constant(self.name("w"), w, scale=0.01)
+        bias = self.rng.integers(-500, 500, classes).astype(np.int32)
+        b = self.main.constant(self.name("b"), bias, scale=0.01 * self.main_like(x)["scale"])
+        y = self.main.tensor(self.name("logits"), (1, classes), **like)
+        self.main.operator("FULLY_CONNECTED", [flat, weight, b], y, "FullyConnectedOptions")
+        return y
+
+    def main_like(self, x: int) -> dict[str, Any]:
+        """The quantization of a tensor."""
+        fields = self.main.tensors[x].fields["Quantization"].fields
+        return {"scale": float(fields["Scale"][0]), "zero_point": int(fields["ZeroPoint"][0])}
+
+    def content(self, x: int, y: int) -> bytes:
+        """The file."""
+        return self.main.content([x], [y], more=[self.once.subgraph([], [])])
+
+
+def streaming_model(
+    seed: int,
+    fresh: int = 1,
+    kernels: tuple[int, ...] = (3, 5),
+    stride: int = 1,
+    with_shortcut: bool = False,
+    seen: int = 4,
+    classes: int = 3,
+) -> bytes:
+    """Convolutions over time, then a classifier of the last rows.
+
+    fresh: rows of a step. stride: of the first convolution, which divides `fresh`. with_shortcut:
+    a sum of rows in the middle of what the second convolution reads and its output. seen: rows that
+    the classifier reads.
+    """
+    b = StreamingBuilder(np.random.default_rng(seed))
+    like = b.like()
+    shape: tuple[int, ...] = (1, fresh, 4, 2)
+    x = start = b.main.tensor("x", shape, **like)
+    for place, kernel in enumerate(kernels):
+        step = stride if place == 0 else 1
+        source, old, old_like = x, shape, like
+        if kernel > step:
+            source, shape = b.ring(x, shape, kernel - step, like)
+        x, shape, like = b.conv(source, shape, 4, kernel, step)
+        if with_shortcut and place:
+            late = (kernel - 1) // 2
+            middle = b.rows(source, old, late, late + old[1], old_like)
+            like, first = b.like(), x
+            x = b.main.tensor(b.name("sum"), shape, **like)
+            b.main.operator("ADD", [first, middle], x, "AddOptions")
+    x, shape = b.ring(x, shape, seen - shape[1], like)
+    return b.content(start, b.dense(x, seen * 4, classes))
