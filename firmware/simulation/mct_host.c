@@ -43,6 +43,17 @@ void mct_host_infer(int32_t samples, const int8_t *x, int8_t *y) {
     }
 }
 
+#ifdef MCT_ROWS_BYTES
+
+void mct_host_steps(int32_t steps, const int8_t *x, int8_t *y) {
+    for (int32_t n = 0; n < steps; n++) {
+        memcpy(y + (size_t)n * MCT_OUTPUT_BYTES, mct_infer_rows(x + (size_t)n * MCT_ROWS_BYTES),
+               MCT_OUTPUT_BYTES);
+    }
+}
+
+#endif
+
 #ifdef MCT_IMPRINT_FEATURES
 
 int32_t mct_host_imprint(int32_t samples, const int8_t *x, int32_t label, int32_t known) {

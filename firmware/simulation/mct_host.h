@@ -20,6 +20,12 @@ int32_t mct_host_train(int32_t samples, const int8_t *x, const mct_host_label *l
 /* x: [samples][MCT_INPUT_BYTES]   y: [samples][MCT_OUTPUT_BYTES] */
 void mct_host_infer(int32_t samples, const int8_t *x, int8_t *y);
 
+#ifdef MCT_ROWS_BYTES
+/* The output of each step of a streaming network.
+ * x: [steps][MCT_ROWS_BYTES]   y: [steps][MCT_OUTPUT_BYTES] */
+void mct_host_steps(int32_t steps, const int8_t *x, int8_t *y);
+#endif
+
 #ifdef MCT_IMPRINT_FEATURES
 /* Gives the class `label` its weights from samples of it; returns the mct_status.
  * x: [samples][MCT_INPUT_BYTES] */

@@ -18,7 +18,7 @@ from mcutrain.features import features_of
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Operand
 from mcutrain.ir.text import dump, type_text
-from mcutrain.memplan import Latent, Placed, PlannedLadder, TrainingPlan
+from mcutrain.memplan import Latent, Placed, PlannedLadder, PlannedSteps, TrainingPlan
 from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.lifetimes import FED, PROGRESS_PREFIX
 from mcutrain.memplan.stream import Segment
@@ -85,6 +85,21 @@ class FrontCode:
 
 
 @dataclass(frozen=True)
+class StepsCode:
+    """Steps of a streaming network. x, y: C pointers to the new rows and the output.
+
+    x_bytes: of the new rows. fills: offset, bytes and value of each ring at first.
+    """
+
+    x: str
+    x_bytes: int
+    y: str
+    calls: tuple[Call, ...]
+    fills: tuple[tuple[int, int, int], ...]
+    ring_bytes: int
+
+
+@dataclass(frozen=True)
 class LadderCode:
     """The fronts of a program, and what chooses of them.
 
@@ -146,6 +161,7 @@ class Program:
         self.backward = self._steps_calls(nodes[loss + 1 :])
         self.apply = self._steps_calls(self.training.apply)
         self.fronts = None if plan.ladder is None else self._ladder(plan.ladder)
+        self.steps = None if plan.steps is None else self._steps(plan.steps)
         self.initial = self._initial_state()
         self.shelf = self._initial_shelf()
 
@@ -220,6 +236,8 @@ class Program:
             return f"STATE({ctype}, {self.plan.state_offsets[state]})"
         if name in self.plan.shelf_offsets:
             return f"shelf + {self.shelf_place(name)}"
+        if isinstance(where, PlannedSteps) and name in where.offsets:
+            return f"RINGS({ctype}, {where.offsets[name]})"
         if tensor.is_constant:
             return self._constant(tensor, where is not None)
         return f"ARENA({ctype}, {(where or self.plan).offset_of(name)})"
@@ -319,6 +337,17 @@ class Program:
             proxies=tuple(codes[1:]),
             whole=_move(sample, x, training.input_type.size_bytes),
             scores=self.expression(policy.graph, policy.y, policy),
+        )
+
+    def _steps(self, steps: PlannedSteps) -> StepsCode:
+        """A step of a streaming network."""
+        return StepsCode(
+            self.expression(steps.graph, steps.x, steps),
+            steps.graph.tensors[steps.x].type.size_bytes,
+            self.expression(steps.graph, steps.y, steps),
+            self._calls(steps.graph, steps.nodes, steps),
+            steps.fills,
+            steps.ring_bytes,
         )
 
     def _calls(

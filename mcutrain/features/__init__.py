@@ -30,6 +30,7 @@ from mcutrain.features import (
     listening,
     replay,
     selection,
+    steps,
     swap,
     timing,
 )
@@ -98,7 +99,13 @@ learns at all, and when its updates are applied."""
 
 REPLAY, IMPRINT, LATENTS = replay.FEATURE, imprint.FEATURE, latents.FEATURE
 """Features of a program whose C stands among that of its other parts."""
-LATER = (selection.FEATURE, timing.FEATURE, budgeted.FEATURE, listening.FEATURE)
+LATER = (
+    selection.FEATURE,
+    timing.FEATURE,
+    budgeted.FEATURE,
+    listening.FEATURE,
+    steps.FEATURE,
+)
 """Those whose C fills slots behind that of all other parts, in this order."""
 PROGRAM_FEATURES: tuple[ProgramFeature, ...] = (REPLAY, IMPRINT, LATENTS, *LATER)
 

@@ -122,6 +122,18 @@ class Fronts(Protocol):
         """The C pointer to what the policy gives."""
 
 
+class StreamingSteps(Protocol):
+    """Steps of a streaming network in C."""
+
+    @property
+    def x_bytes(self) -> int:
+        """Bytes of a step's new rows."""
+
+    @property
+    def ring_bytes(self) -> int:
+        """Bytes that are kept between steps."""
+
+
 class Code(Protocol):
     """A program that is being written in C, as far as features ask it."""
 
@@ -132,6 +144,10 @@ class Code(Protocol):
     @property
     def fronts(self) -> Fronts | None:
         """Those that a policy chooses from; None where there are none."""
+
+    @property
+    def steps(self) -> StreamingSteps | None:
+        """Of a streaming network; None for others."""
 
     @property
     def shelf(self) -> str:

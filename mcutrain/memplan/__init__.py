@@ -14,7 +14,7 @@ from mcutrain.memplan.latent import (
     tail,
 )
 from mcutrain.memplan.picture import picture
-from mcutrain.memplan.placed import Placed, PlannedFront, PlannedLadder
+from mcutrain.memplan.placed import Placed, PlannedFront, PlannedLadder, PlannedSteps
 from mcutrain.memplan.plan import Buffer, MemoryPlan
 from mcutrain.memplan.solver import solve
 from mcutrain.memplan.table import STEP, read_csv, read_fronts, to_csv
@@ -44,6 +44,7 @@ __all__ = [
     "Placed",
     "PlannedFront",
     "PlannedLadder",
+    "PlannedSteps",
     "ScheduledStep",
     "Stream",
     "TrainingPlan",

@@ -72,6 +72,25 @@ class PlannedFront(Placed):
 
 
 @dataclass(frozen=True)
+class PlannedSteps(PlannedFront):
+    """A step of a streaming network, while nothing else is in the arena.
+
+    graph: with the step's new rows as its first input; its constants and what training changes have
+    the names of the training step. offsets: of each tensor that is kept between steps, in memory
+    behind the state; both names of a ring have one. fills: what the rings begin with, as offset,
+    bytes and value.
+    """
+
+    offsets: Mapping[str, int]
+    fills: tuple[tuple[int, int, int], ...]
+
+    @property
+    def ring_bytes(self) -> int:
+        """Bytes of all rings."""
+        return sum(size_bytes for _, size_bytes, _ in self.fills)
+
+
+@dataclass(frozen=True)
 class PlannedLadder:
     """The fronts of a step in its arena, one after the other, each of the whole arena.
 

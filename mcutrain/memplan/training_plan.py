@@ -19,11 +19,12 @@ from mcutrain.memplan.calls import node_call
 from mcutrain.memplan.contents import check_contents
 from mcutrain.memplan.exact import Report, silent
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX, lifetimes
-from mcutrain.memplan.placed import Placed, PlannedLadder
+from mcutrain.memplan.placed import Placed, PlannedLadder, PlannedSteps
 from mcutrain.memplan.plan import Buffer, MemoryPlan, load_profile, peak
 from mcutrain.memplan.schedule import schedule
 from mcutrain.memplan.solver import SEARCH_NODES, solve
 from mcutrain.memplan.state import StateLayout, bytes_by_kind, state_layout
+from mcutrain.memplan.steps import plan_steps
 from mcutrain.memplan.stream import Segment, StreamableFront
 from mcutrain.memplan.validate import validate
 from mcutrain.target import Target
@@ -58,7 +59,8 @@ class TrainingPlan(Placed):
     lie. tail: the nodes that only inference runs, from the head on; their buffers are counted at
     the head's step. segments: nodes that are computed row by row. ladder: fronts that stand in for
     the step's own, in the same arena. least: of the same step with more nodes that compute row by
-    row, if this plan has fewer to save instructions.
+    row, if this plan has fewer to save instructions. steps: of a streaming network, in the same
+    arena.
     """
 
     training: TrainGraph
@@ -67,6 +69,7 @@ class TrainingPlan(Placed):
     tail: tuple[Node, ...]
     ladder: PlannedLadder | None = None
     least: LeastMemory | None = None
+    steps: PlannedSteps | None = None
 
     @cached_property
     def state_offsets(self) -> Mapping[str, int]:
@@ -95,10 +98,17 @@ class TrainingPlan(Placed):
 
     @property
     def resident_bytes(self) -> int:
-        """Bytes of a chip's SRAM besides the arena: the state, and what the C of features keeps."""
+        """Bytes of a chip's SRAM besides the arena: the state, and what the C of features keeps,
+        such as the rings of a streaming network.
+        """
         features_bytes = sum(f.resident_bytes for f in features_of(self.training))
         ladder_bytes = 0 if self.ladder is None else LADDER_BYTES
-        return self.state_bytes + features_bytes + ladder_bytes
+        return self.state_bytes + features_bytes + ladder_bytes + self.ring_bytes
+
+    @property
+    def ring_bytes(self) -> int:
+        """Bytes that the steps of a streaming network keep."""
+        return 0 if self.steps is None else self.steps.ring_bytes
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -109,7 +119,8 @@ class TrainingPlan(Placed):
     def arena_bytes(self) -> int:
         """Activations, gradients and scratch; of the step, or of a front if one needs more."""
         fronts_bytes = 0 if self.ladder is None else self.ladder.arena_bytes
-        return max(self.arena.arena_bytes, fronts_bytes)
+        steps_bytes = 0 if self.steps is None else self.steps.arena.arena_bytes
+        return max(self.arena.arena_bytes, fronts_bytes, steps_bytes)
 
     @property
     def front_arenas(self) -> dict[str, MemoryPlan]:
@@ -119,8 +130,8 @@ class TrainingPlan(Placed):
 
     @property
     def sram_bytes(self) -> int:
-        """Arena and trainable state."""
-        return self.arena_bytes + self.state_bytes
+        """Arena, trainable state, and the rings of a streaming network."""
+        return self.arena_bytes + self.state_bytes + self.ring_bytes
 
 
 @dataclass(frozen=True)
@@ -308,6 +319,7 @@ def place(
         state=state_layout(scheduled),
         constant_bytes=sum(constant_sizes(scheduled).values()),
         tail=layout.tail,
+        steps=plan_steps(scheduled, align_bytes),
     )
 
 

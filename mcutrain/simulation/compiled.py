@@ -141,6 +141,17 @@ class LibrarySimulator:
         self._infer(len(samples), pointer(samples), pointer(y))
         return y
 
+    def steps(self, x: Array) -> Array:
+        """The outputs of a streaming network's next steps. x: their new rows, int8 [steps, …]."""
+        rows = np.ascontiguousarray(x, np.int8)
+        y = np.zeros((len(rows), self.output_bytes), np.int8)
+        self._library.mct_host_steps(len(rows), pointer(rows), pointer(y))
+        return y
+
+    def forget_steps(self) -> None:
+        """Begin with zeros before the next step."""
+        self._library.mct_forget_rows()
+
     def imprint(self, x: Array, label: int, known: int) -> None:
         """Give a class its weights from samples of it. known: classes that have theirs already.
 

@@ -20,6 +20,7 @@ from mcutrain.ir.graph import Node
 from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import TrainingPlan
 from mcutrain.memplan.state import first_words
+from mcutrain.memplan.steps import steps_of
 from mcutrain.ops.bounds import BIAS_LIMIT
 from mcutrain.ops.updating import pack_residual, unpack_residual
 from mcutrain.quant.imprint import MOST_SAMPLES, Imprinted, imprinted
@@ -44,6 +45,7 @@ class ReferenceSimulator(FeatureState):
         self.words = first_words(self.training)
         kept = {**self.training.state, **self.training.shelf}
         self.state = {k: np.array(v) for k, v in kept.items()}
+        self.rings: dict[str, Array] = {}
         self.begin(seed)
 
     def train(
@@ -63,6 +65,26 @@ class ReferenceSimulator(FeatureState):
         shape = self.training.input_type.shape
         outputs = [interpret(forward, self._forward_inputs(s.reshape(shape))) for s in x]
         return np.concatenate([o[forward.outputs[0]].reshape(1, -1) for o in outputs])
+
+    def steps(self, x: Array) -> Array:
+        """The outputs of a streaming network's next steps. x: their new rows, int8 [steps, …]."""
+        stepped = steps_of(self.training)
+        assert stepped is not None, "the network streams"
+        graph, outputs = stepped.graph, []
+        rows = graph.inputs[0]
+        state = {n: v for n, v in self._forward_inputs(x).items() if n != self.training.x}
+        for new in x:
+            if not self.rings:
+                self.rings = stepped.zeros()
+            sample = new.reshape(graph.tensors[rows].type.shape)
+            found = interpret(graph, {rows: sample, **state, **self.rings})
+            self.rings = {ring.kept: found[ring.new] for ring in stepped.rings}
+            outputs.append(found[graph.outputs[0]].reshape(1, -1))
+        return np.concatenate(outputs)
+
+    def forget_steps(self) -> None:
+        """Begin with zeros before the next step."""
+        self.rings = {}
 
     def _forward_inputs(self, x: Array) -> dict[str, Array]:
         """What an inference of a sample reads."""
