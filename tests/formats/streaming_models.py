@@ -158,6 +158,10 @@ def streaming_model(
         if with_shortcut and place:
             late = (kernel - 1) // 2
             middle = b.rows(source, old, late, late + old[1], old_like)
+            if old[1] == 1:  # as converters do: a sum of rows of one and of a vector
+                flat = b.main.tensor(b.name("vector"), (4,), **old_like)
+                b.main.operator("RESHAPE", [middle, b.numbers(4)], flat, "ReshapeOptions")
+                middle = flat
             like, first = b.like(), x
             x = b.main.tensor(b.name("sum"), shape, **like)
             b.main.operator("ADD", [first, middle], x, "AddOptions")

@@ -24,6 +24,7 @@ SHAPES = st.sampled_from(
         {"fresh": 2, "stride": 2, "kernels": (2, 4)},
         {"kernels": (4, 3, 5), "with_shortcut": True, "fresh": 2},
         {"kernels": (1, 6), "seen": 7},
+        {"kernels": (2, 4, 3), "with_shortcut": True},
         {"fresh": 4, "stride": 2, "kernels": (3, 2), "seen": 3},
     ]
 )

@@ -6,15 +6,17 @@ A variable (VAR_HANDLE) is set once (CALL_ONCE) to zero points, read (READ_VARIA
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import tflite
 
 from mcutrain.errors import ModelError, UnsupportedError
-from mcutrain.formats.tflite.file import FileModel, FileTensor
+from mcutrain.formats.tflite.file import FileModel, FileOperator, FileTensor
+from mcutrain.formats.tflite.shapes import VIEWS
 
+SUMS = ("ADD", "MUL", "SUB")
 NAMES = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
 
 
@@ -61,7 +63,7 @@ def as_step(model: FileModel) -> tuple[FileModel, tuple[Variable, ...]]:
     return (
         replace(
             model,
-            operators=tuple(op for op in model.operators if op.name not in NAMES),
+            operators=tuple(_with_whole_operands(model)),
             inputs=(*model.inputs, *(v.read for v in variables)),
             outputs=(*model.outputs, *(v.assigned for v in variables)),
             subgraphs=1,
@@ -69,6 +71,24 @@ def as_step(model: FileModel) -> tuple[FileModel, tuple[Variable, ...]]:
         ),
         variables,
     )
+
+
+def _with_whole_operands(model: FileModel) -> Iterator[FileOperator]:
+    """The operators without those of variables; sums read tensors of their own shape, if possible.
+
+    For steps of one row converters drop the axes of one operand, and time among them.
+    """
+    views = {op.outputs[0]: op.inputs[0] for op in model.operators if op.name in VIEWS}
+    tensors = model.tensors
+    for op in model.operators:
+        if op.name in NAMES:
+            continue
+        if op.name in SUMS:
+            shape = tensors[op.outputs[0]].shape
+            whole = {i: views.get(i, i) for i in op.inputs}
+            inputs = (whole[i] if tensors[whole[i]].shape == shape else i for i in op.inputs)
+            op = replace(op, inputs=tuple(inputs))
+        yield op
 
 
 def _handles(model: FileModel) -> dict[int, str]:
