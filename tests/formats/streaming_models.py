@@ -17,9 +17,13 @@ VALID = 1
 
 @dataclass
 class StreamingBuilder:
-    """One step's subgraph and the one that sets its variables before the first call."""
+    """One step's subgraph and the one that sets its variables before the first call.
+
+    is_real: variables are of float32, with operators of int8 around.
+    """
 
     rng: np.random.Generator
+    is_real: bool = False
     main: TfliteBuilder = field(default_factory=TfliteBuilder)
 
     def __post_init__(self) -> None:
@@ -55,20 +59,34 @@ class StreamingBuilder:
         """Join the rows before x with it, and keep the last ones; first: not zeros at first."""
         b, name = self.main, self.name("state")
         kept, memory = ((1, n, *shape[2:]) for n in (rows, rows + shape[1]))
-        for one, is_once in ((self.once, True), (b, False)):
+        zero = like["zero_point"] if first is None else first
+        zeros = np.zeros(kept, np.float32) if self.is_real else np.full(kept, zero, np.int8)
+        kind: dict[str, Any] = {"dtype": "float32"} if self.is_real else like
+        for one in (self.once, b):
             handle = one.tensor(name, (), "resource")
             one.operator("VAR_HANDLE", [], handle, "VarHandleOptions", SharedName=name)
-            if is_once:
-                value = like["zero_point"] if first is None else first
-                zeros = one.constant(f"{name}/zeros", np.full(kept, value, np.int8), **like)
-                one.operator("ASSIGN_VARIABLE", [handle, zeros], [], "AssignVariableOptions")
-        read = b.tensor(f"{name}/read", kept, **like)
+            if one is self.once:
+                value = one.constant(f"{name}/zeros", zeros, **({} if self.is_real else like))
+                one.operator("ASSIGN_VARIABLE", [handle, value], [], "AssignVariableOptions")
+        read = b.tensor(f"{name}/read", kept, **kind)
         b.operator("READ_VARIABLE", [handle], read, "ReadVariableOptions")
-        y = b.tensor(f"{name}/memory", memory, **like)
+        y = b.tensor(f"{name}/memory", memory, **kind)
+        x = self.real(x, shape)
         b.operator("CONCATENATION", [read, x], y, "ConcatenationOptions", Axis=1)
+        if self.is_real:
+            real, y = y, b.tensor(f"{name}/quantized", memory, **like)
+            b.operator("QUANTIZE", [real], y, "QuantizeOptions")
         last = self.rows(y, memory, shape[1], rows + shape[1], like)
+        last = self.real(last, kept)
         b.operator("ASSIGN_VARIABLE", [handle, last], [], "AssignVariableOptions")
         return y, memory
+
+    def real(self, x: int, shape: tuple[int, ...]) -> int:
+        """The real numbers of a tensor, where variables are real."""
+        if not self.is_real:
+            return x
+        y = self.main.tensor(self.name("real"), shape, "float32")
+        return int(self.main.operator("DEQUANTIZE", [x], y, "DequantizeOptions"))
 
     def rows(
         self, x: int, shape: tuple[int, ...], begin: int, end: int, like: dict[str, Any]
@@ -138,14 +156,15 @@ def streaming_model(
     with_shortcut: bool = False,
     seen: int = 4,
     classes: int = 3,
+    is_real: bool = False,
 ) -> bytes:
     """Convolutions over time, then a classifier of the last rows.
 
     fresh: rows of a step. stride: of the first convolution, which divides `fresh`. with_shortcut:
     a sum of rows in the middle of what the second convolution reads and its output. seen: rows that
-    the classifier reads.
+    the classifier reads. is_real: variables are of float32.
     """
-    b = StreamingBuilder(np.random.default_rng(seed))
+    b = StreamingBuilder(np.random.default_rng(seed), is_real)
     like = b.like()
     shape: tuple[int, ...] = (1, fresh, 4, 2)
     x = start = b.main.tensor("x", shape, **like)

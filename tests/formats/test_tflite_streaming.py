@@ -25,6 +25,7 @@ SHAPES = st.sampled_from(
         {"kernels": (4, 3, 5), "with_shortcut": True, "fresh": 2},
         {"kernels": (1, 6), "seen": 7},
         {"kernels": (2, 4, 3), "with_shortcut": True},
+        {"fresh": 2, "is_real": True},
         {"fresh": 4, "stride": 2, "kernels": (3, 2), "seen": 3},
     ]
 )

@@ -6,7 +6,7 @@ A variable (VAR_HANDLE) is set once (CALL_ONCE) to zero points, read (READ_VARIA
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,8 +37,9 @@ def as_step(model: FileModel) -> tuple[FileModel, tuple[Variable, ...]]:
     """The model of one call: its variables are inputs behind its own, and outputs behind its own.
 
     Raises ModelError, UnsupportedError where variables do not begin with zeros, or are not read
-    once before they are assigned once.
+    once before they are assigned once. What is kept as real numbers of int8 is taken as int8.
     """
+    model = _without_float(model)
     handles = _handles(model)
     read: dict[str, int] = {}
     assigned: dict[str, int] = {}
@@ -71,6 +72,64 @@ def as_step(model: FileModel) -> tuple[FileModel, tuple[Variable, ...]]:
         ),
         variables,
     )
+
+
+def _without_float(model: FileModel) -> FileModel:
+    """The model with variables of int8 for those of float32, where these have the int8 values.
+
+    Without an option of its own the converter keeps variables as real numbers: what is joined with
+    one is dequantized, the result quantized, and its last rows are dequantized. With one scale all
+    over, that changes no integer.
+    """
+    made = {i: op for op in model.operators for i in op.outputs}
+    real = {i: op.inputs[0] for i, op in made.items() if op.name == "DEQUANTIZE"}
+    read = {i for i, op in made.items() if op.name == "READ_VARIABLE"}
+    joined = {}
+    for op in model.operators:
+        found = _joined(model, op, made, real, read)
+        if found is not None:
+            joined[op.inputs[0]] = found
+    tensors = list(model.tensors)
+    for op in joined.values():
+        t = tensors[op.outputs[0]]
+        for i in read.intersection(op.inputs):
+            tensors[i] = replace(
+                tensors[i], dtype=t.dtype, scales=t.scales, zero_points=t.zero_points
+            )
+    operators = []
+    for op in model.operators:
+        if op.name == "ASSIGN_VARIABLE":
+            op = replace(op, inputs=tuple(real.get(i, i) for i in op.inputs))
+        if joined.keys().isdisjoint(op.outputs):
+            operators.append(joined.get(op.inputs[0], op) if op.name == "QUANTIZE" else op)
+    used = {*model.outputs, *(i for op in operators for i in op.inputs)}
+    kept = (op for op in operators if op.name != "DEQUANTIZE" or op.outputs[0] in used)
+    return replace(model, tensors=tuple(tensors), operators=tuple(kept))
+
+
+def _joined(
+    model: FileModel,
+    op: FileOperator,
+    made: Mapping[int, FileOperator],
+    real: Mapping[int, int],
+    read: Container[int],
+) -> FileOperator | None:
+    """What joins a variable with int8 rows, for a QUANTIZE of that; None for other operators."""
+    source = None if op.name != "QUANTIZE" else made.get(op.inputs[0])
+    if source is None or source.name != "CONCATENATION":
+        return None
+    inputs = tuple(real.get(i, i) for i in source.inputs)
+    kind = _kind_of_numbers(model.tensors[op.outputs[0]])
+    others = [i for i in inputs if i not in read]
+    if len(others) == len(inputs) or any(
+        _kind_of_numbers(model.tensors[i]) != kind for i in others
+    ):
+        return None
+    return replace(source, inputs=inputs, outputs=op.outputs)
+
+
+def _kind_of_numbers(t: FileTensor) -> tuple[object, ...]:
+    return t.dtype, t.scales, t.zero_points
 
 
 def _with_whole_operands(model: FileModel) -> Iterator[FileOperator]:
@@ -119,7 +178,7 @@ def _check_kinds(model: FileModel, read: dict[str, int], assigned: dict[str, int
 
 
 def _kind(t: FileTensor) -> tuple[object, ...]:
-    return t.shape, t.dtype, t.scales, t.zero_points
+    return t.shape, *_kind_of_numbers(t)
 
 
 def _check_beginning(model: FileModel, read: dict[str, int]) -> None:
@@ -132,7 +191,7 @@ def _check_beginning(model: FileModel, read: dict[str, int]) -> None:
                 first[handles[op.inputs[0]]] = once.tensors[op.inputs[1]]
     for name, index in read.items():
         t, value = model.tensors[index], first.get(name)
-        zero = t.zero_points[0] if t.zero_points else 0
+        zero = t.zero_points[0] if t.zero_points and value and value.dtype == t.dtype else 0
         if value is None or value.data is None or not np.all(value.data == zero):
             raise UnsupportedError(
                 f"the variable that is read as {t.name!r} does not begin with zeros by a CALL_ONCE "
