@@ -70,7 +70,7 @@ def write(folder: Path) -> None:
             y = layers.BatchNormalization()(layers.Conv2D(CHANNELS, 1)(y))
             x = layers.ReLU()(y + x if with_shortcuts else y)
         x = layers.Flatten()(Ring(9)(x))
-        return tf.keras.Model(start, layers.Dense(1, activation="sigmoid")(x))
+        return tf.keras.Model(start, layers.Dense(3, activation="softmax")(x))
 
     folder.mkdir(parents=True, exist_ok=True)
     for rows in (1, 2, 3):

@@ -165,6 +165,14 @@ def _print_features(found: dict[str, Any]) -> None:
     for line in plan_lines(found):
         show(f"  {line}")
     _print_levels(found["levels"])
+    if found["streaming"] is not None:
+        steps = found["streaming"]
+        rows = f"{steps['rows']} new row{'s' * (steps['rows'] > 1)}"
+        show(
+            f"  {'rings':16}{steps['ring_bytes']:>10,} B   of SRAM besides, for the rows that are "
+            f"kept between steps; one of {rows} takes {steps['macs']:,} multiplications, a "
+            f"window {steps['window_macs']:,}"
+        )
     if found["elastic"] is not None:
         count, least = len(found["elastic"]["tensors"]), found["elastic"]["least_share"]
         show(

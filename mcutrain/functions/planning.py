@@ -369,6 +369,7 @@ def facts(step: TrainingStep) -> dict[str, Any]:
         **plan_values(found),
         "levels": level_facts(step),
         "elastic": _elastic_facts(step),
+        "streaming": _streaming_facts(step),
         "steps": len(found.nodes),
         "peak_step": arena.peak_step,
         "peak_node": found.nodes[arena.peak_step].name,
@@ -376,6 +377,19 @@ def facts(step: TrainingStep) -> dict[str, Any]:
             {"name": b.name, "bytes": b.size_bytes}
             for b in sorted(live, key=lambda b: (-b.size_bytes, b.name))
         ],
+    }
+
+
+def _streaming_facts(step: TrainingStep) -> dict[str, Any] | None:
+    """What a step of a streaming network takes; None for others."""
+    steps = step.plan.steps
+    if steps is None:
+        return None
+    return {
+        "rows": steps.graph.tensors[steps.x].type.shape[1],
+        "ring_bytes": steps.ring_bytes,
+        "macs": steps.graph.macs(),
+        "window_macs": step.plan.training.forward.macs(),
     }
 
 

@@ -130,8 +130,8 @@ class TrainingPlan(Placed):
 
     @property
     def sram_bytes(self) -> int:
-        """Arena, trainable state, and the rings of a streaming network."""
-        return self.arena_bytes + self.state_bytes + self.ring_bytes
+        """Arena and trainable state."""
+        return self.arena_bytes + self.state_bytes
 
 
 @dataclass(frozen=True)
