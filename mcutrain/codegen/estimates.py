@@ -15,7 +15,8 @@ class Estimates:
 
     nodes: of a step's nodes, by name; of those that compute row by row one strip. fronts: the same
     of a ladder's policy and proxies. feed: to compute all rows of a sample that is fed. inference,
-    step: of all nodes together, of a step that leaves none out and takes the dearest front.
+    step: of all nodes together, of a step that leaves none out and takes the dearest front. rows:
+    an inference of new rows, of a streaming network.
     """
 
     isa: str
@@ -24,6 +25,7 @@ class Estimates:
     feed: int = 0
     inference: int = 0
     step: int = 0
+    rows: int = 0
 
     def of(self, front: int | None, node: str) -> int:
         """Estimate a node: at least 1, so that whatever computes counts. node: empty for a move."""
@@ -36,6 +38,7 @@ def estimate_lines(estimates: Sequence[Estimates], prefix: str) -> list[str]:
     """A table for a header: a column for each instruction set."""
     rows: dict[str, list[int]] = {
         f"{prefix}_infer": [one.inference for one in estimates],
+        f"{prefix}_infer_rows": [one.rows for one in estimates],
         f"{prefix}_train": [one.step for one in estimates],
         f"{prefix}_feed, a whole sample": [one.feed for one in estimates],
         "the longest node or strip": [max(one.nodes.values()) for one in estimates],

@@ -46,6 +46,7 @@ def _estimates(plan: TrainingPlan, isa: str) -> Estimates:
     shared = sum(nodes[n.name] for n in training.forward.nodes if n.name in nodes)
     more = policy + dearest - front - feed
     strips = [strip_instructions(training.graph, s, model) for s in plan.segments]
+    rows = {} if plan.steps is None else network_instructions(plan.steps.graph, model)
     return Estimates(
         isa=isa,
         nodes={**nodes, **{name: cost for one in strips for name, cost in one.items()}},
@@ -53,6 +54,7 @@ def _estimates(plan: TrainingPlan, isa: str) -> Estimates:
         feed=feed,
         inference=beside + shared + more,
         step=sum(nodes.values()) + more,
+        rows=sum(rows.values()),
     )
 
 

@@ -95,9 +95,10 @@ class StreamingBuilder:
         ends = [self.numbers(0, begin, 0, 0), self.numbers(0, end, 0, 0), self.numbers(1, 1, 1, 1)]
         y = self.main.tensor(self.name("rows"), (1, end - begin, *shape[2:]), **like)
         mask = 0b1101
-        return self.main.operator(
+        made = self.main.operator(
             "STRIDED_SLICE", [x, *ends], y, "StridedSliceOptions", BeginMask=mask, EndMask=mask
         )
+        return int(made)
 
     def conv(
         self,
@@ -123,6 +124,16 @@ class StreamingBuilder:
             DilationHFactor=1, DilationWFactor=1,
         )  # fmt: skip
         return y, y_shape, like
+
+    def pool(self, x: int, shape: tuple[int, ...]) -> int:
+        """The mean of all rows, in steps of as many, as Keras has it by default."""
+        y = self.main.tensor(self.name("mean"), (1, 1, *shape[2:]), **self.main_like(x))
+        return int(
+            self.main.operator(
+                "AVERAGE_POOL_2D", [x], y, "Pool2DOptions",
+                Padding=VALID, StrideH=shape[1], StrideW=1, FilterHeight=shape[1], FilterWidth=1,
+            )
+        )  # fmt: skip
 
     def dense(self, x: int, features: int, classes: int) -> int:
         """A classifier of all rows."""
@@ -157,12 +168,13 @@ def streaming_model(
     seen: int = 4,
     classes: int = 3,
     is_real: bool = False,
+    is_pooled: bool = False,
 ) -> bytes:
     """Convolutions over time, then a classifier of the last rows.
 
     fresh: rows of a step. stride: of the first convolution, which divides `fresh`. with_shortcut:
     a sum of rows in the middle of what the second convolution reads and its output. seen: rows that
-    the classifier reads. is_real: variables are of float32.
+    the classifier reads. is_real: variables are of float32. is_pooled: it reads their mean.
     """
     b = StreamingBuilder(np.random.default_rng(seed), is_real)
     like = b.like()
@@ -173,10 +185,14 @@ def streaming_model(
         source, old, old_like = x, shape, like
         if kernel > step:
             source, shape = b.ring(x, shape, kernel - step, like)
+        has_shortcut, late = with_shortcut and place > 0, (kernel - 1) // 2
+        ends = (late, late + old[1])
+        if has_shortcut and seed % 2:  # whether rows are cut out before the layer or behind it
+            middle = b.rows(source, old, *ends, old_like)
         x, shape, like = b.conv(source, shape, 4, kernel, step)
-        if with_shortcut and place:
-            late = (kernel - 1) // 2
-            middle = b.rows(source, old, late, late + old[1], old_like)
+        if has_shortcut:
+            if seed % 2 == 0:
+                middle = b.rows(source, old, *ends, old_like)
             if old[1] == 1:  # as converters do: a sum of rows of one and of a vector
                 flat = b.main.tensor(b.name("vector"), (4,), **old_like)
                 b.main.operator("RESHAPE", [middle, b.numbers(4)], flat, "ReshapeOptions")
@@ -185,4 +201,6 @@ def streaming_model(
             x = b.main.tensor(b.name("sum"), shape, **like)
             b.main.operator("ADD", [first, middle], x, "AddOptions")
     x, shape = b.ring(x, shape, seen - shape[1], like)
+    if is_pooled:
+        x, seen = b.pool(x, shape), 1
     return b.content(start, b.dense(x, seen * 4, classes))
