@@ -237,7 +237,7 @@ class Program:
         if name in self.plan.shelf_offsets:
             return f"shelf + {self.shelf_place(name)}"
         if isinstance(where, PlannedSteps) and name in where.offsets:
-            return f"RINGS({ctype}, {where.offsets[name]})"
+            return f"KEPT_ROWS({ctype}, {where.offsets[name]})"
         if tensor.is_constant:
             return self._constant(tensor, where is not None)
         return f"ARENA({ctype}, {(where or self.plan).offset_of(name)})"

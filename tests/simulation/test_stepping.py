@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mcutrain.codegen import Interface
 from mcutrain.formats import load, patch
 from mcutrain.oracle.tflite import as_installed
 from mcutrain.pipeline import prepare
@@ -106,3 +107,12 @@ def test_the_trained_file_steps_as_the_trained_device(tmp_path_factory, seed, ho
     found = np.concatenate([theirs(one) for one in rows])
     assert (device.steps(rows) == found).all()
     assert (prepare(graph, "full").reference().steps(rows) != found).any()
+
+
+@pytest.mark.parametrize("interface", [Interface(remember=4), Interface(latent="auto")])
+def test_a_library_has_steps_beside_what_it_has_of_latents(tmp_path, interface):
+    step = prepare(load(written(tmp_path, streaming_model(10))), "last:1")
+    library = step.library(interface)
+    c = CompiledSimulator(step.plan, project=library)
+    rows = drawn(step.plan, 5)
+    assert (c.steps(rows) == step.reference().steps(rows)).all()
