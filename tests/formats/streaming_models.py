@@ -108,11 +108,12 @@ class StreamingBuilder:
         kernel: int,
         stride: int = 1,
         like: dict[str, Any] | None = None,
+        is_same: bool = False,
     ) -> tuple[int, tuple[int, ...], dict[str, Any]]:
-        """A convolution over rows, of all columns."""
+        """A convolution over rows, of all columns; with padded rows, if it has one column."""
         like = like or self.like()
         w = self.rng.integers(-127, 128, (channels, kernel, shape[2], shape[3])).astype(np.int8)
-        rows = (shape[1] - kernel) // stride + 1
+        rows = shape[1] if is_same else (shape[1] - kernel) // stride + 1
         y_shape = (1, rows, 1, channels)
         weight = self.main.constant(self.name("w"), w, scale=0.01)
         bias = self.rng.integers(-500, 500, channels).astype(np.int32)
@@ -120,7 +121,7 @@ class StreamingBuilder:
         y = self.main.tensor(self.name("conv"), y_shape, **like)
         self.main.operator(
             "CONV_2D", [x, weight, b], y, "Conv2DOptions",
-            Padding=VALID, StrideH=stride, StrideW=1, FusedActivationFunction=1,
+            Padding=0 if is_same else VALID, StrideH=stride, StrideW=1, FusedActivationFunction=1,
             DilationHFactor=1, DilationWFactor=1,
         )  # fmt: skip
         return y, y_shape, like

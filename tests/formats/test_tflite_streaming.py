@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tflite
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -246,3 +247,46 @@ def test_a_variable_that_is_only_read_is_refused(tmp_path):
     b.main.operators.pop()
     with pytest.raises(UnsupportedError, match="no ASSIGN_VARIABLE changes"):
         loaded(tmp_path, b.content(x, b.dense(memory, 32, 2)))
+
+
+@needs_interpreter
+def test_a_layer_that_pads_rows_reads_all_there_are(tmp_path):
+    b, like, x = begun((1, 1, 1, 2))
+    memory, shape = b.ring(x, (1, 1, 1, 2), 4, like)
+    y, shape, _ = b.conv(memory, shape, 4, 3, is_same=True)
+    content = b.content(x, b.dense(y, 20, 3))
+    graph = loaded(tmp_path, content)
+    ours, theirs = Steps(graph), interpreted(content)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        rows = rng.integers(-128, 128, (1, 1, 1, 2)).astype(np.int8)
+        assert (ours.step(rows) == theirs(rows)).all()
+
+
+def test_what_differs_from_row_to_row_is_refused(tmp_path):
+    b, like, x = begun((1, 2, 1, 4))
+    each = np.arange(8).astype(np.int8).reshape(1, 2, 1, 4)
+    total = b.main.tensor("total", (1, 2, 1, 4), **like)
+    b.main.operator("ADD", [x, b.main.constant("each", each, **like)], total, "AddOptions")
+    memory, _ = b.ring(total, (1, 2, 1, 4), 2, like)
+    assert "no longer that of time" in refused(tmp_path, b, x, b.dense(memory, 16, 2))
+
+
+def test_a_variable_that_is_read_behind_its_assignment_is_refused(tmp_path):
+    b, like, x = begun()
+    memory, _ = b.ring(x, (1, 1, 4, 2), 3, like)
+    names = [op.fields["OpcodeIndex"] for op in b.main.operators]
+    codes = [b.main.codes[i] for i in names]
+    read = codes.index(tflite.BuiltinOperator.READ_VARIABLE)
+    b.main.operators.append(b.main.operators.pop(read))
+    assert "behind the assignment" in refused(tmp_path, b, x, b.dense(memory, 32, 2))
+
+
+def test_a_variable_that_is_assigned_in_another_scale_is_refused(tmp_path, monkeypatch):
+    b, like, x = begun()
+    real = StreamingBuilder.rows
+    monkeypatch.setattr(
+        StreamingBuilder, "rows", lambda self, *args: real(self, *args[:4], {**like, "scale": 0.5})
+    )
+    memory, _ = b.ring(x, (1, 1, 4, 2), 3, like)
+    assert "assigns what is not quantized" in refused(tmp_path, b, x, b.dense(memory, 32, 2))
