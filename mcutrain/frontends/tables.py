@@ -115,13 +115,15 @@ def header() -> str:
         ("logarithms", "uint16_t", logarithms()),
     ):
         rows += ["/* clang-format off */"] if name == "window" else []
-        rows.append(f"static const {ctype} mct_audio_{name}[{len(values)}] = {{")
-        rows += [
-            "    " + " ".join(f"{n}," for n in values[i : i + 12])
-            for i in range(0, len(values), 12)
-        ]
-        rows += ["};", ""]
+        rows += rows_of(ctype, f"mct_audio_{name}", values)
     return "\n".join([*rows[:-1], "/* clang-format on */", "", "#endif", ""])
+
+
+def rows_of(ctype: str, name: str, values: Ints) -> list[str]:
+    """Lines of an array in C, and an empty one."""
+    twelves = (values[i : i + 12] for i in range(0, len(values), 12))
+    rows = ["    " + " ".join(f"{n}," for n in twelve) for twelve in twelves]
+    return [f"static const {ctype} {name}[{len(values)}] = {{", *rows, "};", ""]
 
 
 def _gain(noise: int) -> int:

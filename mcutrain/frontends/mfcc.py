@@ -1,0 +1,150 @@
+"""MFCCs of keyword models in integers: 16 kHz sound becomes frames of 10 coefficients.
+
+The definition in real numbers is that of MLPerf Tiny's keyword spotting, mcutrain/data/mfcc.py.
+firmware/frontends/mct_mfcc.c computes the numbers of this file:
+
+1. Frames of 30 ms every 20 ms, times a Hann window; 7 fraction bits.
+2. A Fourier transform of 512 points in 32 bits (fourier.py), and the magnitudes of its bins.
+3. Their sums in 40 triangular bands between 20 and 4,000 Hz, plus a millionth of full scale.
+4. Binary logarithms with 8 fraction bits, and the first 10 numbers of their cosine transform.
+
+A coefficient has 7 fraction bits. The definition divides a second of sound by its largest sample,
+which nobody knows while the sound is heard. Dividing by it subtracts the same from all logarithms,
+so only the first coefficient of each frame changes, by `level` of that sample: `quantized` does it
+when a window of frames is complete. (The millionth is then one of full scale, not of the largest
+sample. It matters where a frame holds nothing but zeros: such a frame is not shifted.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.frontends import fourier, mfcc_tables
+from mcutrain.frontends.mfcc_tables import BANDS, COEFFICIENTS, WINDOW
+
+Ints = npt.NDArray[np.int64]
+STEP = 320
+"""Samples from one frame to the next: 20 ms."""
+BITS = 7
+"""Fraction bits of a coefficient."""
+HEADROOM = 5
+"""Of the 12 fraction bits of a windowed sample, those that are dropped."""
+FULL_SCALE_BITS = 15 + (mfcc_tables.WINDOW_BITS - HEADROOM) + mfcc_tables.WEIGHT_BITS
+FLOOR = round(1e-6 * 2**FULL_SCALE_BITS)
+LEVEL_BITS = 8
+"""Fraction bits of a band's logarithm."""
+MULT_BITS = 14
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """How a coefficient c becomes an int8: (c * mult + half) >> shift, plus the zero point."""
+
+    mult: int
+    shift: int
+    zero_point: int
+
+    @classmethod
+    def of(cls, scale: float, zero_point: int) -> Quantization:
+        """Of a model's input. Raises ValueError for a scale outside 2^-20 to 2^10."""
+        if not 2.0**-20 < scale < 2.0**10:
+            raise ValueError(f"an input's scale is between 2^-20 and 2^10, not {scale}")
+        factor = 1 / (scale * 2**BITS)
+        shift = MULT_BITS - int(np.frexp(factor)[1])
+        mult = round(factor * 2.0**shift)
+        if mult == 1 << MULT_BITS:
+            mult, shift = mult >> 1, shift - 1
+        return cls(mult, shift, zero_point)
+
+
+class MfccFeatures:
+    """MFCCs of a sound that comes in pieces."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the sound so far."""
+        self._sound = np.zeros(0, np.int16)
+
+    def push(self, sound: npt.ArrayLike) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
+        """The coefficients (frames, 10) of all frames that end in this piece, and their peaks.
+
+        sound: int16 (n,), at 16 kHz. A frame's peak is its largest sample, (frames,).
+        """
+        piece = np.asarray(sound)
+        if piece.dtype != np.int16 or piece.ndim != 1:
+            raise ValueError(f"sound is int16 (n,), not {piece.dtype} {piece.shape}")
+        kept = np.concatenate((self._sound, piece))
+        count = max(0, (len(kept) - WINDOW) // STEP + 1)
+        self._sound = kept[count * STEP :]
+        if not count:
+            return np.zeros((0, COEFFICIENTS), np.int16), np.zeros(0, np.int16)
+        frames = np.lib.stride_tricks.sliding_window_view(kept, WINDOW)[::STEP][:count]
+        return _cosine_transform(_levels(frames)), frames.max(axis=1)
+
+
+def features(sound: npt.ArrayLike) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
+    """The coefficients (frames, 10) of a whole sound, int16 (n,) at 16 kHz, and their peaks."""
+    return MfccFeatures().push(sound)
+
+
+def level(peak: int) -> int:
+    """What the first coefficient of a sound grows by, if its largest sample is not 32,768 but this.
+
+    0 where no sample is positive.
+    """
+    if peak <= 0:
+        return 0
+    binary = int(fourier.log2(np.array([peak]))[0]) - (15 << fourier.LOG_BITS)
+    short = binary + (1 << 7) >> fourier.LOG_BITS - LEVEL_BITS
+    return short * BANDS * int(_DCT[0, 0]) + (1 << 15) >> 16
+
+
+def quantized(
+    frames: npt.NDArray[np.int16], peak: int, quantization: Quantization
+) -> npt.NDArray[np.int8]:
+    """Coefficients (..., 10) as a model takes them, of a window whose largest sample is `peak`."""
+    shifted = frames.astype(np.int64)
+    is_heard = shifted[..., 0] != SILENCE
+    shifted[..., 0] -= np.where(is_heard, level(peak), 0)
+    half = 1 << quantization.shift - 1
+    found = (shifted * quantization.mult + half >> quantization.shift) + quantization.zero_point
+    return np.clip(found, -128, 127).astype(np.int8)
+
+
+_HALF_WINDOW = mfcc_tables.window()
+_WINDOW = np.concatenate((_HALF_WINDOW, _HALF_WINDOW[-2:0:-1]))
+_ENDS, _WEIGHTS = mfcc_tables.bands()
+_DCT = mfcc_tables.dct()
+
+
+def _levels(frames: npt.NDArray[np.int16]) -> Ints:
+    """Steps 1 to 4 up to the logarithms, of frames (n, 480): (n, 40)."""
+    points = np.zeros((len(frames), mfcc_tables.POINTS), np.int64)
+    points[:, :WINDOW] = frames * _WINDOW >> HEADROOM
+    real, imaginary = fourier.transform(points)
+    bins = np.arange(1, mfcc_tables.LAST_BIN + 1)
+    sizes = fourier.magnitude(real[:, bins - 1], imaginary[:, bins - 1])
+    band = np.searchsorted(_ENDS, bins, side="right")
+    sums = np.zeros((len(frames), BANDS + 2), np.int64)
+    for i, b in enumerate(band):
+        sums[:, b] += sizes[:, i] * _WEIGHTS[i]
+        sums[:, b + 1] += sizes[:, i] * ((1 << mfcc_tables.WEIGHT_BITS) - _WEIGHTS[i])
+    binary = fourier.log2(sums[:, 1 : BANDS + 1] + FLOOR) - (FULL_SCALE_BITS << fourier.LOG_BITS)
+    return binary + (1 << 7) >> fourier.LOG_BITS - LEVEL_BITS
+
+
+def _cosine_transform(levels: Ints) -> npt.NDArray[np.int16]:
+    """Coefficients of logarithms (n, 40): (n, 10)."""
+    first, last = levels[:, : BANDS // 2], levels[:, : BANDS // 2 - 1 : -1]
+    sign = np.where(np.arange(COEFFICIENTS) % 2 == 0, 1, -1)[:, np.newaxis]
+    folded = first[:, np.newaxis] + sign * last[:, np.newaxis]
+    return ((folded * _DCT).sum(axis=-1) + (1 << 15) >> 16).astype(np.int16)
+
+
+SILENCE = int(features(np.zeros(WINDOW, np.int16))[0][0, 0])
+"""The first coefficient of a frame of zeros; no other frame has less."""
