@@ -18,8 +18,7 @@ static uint32_t size_of(int32_t x) {
     return (uint32_t)(x < 0 ? -x : x);
 }
 
-/* 32767 cos(2 pi turn / 512), turn in 0 ... 511. */
-static int32_t cosine(uint32_t turn) {
+int32_t mct_cosine(uint32_t turn) {
     turn = turn > 256 ? 512 - turn : turn;
     return turn <= 128 ? mct_audio_cosines[turn] : -mct_audio_cosines[256 - turn];
 }
@@ -36,7 +35,7 @@ static int32_t product(int32_t x, int32_t a, int32_t y, int32_t b) {
 
 /* x exp(-2 pi i turn / 512), turn in 0 ... 511. */
 static mct_complex turned(mct_complex x, uint32_t turn) {
-    const int32_t re = cosine(turn), im = -cosine((turn + 384) & 511u);
+    const int32_t re = mct_cosine(turn), im = -mct_cosine((turn + 384) & 511u);
     const mct_complex y = {product(x.re, re, x.im, im), product(x.re, im, x.im, -re)};
     return y;
 }

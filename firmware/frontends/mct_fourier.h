@@ -24,6 +24,9 @@ void mct_fourier(int32_t *points, uint32_t count);
 /* The size of bin k, in 1 ... count / 2 - 1, of the same points. Below 2^30. */
 uint32_t mct_fourier_magnitude(const int32_t *points, uint32_t count, uint32_t k);
 
+/* 32767 cos(2 pi turn / 512), turn in 0 ... 511. */
+int32_t mct_cosine(uint32_t turn);
+
 /* The square root to the nearest. */
 uint32_t mct_root(uint32_t x);
 

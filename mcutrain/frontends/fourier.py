@@ -94,15 +94,14 @@ def _complex_transform(real: Ints, imaginary: Ints) -> tuple[Ints, Ints]:
 
 def _product(real: Ints, imaginary: Ints, turn: Ints) -> tuple[Ints, Ints]:
     """Times exp(-2 pi i turn / 512). Nothing changes by a turn of 0."""
-    cosine, sine = _cosine(turn), -_cosine(turn - TURN // 4)
-    half = 1 << 14
+    a, b, half = cosine(turn), -cosine(turn - TURN // 4), 1 << 14
     return (
-        np.where(turn == 0, real, real * cosine - imaginary * sine + half >> 15),
-        np.where(turn == 0, imaginary, real * sine + imaginary * cosine + half >> 15),
+        np.where(turn == 0, real, real * a - imaginary * b + half >> 15),
+        np.where(turn == 0, imaginary, real * b + imaginary * a + half >> 15),
     )
 
 
-def _cosine(turn: Ints) -> Ints:
+def cosine(turn: Ints) -> Ints:
     """32767 cos(2 pi turn / 512), of the first quarter's table."""
     turn = np.abs(turn) % TURN
     turn = np.where(turn > TURN // 2, TURN - turn, turn)

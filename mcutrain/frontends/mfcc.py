@@ -113,7 +113,8 @@ def quantized(
     shifted[..., 0] -= np.where(is_heard, level(peak), 0)
     half = 1 << quantization.shift - 1
     found = (shifted * quantization.mult + half >> quantization.shift) + quantization.zero_point
-    return np.clip(found, -128, 127).astype(np.int8)
+    x: npt.NDArray[np.int8] = np.clip(found, -128, 127).astype(np.int8)
+    return x
 
 
 _HALF_WINDOW = mfcc_tables.window()
@@ -143,7 +144,8 @@ def _cosine_transform(levels: Ints) -> npt.NDArray[np.int16]:
     first, last = levels[:, : BANDS // 2], levels[:, : BANDS // 2 - 1 : -1]
     sign = np.where(np.arange(COEFFICIENTS) % 2 == 0, 1, -1)[:, np.newaxis]
     folded = first[:, np.newaxis] + sign * last[:, np.newaxis]
-    return ((folded * _DCT).sum(axis=-1) + (1 << 15) >> 16).astype(np.int16)
+    sums: Ints = (folded * _DCT).sum(axis=-1)
+    return (sums + (1 << 15) >> 16).astype(np.int16)
 
 
 SILENCE = int(features(np.zeros(WINDOW, np.int16))[0][0, 0])
