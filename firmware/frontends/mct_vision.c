@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mct_vision.h"
+
+#include <string.h>
+
+typedef struct {
+    int32_t of[3]; /* red, green, blue, or grey alone; 0 ... 255 */
+} colours;
+
+static int32_t clipped(int32_t x) {
+    return x < 0 ? 0 : x > 255 ? 255 : x;
+}
+
+static uint32_t numbers_of(const mct_vision_params *p) {
+    return (uint32_t)p->out_width * p->channels;
+}
+
+/* The row of samples above, of a Bayer image. */
+static uint8_t *kept_row(const mct_vision *vision) {
+    const uint32_t per_number = vision->p->is_bilinear ? 1 : 2;
+    return (uint8_t *)(vision->memory + per_number * numbers_of(vision->p));
+}
+
+static colours of_565(uint32_t low, uint32_t high) {
+    const uint32_t word = low | high << 8, red = word >> 11, green = word >> 5 & 63u;
+    const uint32_t blue = word & 31u;
+    const colours c = {{(int32_t)(red << 3 | red >> 2), (int32_t)(green << 2 | green >> 4),
+                        (int32_t)(blue << 3 | blue >> 2)}};
+    return c;
+}
+
+/* Factors are below 2^17, u and v at most 2^7. */
+static colours of_yuv(int32_t y, int32_t u, int32_t v) {
+    const int32_t half = 1 << 15;
+    const colours c = {{clipped(y + ((91881 * v + half) >> 16)),
+                        clipped(y - ((22554 * u + 46802 * v + half) >> 16)),
+                        clipped(y + ((116130 * u + half) >> 16))}};
+    return c;
+}
+
+/* Pixel i of a row. */
+static colours pixel(const mct_vision *vision, const uint8_t *row, uint32_t i) {
+    const uint8_t *two = row + 2 * i, *four = row + 4 * (i / 2);
+    const uint32_t is_grey = vision->p->channels == 1;
+    colours c = {{0, 0, 0}};
+    switch (vision->p->format) {
+    case MCT_VISION_RGB565_LITTLE:
+        c = of_565(two[0], two[1]);
+        break;
+    case MCT_VISION_RGB565_BIG:
+        c = of_565(two[1], two[0]);
+        break;
+    case MCT_VISION_YUYV:
+        if (is_grey) {
+            c.of[0] = two[0];
+            return c;
+        }
+        c = of_yuv(two[0], four[1] - 128, four[3] - 128);
+        break;
+    case MCT_VISION_BAYER_RGGB: {
+        const uint8_t *above = kept_row(vision) + 2 * i;
+        c.of[0] = above[0];
+        c.of[1] = (above[1] + two[0] + 1) >> 1;
+        c.of[2] = two[1];
+        break;
+    }
+    default:
+        c.of[0] = c.of[1] = c.of[2] = row[i];
+        return c;
+    }
+    if (is_grey) {
+        c.of[0] = (77 * c.of[0] + 150 * c.of[1] + 29 * c.of[2] + 128) >> 8;
+    }
+    return c;
+}
+
+/* Sums of each output column: its part of a pixel, in 1 / out_width pixels, times the pixel. At most
+ * 255 * 2^12. */
+static void sum_columns(const mct_vision *vision, const uint8_t *row, uint32_t *sums) {
+    const mct_vision_params *p = vision->p;
+    uint32_t room = p->crop_width; /* of the output column */
+    memset(sums, 0, numbers_of(p) * sizeof *sums);
+    for (uint32_t i = 0; i < p->crop_width; i++) {
+        const colours c = pixel(vision, row, p->left + i);
+        uint32_t rest = p->out_width; /* of the pixel */
+        while (rest > 0) {
+            const uint32_t part = rest < room ? rest : room;
+            for (uint32_t k = 0; k < p->channels; k++) {
+                sums[k] += part * (uint32_t)c.of[k];
+            }
+            rest -= part;
+            room -= part;
+            if (room == 0) {
+                room = p->crop_width;
+                sums += p->channels;
+            }
+        }
+    }
+}
+
+/* Where the centre of an output pixel lies: the pixel before it, and 256ths towards the next. Below
+ * 2^13 * 2^12; the rest is below 2^13 and times 256 below 2^21. */
+static uint32_t centre(uint32_t i, uint32_t length, uint32_t out_length, uint32_t *share) {
+    const uint32_t twice = (2 * i + 1) * length, most = (length - 1) * 2 * out_length;
+    uint32_t place = twice < out_length ? 0 : twice - out_length;
+    place = place < most ? place : most;
+    const uint32_t before = place / (2 * out_length), rest = place - before * 2 * out_length;
+    *share = (rest * 256 + out_length) / (2 * out_length);
+    return before;
+}
+
+/* Between the centres of two pixels: at most 255 * 256, which 16 bits hold. */
+static void blend_columns(const mct_vision *vision, const uint8_t *row, uint16_t *blended) {
+    const mct_vision_params *p = vision->p;
+    for (uint32_t i = 0; i < p->out_width; i++) {
+        uint32_t share;
+        const uint32_t at = centre(i, p->crop_width, p->out_width, &share);
+        const uint32_t after = at + 1 < p->crop_width ? at + 1 : at;
+        const colours a = pixel(vision, row, p->left + at);
+        const colours b = pixel(vision, row, p->left + after);
+        for (uint32_t k = 0; k < p->channels; k++) {
+            const uint32_t sum = (uint32_t)a.of[k] * (256 - share) + (uint32_t)b.of[k] * share;
+            *blended++ = (uint16_t)sum;
+        }
+    }
+}
+
+/* The bilinear rows' places: even rows of the crop in the first, odd ones in the second. */
+static uint16_t *blended_row(const mct_vision *vision, uint32_t row) {
+    return (uint16_t *)vision->memory + row % 2 * numbers_of(vision->p);
+}
+
+static uint32_t row_behind(const mct_vision *vision) {
+    return vision->before + 1u < vision->p->crop_height ? vision->before + 1u : vision->before;
+}
+
+static void aim(mct_vision *vision) {
+    const mct_vision_params *p = vision->p;
+    uint32_t share = 0;
+    vision->before = (uint16_t)centre(vision->out_row, p->crop_height, p->out_height, &share);
+    vision->share = (uint16_t)share;
+}
+
+uint32_t mct_vision_memory_bytes(const mct_vision_params *p) {
+    const uint32_t kept = p->format == MCT_VISION_BAYER_RGGB ? p->width : 0u;
+    return numbers_of(p) * (p->is_bilinear ? 4u : 8u) + kept;
+}
+
+void mct_vision_reset(mct_vision *vision, const mct_vision_params *p, void *memory) {
+    const uint32_t pixels = (uint32_t)p->crop_width * p->crop_height;
+    memset(vision, 0, sizeof *vision);
+    vision->p = p;
+    vision->memory = (uint32_t *)memory;
+    vision->reciprocal = pixels > 1 ? (uint32_t)(((uint64_t)1 << 32) / pixels) : UINT32_MAX;
+    vision->end = p->crop_height;
+    memset(memory, 0, mct_vision_memory_bytes(p));
+    aim(vision);
+}
+
+void mct_vision_push_row(mct_vision *vision, const uint8_t *row) {
+    const mct_vision_params *p = vision->p;
+    const uint32_t is_bayer = p->format == MCT_VISION_BAYER_RGGB, number = vision->rows++;
+    const uint32_t of_image = is_bayer ? number / 2 : number;
+    if (of_image < p->top || of_image >= (uint32_t)p->top + p->crop_height) {
+        return;
+    }
+    if (is_bayer && number % 2 == 0) {
+        memcpy(kept_row(vision), row, p->width);
+        return;
+    }
+    const uint32_t at = vision->taken++;
+    if (!p->is_bilinear) {
+        sum_columns(vision, row, vision->memory + numbers_of(p));
+        vision->row_at = p->out_height;
+    } else if (at == vision->before || at == row_behind(vision)) {
+        blend_columns(vision, row, blended_row(vision, at));
+    }
+}
+
+/* To the nearest. The sum is at most 255 * 2^24, and with half of 2^24 pixels below 2^32; the
+ * reciprocal's quotient is right or one too small. */
+static int8_t mean(uint32_t sum, uint32_t pixels, uint32_t reciprocal) {
+    const uint32_t rounded = sum + pixels / 2;
+    const uint32_t low = (uint32_t)((uint64_t)rounded * reciprocal >> 32);
+    const uint32_t quotient = low + (rounded - low * pixels >= pixels ? 1u : 0u);
+    return (int8_t)((int32_t)quotient - 128);
+}
+
+/* row_at: what is left of the current row, end: what the output row lacks, in 1 / out_height rows. */
+static int32_t take_by_area(mct_vision *vision, int8_t *x) {
+    const mct_vision_params *p = vision->p;
+    const uint32_t numbers = numbers_of(p), pixels = (uint32_t)p->crop_width * p->crop_height;
+    const uint32_t part = vision->row_at < vision->end ? vision->row_at : vision->end;
+    uint32_t *sums = vision->memory;
+    const uint32_t *row = sums + numbers;
+    if (part == 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < numbers; i++) {
+        sums[i] += part * row[i];
+    }
+    vision->row_at -= part;
+    vision->end -= part;
+    if (vision->end > 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < numbers; i++) {
+        x[i] = mean(sums[i], pixels, vision->reciprocal);
+        sums[i] = 0;
+    }
+    vision->end = p->crop_height;
+    return 1;
+}
+
+static int32_t take_bilinear(mct_vision *vision, int8_t *x) {
+    if (row_behind(vision) >= vision->taken) {
+        return 0;
+    }
+    const uint16_t *above = blended_row(vision, vision->before);
+    const uint16_t *below = blended_row(vision, row_behind(vision));
+    const uint32_t share = vision->share, numbers = numbers_of(vision->p);
+    for (uint32_t i = 0; i < numbers; i++) {
+        const uint32_t sum = above[i] * (256 - share) + below[i] * share;
+        x[i] = (int8_t)((int32_t)((sum + (1u << 15)) >> 16) - 128);
+    }
+    return 1;
+}
+
+int32_t mct_vision_take_row(mct_vision *vision, int8_t *x) {
+    if (vision->out_row == vision->p->out_height) {
+        return 0;
+    }
+    const int32_t is_ready =
+        vision->p->is_bilinear ? take_bilinear(vision, x) : take_by_area(vision, x);
+    if (is_ready) {
+        vision->out_row++;
+        aim(vision);
+    }
+    return is_ready;
+}
