@@ -119,7 +119,8 @@ def resized(how: Vision, image: Bytes) -> npt.NDArray[np.int8]:
     pixels = _pixels(how, image.astype(np.int64))
     part = pixels[crop.top : crop.top + crop.height, crop.left : crop.left + crop.width]
     made = _by_area if how.method == Method.AREA else _bilinear
-    return (made(part, how.out_height, how.out_width) - 128).astype(np.int8)
+    found = made(part, how.out_height, how.out_width)
+    return (found - 128).astype(np.int8)
 
 
 def _pixels(how: Vision, image: Ints) -> Ints:
@@ -130,7 +131,8 @@ def _pixels(how: Vision, image: Ints) -> Ints:
         return image[:, 0::2, np.newaxis]
     red, green, blue = _COLOURS[how.format](image)
     if how.channels == 1:
-        return (77 * red + 150 * green + 29 * blue + 128 >> 8)[..., np.newaxis]
+        grey: Ints = 77 * red + 150 * green + 29 * blue + 128 >> 8
+        return grey[..., np.newaxis]
     return np.stack((red, green, blue), axis=-1)
 
 

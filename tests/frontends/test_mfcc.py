@@ -124,7 +124,7 @@ def test_the_bands_are_those_of_the_definition() -> None:
     assert np.abs(found[:, 1:41] - expected).max() < 2**-15
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 2**32), cuts=st.data())
 def test_pieces_give_what_the_whole_sound_gives(seed: int, cuts: st.DataObject) -> None:
     x = sound(seed, 1600)
@@ -139,7 +139,7 @@ def test_pieces_give_what_the_whole_sound_gives(seed: int, cuts: st.DataObject) 
     assert np.array_equal(front.push(x)[0], whole[0])
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(seed=st.integers(0, 2**32), scale=st.floats(2**-19, 1000), cuts=st.data())
 def test_c_computes_the_same_bits(
     in_c: list[InC], seed: int, scale: float, cuts: st.DataObject
@@ -161,7 +161,7 @@ def test_c_computes_the_same_bits(
 def test_the_largest_sums_fit(in_c: list[InC], value: int) -> None:
     """Signals whose samples all have the sign of a bin's own wave, at full size."""
     time = np.arange(480)
-    for number, phase in [(n, p) for n in range(0, 257, 8) for p in (0, 0.4)]:
+    for number, phase in [(n, p) for n in range(0, 257, 32) for p in (0, 0.4)]:
         wave = np.cos(2 * np.pi * number * time / 512 + phase) >= 0
         x = np.where(wave, value, -1 - value).astype(np.int16)
         for library in in_c:
@@ -181,7 +181,7 @@ def test_a_transform_is_numpys_and_near_the_exact_one(
         x = np.where(wave >= 0, limit, -limit)
     numbers = fourier.transform(x)
     exact = np.fft.rfft(x)[1 : count // 2]
-    assert np.abs(numbers[0] + 1j * numbers[1] - exact).max() < 1e-3 * np.abs(exact).max()
+    assert np.abs(numbers[0] + 1j * numbers[1] - exact).max() < 2e-4 * np.abs(x).sum()
     sizes = fourier.magnitude(*numbers)
     for library in in_c:
         points = np.ascontiguousarray(x, np.int32)

@@ -20,7 +20,7 @@ static int32_t work[MCT_MFCC_WORK];
 static struct {{
     int16_t frames[{FRAMES}][MCT_MFCC_COEFFICIENTS], peaks[{FRAMES}];
     int8_t x[{FRAMES}][MCT_MFCC_COEFFICIENTS];
-}} saved;
+}} saved[1];
 
 static int learn(void)
 {{
@@ -30,10 +30,10 @@ static int learn(void)
     mct_mfcc_reset(&heard);
     for (uint32_t i = 0; i < samples; frame += is_frame) {{
         i += mct_mfcc_push(&heard, sound + i, samples - i < 100 ? samples - i : 100, work,
-                           saved.frames[frame], &saved.peaks[frame], &is_frame);
+                           saved->frames[frame], &saved->peaks[frame], &is_frame);
     }}
     for (int32_t i = 0; i < {FRAMES}; i++) {{
-        mct_mfcc_quantize(&how, saved.frames[i], mct_mfcc_level(12345), saved.x[i]);
+        mct_mfcc_quantize(&how, saved->frames[i], mct_mfcc_level(12345), saved->x[i]);
     }}
     return frame != {FRAMES};
 }}

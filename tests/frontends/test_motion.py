@@ -137,7 +137,7 @@ def test_c_computes_the_same_bits(
         assert np.array_equal(np.array(found[1]), expected)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(how=motions(), seed=st.integers(0, 2**32), cuts=st.data())
 def test_pieces_give_what_all_rows_give(how: Motion, seed: int, cuts: st.DataObject) -> None:
     rows = moved(seed, 3 * how.window, len(how.axes))
