@@ -3,8 +3,9 @@
 
 #include <string.h>
 
+/* 0 ... 255. Grey stands in `red` where a model takes one channel. */
 typedef struct {
-    int32_t of[3]; /* red, green, blue, or grey alone; 0 ... 255 */
+    int32_t red, green, blue;
 } colours;
 
 static int32_t clipped(int32_t x) {
@@ -24,17 +25,17 @@ static uint8_t *kept_row(const mct_vision *vision) {
 static colours of_565(uint32_t low, uint32_t high) {
     const uint32_t word = low | high << 8, red = word >> 11, green = word >> 5 & 63u;
     const uint32_t blue = word & 31u;
-    const colours c = {{(int32_t)(red << 3 | red >> 2), (int32_t)(green << 2 | green >> 4),
-                        (int32_t)(blue << 3 | blue >> 2)}};
+    const colours c = {(int32_t)(red << 3 | red >> 2), (int32_t)(green << 2 | green >> 4),
+                       (int32_t)(blue << 3 | blue >> 2)};
     return c;
 }
 
 /* Factors are below 2^17, u and v at most 2^7. */
 static colours of_yuv(int32_t y, int32_t u, int32_t v) {
     const int32_t half = 1 << 15;
-    const colours c = {{clipped(y + ((91881 * v + half) >> 16)),
-                        clipped(y - ((22554 * u + 46802 * v + half) >> 16)),
-                        clipped(y + ((116130 * u + half) >> 16))}};
+    const colours c = {clipped(y + ((91881 * v + half) >> 16)),
+                       clipped(y - ((22554 * u + 46802 * v + half) >> 16)),
+                       clipped(y + ((116130 * u + half) >> 16))};
     return c;
 }
 
@@ -42,7 +43,7 @@ static colours of_yuv(int32_t y, int32_t u, int32_t v) {
 static colours pixel(const mct_vision *vision, const uint8_t *row, uint32_t i) {
     const uint8_t *two = row + 2 * i, *four = row + 4 * (i / 2);
     const uint32_t is_grey = vision->p->channels == 1;
-    colours c = {{0, 0, 0}};
+    colours c = {0, 0, 0};
     switch (vision->p->format) {
     case MCT_VISION_RGB565_LITTLE:
         c = of_565(two[0], two[1]);
@@ -52,49 +53,65 @@ static colours pixel(const mct_vision *vision, const uint8_t *row, uint32_t i) {
         break;
     case MCT_VISION_YUYV:
         if (is_grey) {
-            c.of[0] = two[0];
+            c.red = two[0];
             return c;
         }
         c = of_yuv(two[0], four[1] - 128, four[3] - 128);
         break;
     case MCT_VISION_BAYER_RGGB: {
         const uint8_t *above = kept_row(vision) + 2 * i;
-        c.of[0] = above[0];
-        c.of[1] = (above[1] + two[0] + 1) >> 1;
-        c.of[2] = two[1];
+        c.red = above[0];
+        c.green = (above[1] + two[0] + 1) >> 1;
+        c.blue = two[1];
         break;
     }
     default:
-        c.of[0] = c.of[1] = c.of[2] = row[i];
+        c.red = c.green = c.blue = row[i];
         return c;
     }
     if (is_grey) {
-        c.of[0] = (77 * c.of[0] + 150 * c.of[1] + 29 * c.of[2] + 128) >> 8;
+        c.red = (77 * c.red + 150 * c.green + 29 * c.blue + 128) >> 8;
     }
     return c;
 }
 
-/* Sums of each output column: its part of a pixel, in 1 / out_width pixels, times the pixel. At most
- * 255 * 2^12. */
+static uint32_t *put(uint32_t *to, uint32_t channels, colours c) {
+    *to++ = (uint32_t)c.red;
+    if (channels == 3) {
+        *to++ = (uint32_t)c.green;
+        *to++ = (uint32_t)c.blue;
+    }
+    return to;
+}
+
+static colours none(void) {
+    const colours c = {0, 0, 0};
+    return c;
+}
+
+/* sum + weight c: at most 255 * 2^12 where weights are those of an output column. */
+static colours plus(colours sum, int32_t weight, colours c) {
+    const colours more = {sum.red + weight * c.red, sum.green + weight * c.green,
+                          sum.blue + weight * c.blue};
+    return more;
+}
+
+/* Sums of each output column: its part of a pixel, in 1 / out_width pixels, times the pixel. */
 static void sum_columns(const mct_vision *vision, const uint8_t *row, uint32_t *sums) {
     const mct_vision_params *p = vision->p;
-    uint32_t room = p->crop_width; /* of the output column */
-    memset(sums, 0, numbers_of(p) * sizeof *sums);
+    int32_t room = p->crop_width; /* of the output column */
+    colours sum = none();
     for (uint32_t i = 0; i < p->crop_width; i++) {
         const colours c = pixel(vision, row, p->left + i);
-        uint32_t rest = p->out_width; /* of the pixel */
-        while (rest > 0) {
-            const uint32_t part = rest < room ? rest : room;
-            for (uint32_t k = 0; k < p->channels; k++) {
-                sums[k] += part * (uint32_t)c.of[k];
-            }
-            rest -= part;
-            room -= part;
-            if (room == 0) {
-                room = p->crop_width;
-                sums += p->channels;
-            }
+        int32_t rest = p->out_width; /* of the pixel */
+        while (rest >= room) {
+            sums = put(sums, p->channels, plus(sum, room, c));
+            sum = none();
+            rest -= room;
+            room = p->crop_width;
         }
+        sum = plus(sum, rest, c);
+        room -= rest;
     }
 }
 
@@ -118,9 +135,11 @@ static void blend_columns(const mct_vision *vision, const uint8_t *row, uint16_t
         const uint32_t after = at + 1 < p->crop_width ? at + 1 : at;
         const colours a = pixel(vision, row, p->left + at);
         const colours b = pixel(vision, row, p->left + after);
-        for (uint32_t k = 0; k < p->channels; k++) {
-            const uint32_t sum = (uint32_t)a.of[k] * (256 - share) + (uint32_t)b.of[k] * share;
-            *blended++ = (uint16_t)sum;
+        const colours sum = plus(plus(none(), 256 - (int32_t)share, a), (int32_t)share, b);
+        *blended++ = (uint16_t)sum.red;
+        if (p->channels == 3) {
+            *blended++ = (uint16_t)sum.green;
+            *blended++ = (uint16_t)sum.blue;
         }
     }
 }
