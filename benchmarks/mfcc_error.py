@@ -166,12 +166,34 @@ def rows(
     return found
 
 
+def with_errors(
+    model: Model, way: Callable[[Sound], Inputs], clips: list[tuple[int, Sound]], data: Path
+) -> tuple[float, float, float]:
+    """Percent right of recorded inputs (x, y), of those with a clip's errors, and of the same class.
+
+    For keyword data that exist as MFCCs alone.
+    """
+    random, arrays = np.random.default_rng(0), np.load(data)
+    errors = [way(x).astype(int) - model.quantized(real.mfcc(x / 32768)) for _, x in clips]
+    heard, answers = [], []
+    for x in arrays["x"]:
+        error = errors[random.integers(len(errors))]
+        heard.append(model.answer(x))
+        changed = x.reshape(error.shape) + error
+        answers.append(model.answer(np.clip(changed, -128, 127).astype(np.int8)))
+    y, before, after = arrays["y"], np.array(heard), np.array(answers)
+    shares = (before == y, after == y, before == after)
+    first, second, third = (100 * float(np.mean(share)) for share in shares)
+    return first, second, third
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, required=True, help="kws_ref_model.tflite")
     parser.add_argument("--sounds", type=Path, required=True, help="a folder for each class")
     parser.add_argument("--noise", type=Path, help="WAV files to mix in")
+    parser.add_argument("--data", type=Path, help="kws01.npz: its inputs get the errors of clips")
     parser.add_argument("--limit", type=int, default=1000, help="files of a class")
     arguments = parser.parse_args()
     model = Model(arguments.model)
@@ -189,6 +211,13 @@ def main() -> None:
         for row in rows(model, ways, chosen):
             table.add_row(f"{len(chosen)} {name}", *row)
     Console(width=120).print(table)
+    if arguments.data:
+        for name, way in ways.items():
+            before, after, same = with_errors(model, way, clips, arguments.data)
+            print(
+                f"{arguments.data.name}: {before:.2f} % right, with errors of {name} {after:.2f} %,"
+            )
+            print(f"the same class {same:.2f} %")
 
 
 if __name__ == "__main__":

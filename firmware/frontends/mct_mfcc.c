@@ -11,7 +11,7 @@
 #define WEIGHT_BITS 15
 #define FULL_SCALE_BITS 37 /* of a sample, in the units of a band: 15 and 7 and 15 */
 #define FLOOR 137439u      /* a millionth of it */
-#define SILENCE (-15816)   /* the first coefficient of zeros */
+#define SILENCE (-31635)   /* the first coefficient of zeros */
 
 /* Windowed samples with 7 fraction bits, and zeros behind. Returns the largest sample. Their sizes'
  * sum is at most 2^15 times the window's sum, 240, times 2^7: below 2^30. */
@@ -26,7 +26,7 @@ static int16_t load(const int16_t *samples, int32_t *points) {
     return largest;
 }
 
-/* Logarithms of the bands, 8 fraction bits, from the transformed points. A magnitude is below 2^30,
+/* Logarithms of the bands, 9 fraction bits, from the transformed points. A magnitude is below 2^30,
  * a weight at most 2^15, and a band has less than 16 bins: below 2^49. */
 static void levels_of(const int32_t *points, int32_t *levels) {
     uint64_t falling = 0, rising = 0; /* of this band, of the next */
@@ -42,13 +42,13 @@ static void levels_of(const int32_t *points, int32_t *levels) {
         }
         if (band > 0) {
             const int32_t binary = mct_log2(falling + FLOOR) - (FULL_SCALE_BITS << 16);
-            levels[band - 1] = (binary + (1 << 7)) >> 8;
+            levels[band - 1] = (binary + (1 << 6)) >> 7;
         }
     }
 }
 
-/* |level| <= 20 * 256, as the floor is 2^-20 of full scale and a band at most 2^8 of it; the sum of a
- * row of |dct| is at most 40 * 5079. So sums stay below 2^30. */
+/* |level| <= 20 * 512, as the floor is 2^-20 of full scale and a band at most 2^8 of it; the sum of a
+ * row of |dct| is at most 40 * 5079. So sums stay below 2^31 - 2^26, and a coefficient below 2^15. */
 static void cosine_transform(const int32_t *levels, int16_t *frame) {
     const int16_t *row = mct_mfcc_dct;
     for (uint32_t k = 0; k < MCT_MFCC_COEFFICIENTS; k++) {
@@ -89,7 +89,7 @@ int32_t mct_mfcc_level(int16_t peak) {
         return 0;
     }
     const int32_t binary = mct_log2((uint64_t)peak) - (15 << 16);
-    return (((binary + (1 << 7)) >> 8) * BANDS * mct_mfcc_dct[0] + (1 << 15)) >> 16;
+    return (((binary + (1 << 6)) >> 7) * BANDS * mct_mfcc_dct[0] + (1 << 15)) >> 16;
 }
 
 void mct_mfcc_quantize(const mct_mfcc_quantization *p, const int16_t *frame, int32_t level,

@@ -16,7 +16,7 @@ extern "C" {
 #define MCT_MFCC_RATE_HZ 16000
 #define MCT_MFCC_WINDOW 480      /* samples of a frame */
 #define MCT_MFCC_STEP 320        /* samples from one frame to the next */
-#define MCT_MFCC_COEFFICIENTS 10 /* numbers of a frame, with 7 fraction bits */
+#define MCT_MFCC_COEFFICIENTS 10 /* numbers of a frame, with 8 fraction bits */
 #define MCT_MFCC_WORK 512        /* numbers of the work buffer */
 
 typedef struct {
@@ -25,8 +25,8 @@ typedef struct {
 } mct_mfcc;
 
 /* How a coefficient becomes a model's input: (c * mult + half) >> shift, plus the zero point, within
- * -128 ... 127. mult: below 2^14, so that c less a level, below 2^15, times mult stays below 2^29.
- * shift: 1 ... 30. */
+ * -128 ... 127. mult: below 2^14, so that c less a level, below 2^16, times mult stays below 2^30,
+ * and with half below 2^31. shift: 1 ... 30. */
 typedef struct {
     int16_t mult;
     uint8_t shift;

@@ -6,9 +6,9 @@ firmware/frontends/mct_mfcc.c computes the numbers of this file:
 1. Frames of 30 ms every 20 ms, times a Hann window; 7 fraction bits.
 2. A Fourier transform of 512 points in 32 bits (fourier.py), and the magnitudes of its bins.
 3. Their sums in 40 triangular bands between 20 and 4,000 Hz, plus a millionth of full scale.
-4. Binary logarithms with 8 fraction bits, and the first 10 numbers of their cosine transform.
+4. Binary logarithms with 9 fraction bits, and the first 10 numbers of their cosine transform.
 
-A coefficient has 7 fraction bits. The definition divides a second of sound by its largest sample,
+A coefficient has 8 fraction bits. The definition divides a second of sound by its largest sample,
 which nobody knows while the sound is heard. Dividing by it subtracts the same from all logarithms,
 so only the first coefficient of each frame changes, by `level` of that sample: `quantized` does it
 when a window of frames is complete. (The millionth is then one of full scale, not of the largest
@@ -28,13 +28,13 @@ from mcutrain.frontends.mfcc_tables import BANDS, COEFFICIENTS, WINDOW
 Ints = npt.NDArray[np.int64]
 STEP = 320
 """Samples from one frame to the next: 20 ms."""
-BITS = 7
+BITS = 8
 """Fraction bits of a coefficient."""
 HEADROOM = 5
 """Of the 12 fraction bits of a windowed sample, those that are dropped."""
 FULL_SCALE_BITS = 15 + (mfcc_tables.WINDOW_BITS - HEADROOM) + mfcc_tables.WEIGHT_BITS
 FLOOR = round(1e-6 * 2**FULL_SCALE_BITS)
-LEVEL_BITS = 8
+LEVEL_BITS = 9
 """Fraction bits of a band's logarithm."""
 MULT_BITS = 14
 
@@ -49,9 +49,9 @@ class Quantization:
 
     @classmethod
     def of(cls, scale: float, zero_point: int) -> Quantization:
-        """Of a model's input. Raises ValueError for a scale outside 2^-20 to 2^10."""
-        if not 2.0**-20 < scale < 2.0**10:
-            raise ValueError(f"an input's scale is between 2^-20 and 2^10, not {scale}")
+        """Of a model's input. Raises ValueError for a scale outside 2^-20 to 2^9."""
+        if not 2.0**-20 < scale < 2.0**9:
+            raise ValueError(f"an input's scale is between 2^-20 and 2^9, not {scale}")
         factor = 1 / (scale * 2**BITS)
         shift = MULT_BITS - int(np.frexp(factor)[1])
         mult = round(factor * 2.0**shift)
@@ -99,8 +99,7 @@ def level(peak: int) -> int:
     """
     if peak <= 0:
         return 0
-    binary = int(fourier.log2(np.array([peak]))[0]) - (15 << fourier.LOG_BITS)
-    short = binary + (1 << 7) >> fourier.LOG_BITS - LEVEL_BITS
+    short = int(_short(fourier.log2(np.array([peak])) - (15 << fourier.LOG_BITS))[0])
     return short * BANDS * int(_DCT[0, 0]) + (1 << 15) >> 16
 
 
@@ -136,7 +135,12 @@ def _levels(frames: npt.NDArray[np.int16]) -> Ints:
         sums[:, b] += sizes[:, i] * _WEIGHTS[i]
         sums[:, b + 1] += sizes[:, i] * ((1 << mfcc_tables.WEIGHT_BITS) - _WEIGHTS[i])
     binary = fourier.log2(sums[:, 1 : BANDS + 1] + FLOOR) - (FULL_SCALE_BITS << fourier.LOG_BITS)
-    return binary + (1 << 7) >> fourier.LOG_BITS - LEVEL_BITS
+    return _short(binary)
+
+
+def _short(binary: Ints) -> Ints:
+    drop = fourier.LOG_BITS - LEVEL_BITS
+    return binary + (1 << drop - 1) >> drop
 
 
 def _cosine_transform(levels: Ints) -> npt.NDArray[np.int16]:

@@ -91,7 +91,7 @@ def spoken(seed: int) -> Sound:
     return np.clip(np.rint(values), *EXTREME).astype(np.int16)
 
 
-def test_inputs_are_those_of_the_definition_but_for_a_hundredth() -> None:
+def test_inputs_are_those_of_the_definition_but_for_four_in_a_thousand() -> None:
     """Which are off by one step of the model's input."""
     differences = []
     for seed in range(20):
@@ -101,7 +101,7 @@ def test_inputs_are_those_of_the_definition_but_for_a_hundredth() -> None:
         differences.append(mfcc.quantized(mfcc.features(x)[0], int(x.max()), KEYWORDS) - expected)
     sizes = np.abs(np.array(differences))
     assert sizes.max() <= 1
-    assert np.mean(sizes > 0) < 0.01
+    assert np.mean(sizes > 0) < 0.004
 
 
 def test_silence_is_that_of_the_definition_whatever_was_loud_before() -> None:
@@ -140,7 +140,7 @@ def test_pieces_give_what_the_whole_sound_gives(seed: int, cuts: st.DataObject) 
 
 
 @settings(deadline=None, max_examples=50)
-@given(seed=st.integers(0, 2**32), scale=st.floats(2**-19, 1000), cuts=st.data())
+@given(seed=st.integers(0, 2**32), scale=st.floats(2**-19, 500), cuts=st.data())
 def test_c_computes_the_same_bits(
     in_c: list[InC], seed: int, scale: float, cuts: st.DataObject
 ) -> None:
@@ -226,7 +226,7 @@ def test_a_sound_of_another_kind_is_named(wrong: npt.NDArray[np.generic]) -> Non
         mfcc.MfccFeatures().push(wrong)
 
 
-@pytest.mark.parametrize("scale", [0, -1, 2**-20, 1024, float("inf"), float("nan")])
+@pytest.mark.parametrize("scale", [0, -1, 2**-20, 512, float("inf"), float("nan")])
 def test_a_scale_out_of_range_is_refused(scale: float) -> None:
     with pytest.raises(ValueError, match="between"):
         mfcc.Quantization.of(scale, 0)
