@@ -169,7 +169,7 @@ def rows(
 def with_errors(
     model: Model, way: Callable[[Sound], Inputs], clips: list[tuple[int, Sound]], data: Path
 ) -> tuple[float, float, float]:
-    """Percent right of recorded inputs (x, y), of those with a clip's errors, and of the same class.
+    """Percent right of recorded inputs (x, y), of those with errors, and of the same class.
 
     For keyword data that exist as MFCCs alone.
     """
