@@ -189,6 +189,14 @@ def test_features_are_what_they_are_called() -> None:
         assert errors[:, 2].max() < 64  # an axis of a few units
 
 
+def test_a_number_that_is_the_mean_counts_as_above(in_c: list[ctypes.CDLL]) -> None:
+    how = Motion(PLAIN[:1], 8, 8, has_crossings=True)
+    rows = np.array([3, 2, 1, 2, 3, 2, 1, 2], np.int16)[:, np.newaxis]
+    assert motion.features(how, motion.MotionWindows(how).push(rows)).tolist() == [[4]]
+    for library in in_c:
+        assert [x.tolist() for x in by_c(library, how, rows)[1]] == [[4]]
+
+
 def test_gravity_is_removed_whatever_the_first_row_is() -> None:
     how = Motion(PLAIN, 2, 1, gravity_shift=4)
     rows = np.tile(np.array([8192, -123, 32767], np.int16), (50, 1))
