@@ -18,6 +18,7 @@ CASES = (
     Vision(Format.YUYV, 40, 30, Crop(5, 0, 30, 30), 10, 10, 3, Method.BILINEAR),
     Vision(Format.BAYER_RGGB, 40, 30, Crop(1, 1, 18, 13), 9, 7, 3),
     Vision(Format.GREY, 40, 30, Crop(4, 4, 20, 20), 30, 30, 1),
+    Vision(Format.GREY, 40, 30, Crop(4, 4, 36, 26), 45, 30, 1, Method.BILINEAR),
 )
 SIZES = [how.out_width * how.out_height * how.channels for how in CASES]
 MAIN = f"""
