@@ -1,67 +1,65 @@
-"""MACs for each instruction by kind of layer, beside the kernels of CMSIS-NN.
+"""MACs for each instruction by kind of layer, beside the kernels of CMSIS-NN and TinyEngine.
 
     git clone https://github.com/ARM-software/CMSIS-NN
-    .venv/bin/python benchmarks/peer_kernels.py --cmsis-nn CMSIS-NN \
-        --model mcunet-5fps.int8.tflite
+    git clone --recursive https://github.com/mit-han-lab/tinyengine
+    .venv/bin/python benchmarks/peer_kernels.py --cmsis-nn CMSIS-NN --tinyengine tinyengine \
+        --model mcunet-5fps.int8.tflite --scheme mcunet-5fps-49kb --classes 10
 
-Both compute the model's own layers, with its weights, on values that the layer before has computed.
-CMSIS-NN's wrappers choose its kernels. arm-none-eabi-gcc compiles them for a Cortex-M7, Unicorn
-executes them, and every instruction counts. Each output is compared with the definition in numpy,
-since a layer that is called wrongly would count wrongly. Ours are counted in a board's firmware
-that keeps images as a whole, so that a layer is one call in both; the last layer is trained there.
+All compute the model's own layers, with its weights, on values that the layer before has computed.
+CMSIS-NN's wrappers choose its kernels, TinyEngine's are those that its code generator chooses.
+arm-none-eabi-gcc compiles them for a Cortex-M7, Unicorn executes them, and every instruction
+counts. Each output is compared with the definition in numpy, since a layer that is called wrongly
+would count wrongly. Ours are counted in a board's firmware that keeps images as a whole, so that a
+layer is one call in all; the last layer is trained there. With --scheme, the gradients of a
+training step are counted beside those of TinyEngine, which are of float, on small integers.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
-from elftools.elf.elffile import ELFFile
+from device_instructions import counted, settled
 from mcutrain_host.build import build
 from mcutrain_host.client import Device
 from mcutrain_host.virtual.board import DirectLink, load_machine
 from mcutrain_host.virtual.link import LoopbackLink
+from peer_layers import Core, Layer, layers_of, linked, variables
+from peer_tinyengine import forward_counts, gradient_counts, gradients_of
 from rich.console import Console
 from rich.table import Table
-from unicorn import UC_ARCH_ARM, UC_HOOK_BLOCK, UC_MODE_MCLASS, UC_MODE_THUMB, Uc
-from unicorn.arm_const import UC_ARM_REG_LR, UC_ARM_REG_R0, UC_ARM_REG_SP
 
 from mcutrain import demo, prepare
-from mcutrain.ir.graph import Graph, Node
-from mcutrain.ir.interpret import interpret
+from mcutrain.ir.graph import Graph
 from mcutrain.ops.add import Add
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.pooling import AveragePool2D
-from mcutrain.pipeline import load
+from mcutrain.pipeline import TrainingStep, load
 from mcutrain.target import FIRMWARE, load_target
 
-Array = npt.NDArray[np.generic]
-
 CHIP = FIRMWARE / "chips" / "cortex_m"
-ORIGIN, MEMORY_BYTES = 0x10000, 64 << 20
-RETURN = ORIGIN + MEMORY_BYTES - 0x1000
-"""Where functions that are called return to; the stack lies below."""
-LONG = 0b11101
-"""The five highest bits of an instruction of four bytes are this or more."""
 FOLDERS = (
     *("BasicMathFunctions", "ConvolutionFunctions", "FullyConnectedFunctions"),
     *("NNSupportFunctions", "PoolingFunctions"),
 )
-COMPARED = (Add, AveragePool2D, Conv2D, DepthwiseConv2D)
 CALLED = (
     *("mct_add_s8", "mct_average_pool_2d_s8", "mct_conv_2d_s8", "mct_depthwise_conv_2d_s8"),
     *("mct_conv_2d_s32", "mct_scale_sums_s8"),
 )
 """What computes them here; the last two are the trained head."""
+GRADIENTS = {
+    "input gradient of a convolution": "mct_conv_2d_grad_input_s8",
+    "input gradient of a depthwise one": "mct_depthwise_conv_2d_grad_input_s8",
+    "update of a convolution's weights": "mct_conv_2d_update_weight_s8",
+}
+"""What computes a kind of node here."""
 SCRATCH_BYTES = 1 << 18
 PROGRAM = """
 #include "arm_nnfunctions.h"
@@ -107,108 +105,75 @@ __attribute__((used)) int layer_{number}(void)
 """
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A node of the network, what it gets, and what it should give."""
-
-    node: Node
-    kind: str
-    macs: int
-    inputs: tuple[Array, ...]
-    output: Array
-
-
-class Core:
-    """A Cortex-M with a program, that counts."""
-
-    def __init__(self, elf: Path) -> None:
-        with elf.open("rb") as file:
-            program = ELFFile(file)
-            symbols = program.get_section_by_name(".symtab").iter_symbols()
-            self.addresses = {symbol.name: symbol["st_value"] for symbol in symbols}
-            parts = [(s["p_vaddr"], s.data()) for s in program.iter_segments("PT_LOAD")]
-        self.engine, self.count = Uc(UC_ARCH_ARM, UC_MODE_THUMB | UC_MODE_MCLASS), 0
-        self.blocks: dict[tuple[int, int], int] = {}
-        self.engine.mem_map(ORIGIN, MEMORY_BYTES)
-        for address, data in parts:
-            self.engine.mem_write(address, data)
-        self.engine.hook_add(UC_HOOK_BLOCK, self._entered)
-
-    def call(self, function: str) -> int:
-        """The instructions of a call."""
-        self.count = 0
-        self.engine.reg_write(UC_ARM_REG_SP, RETURN)
-        self.engine.reg_write(UC_ARM_REG_LR, RETURN | 1)
-        self.engine.emu_start(self.addresses[function] | 1, RETURN)
-        assert self.engine.reg_read(UC_ARM_REG_R0) == 0, f"{function} was not computed"
-        return self.count
-
-    def write(self, variable: str, data: Array) -> None:
-        """Into a variable of the program."""
-        self.engine.mem_write(self.addresses[variable], data.tobytes())
-
-    def read(self, variable: str, size_bytes: int) -> Array:
-        """Read a variable of the program."""
-        data = self.engine.mem_read(self.addresses[variable], size_bytes)
-        return np.frombuffer(bytes(data), np.int8)
-
-    def _entered(self, engine: Uc, address: int, size_bytes: int, _: object) -> None:
-        if (address, size_bytes) not in self.blocks:
-            code, at, count = engine.mem_read(address, size_bytes), 0, 0
-            while at < size_bytes:
-                at += 4 if code[at + 1] >> 3 >= LONG else 2
-                count += 1
-            self.blocks[address, size_bytes] = count
-        self.count += self.blocks[address, size_bytes]
-
-
 def main() -> int:
-    """Print the table; 1 if a layer of CMSIS-NN computes something else."""
+    """Print the tables; 1 if a layer of CMSIS-NN computes something else."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cmsis-nn", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--cmsis-nn", type=Path, metavar="DIR")
+    parser.add_argument("--tinyengine", type=Path, metavar="DIR", help="with its submodule CMSIS")
     parser.add_argument("--model", type=Path, default=demo.MODEL)
+    parser.add_argument("--scheme", help="whose gradients are compared with TinyEngine's")
+    parser.add_argument("--classes", type=int, help="of the scheme's new head")
     parser.add_argument("--board", default="mps2-an500")
     parser.add_argument("--optimize", default="-O3", help="of CMSIS-NN")
+    parser.add_argument("--optimize-tinyengine", default="-Ofast")
     options = parser.parse_args()
-    layers = layers_of(load(options.model))
-    ours = our_counts(load(options.model), options.board, layers)
-    theirs, wrong = cmsis_counts(options.cmsis_nn, layers, options.optimize)
+    graph = load(options.model)
+    layers = layers_of(graph)
+    columns: dict[str, Sequence[int | None]] = {"ours": our_counts(graph, options.board, layers)}
+    wrong = 0
+    if options.cmsis_nn:
+        counts, wrong = cmsis_counts(options.cmsis_nn, layers, options.optimize)
+        columns[f"CMSIS-NN, {options.optimize}"] = counts
+        print(f"{wrong} numbers of CMSIS-NN's outputs are not the definition's")
+    if options.tinyengine:
+        columns |= tinyengine_columns(options.tinyengine, layers, options.optimize_tinyengine)
     title = f"{options.model.stem}, {options.board}: millions of instructions (MACs for each)"
-    print_table(title, layers, {"ours": ours, f"CMSIS-NN, {options.optimize}": theirs})
-    print(f"{wrong} numbers of CMSIS-NN's outputs are not the definition's")
+    print_table(title, [Row(layer.kind, layer.macs) for layer in layers], columns)
+    if options.tinyengine and options.scheme:
+        print_gradients(options, graph)
     return int(wrong > 0)
 
 
-def layers_of(graph: Graph) -> list[Layer]:
-    """What is compared, on a sample of noise."""
-    (name,) = graph.inputs
-    shape = graph.tensors[name].type.shape
-    sample = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
-    nodes = [node for node in graph.nodes if isinstance(node.op, COMPARED)]
-    wanted = [output for node in graph.nodes for output in node.outputs]  # a view's, too
-    values = {name: sample, **interpret(graph, {name: sample}, wanted)}
-    values |= {n: t.data for n, t in graph.tensors.items() if t.data is not None}
-    found = []
-    for node in nodes:
-        types, results = graph.types(node.inputs), graph.types(node.outputs)
-        x = tuple(values[n] for n in node.inputs)
-        macs = node.op.macs(types, results)
-        found.append(Layer(node, kind_of(node, x), macs, x, values[node.outputs[0]]))
-    return found
+def tinyengine_columns(
+    folder: Path, layers: Sequence[Layer], level: str
+) -> dict[str, Sequence[int | None]]:
+    """Instructions of each layer with both kinds of scales."""
+    columns: dict[str, Sequence[int | None]] = {}
+    for is_float, scales in ((False, "int"), (True, "float")):
+        with tempfile.TemporaryDirectory() as scratch:
+            counts, wrong = forward_counts(folder, layers, level, is_float, Path(scratch))
+        columns[f"TinyEngine, {scales} scales, {level}"] = counts
+        print(f"{wrong} numbers of TinyEngine's with {scales} scales are not the definition's")
+    return columns
 
 
-def kind_of(node: Node, x: Sequence[Array]) -> str:
-    """What a row of the table is called."""
-    op = node.op
-    if isinstance(op, Add):
-        return "addition"
-    if isinstance(op, AveragePool2D):
-        return "average pooling"
-    (height, width), (stride, _) = op.window.kernel, op.window.stride
-    if isinstance(op, Conv2D) and height * width == 1:
-        return "fully connected" if x[0].shape[1:3] == (1, 1) else "convolution 1×1"
-    name = "convolution" if isinstance(op, Conv2D) else "depthwise"
-    return f"{name} {height}×{width}, stride {stride}"
+def print_gradients(options: argparse.Namespace, graph: Graph) -> None:
+    """The scheme's gradients and updates beside those of TinyEngine, by kind."""
+    step = prepare(graph, options.scheme, classes=options.classes, stream="off")
+    nodes = gradients_of(step.plan.training.graph)
+    level = options.optimize_tinyengine
+    with tempfile.TemporaryDirectory() as scratch:
+        theirs, wrong = gradient_counts(options.tinyengine, nodes, level, Path(scratch))
+    print(f"{wrong} numbers of TinyEngine's gradients and updates are not the definition's")
+    totals = step_counts(step, options.board)
+    rows = {kind: [n for n, node in enumerate(nodes) if node.kind == kind] for kind in GRADIENTS}
+    table = Table("nodes", "number", "MACs, M", "ours", f"TinyEngine, float, {level}")
+    for kind, numbers in rows.items():
+        macs = sum(nodes[n].macs for n in numbers)
+        cells = (cell([totals[GRADIENTS[kind]]], macs), cell([theirs[n] for n in numbers], macs))
+        table.add_row(kind, str(len(numbers)), f"{macs / 1e6:.2f}", *cells)
+    Console(width=110).print(table)
+
+
+def step_counts(step: TrainingStep, board: str) -> Counter[str]:
+    """Instructions of a settled training step in the board's firmware, by function."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        step.firmware(load_target(board)).write(folder)
+        build(folder)
+        machine = load_machine(folder, LoopbackLink())
+    *_, (_, train) = settled(Device(DirectLink(machine)))
+    return counted(machine, train)
 
 
 def our_counts(graph: Graph, board: str, layers: Sequence[Layer]) -> list[int]:
@@ -244,19 +209,6 @@ def cmsis_counts(folder: Path, layers: Sequence[Layer], level: str) -> tuple[lis
     return counts, wrong
 
 
-def variables(layer: Layer) -> Iterator[tuple[str, Array]]:
-    """What a layer reads."""
-    yield "x", layer.inputs[0]
-    if isinstance(layer.node.op, Add):
-        yield "other", layer.inputs[1]
-    elif isinstance(layer.node.op, Conv2D | DepthwiseConv2D):
-        scales, channels = layer.node.op.requantize, layer.output.shape[-1:]
-        yield "weight", layer.inputs[1]
-        yield "bias", layer.inputs[2].astype(np.int32)
-        yield "multiplier", np.broadcast_to(np.array(scales.mult_q31, np.int32), channels)
-        yield "shift", np.broadcast_to(np.array(scales.shift, np.int32), channels)
-
-
 def compiled(folder: Path, layers: Sequence[Layer], level: str, scratch: Path) -> Path:
     """A program with a function for each layer."""
     sizes = {
@@ -267,9 +219,9 @@ def compiled(folder: Path, layers: Sequence[Layer], level: str, scratch: Path) -
         "SCRATCH_BYTES": SCRATCH_BYTES,
     }
     names = "".join(f"#define {name} {value}\n" for name, value in sizes.items())
-    functions = "".join(function_of(n, layer) for n, layer in enumerate(layers))
+    text = "".join(function_of(n, layer) for n, layer in enumerate(layers))
     main_file = scratch / "main.c"
-    main_file.write_text(names + PROGRAM + functions, encoding="utf-8")
+    main_file.write_text(names + PROGRAM + text, encoding="utf-8")
     names_of = [f"Source/{name}/arm_*{dtype}*.c" for name in FOLDERS for dtype in ("s8", "q7")]
     sources = sorted({path for name in names_of for path in folder.glob(name)})
     sources += [main_file, CHIP / "mct_libc.c"]
@@ -277,18 +229,8 @@ def compiled(folder: Path, layers: Sequence[Layer], level: str, scratch: Path) -
     command += ["-std=gnu11", "-ffunction-sections", "-fdata-sections"]
     command += ["-ffreestanding", "-fbuiltin"]  # without a C library, but short copies are moves
     command += [f"-I{path}" for path in (folder / "Include", CHIP / "include")]
-    objects = [scratch / f"{n}.o" for n in range(len(sources))]
-
-    def compile_one(pair: tuple[Path, Path]) -> None:
-        subprocess.run([*command, "-c", str(pair[0]), "-o", str(pair[1])], check=True)
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(compile_one, zip(sources, objects, strict=True)))
-    elf = scratch / "program"
-    kept = [f"-Wl,-u,layer_{n}" for n in range(len(layers))]
-    link = ["-nostdlib", f"-Wl,-Ttext={ORIGIN:#x}", "-Wl,--gc-sections,-e,main", *kept]
-    subprocess.run([*command, *link, *map(str, objects), "-lgcc", "-o", str(elf)], check=True)
-    return elf
+    functions = [f"layer_{n}" for n in range(len(layers))]
+    return linked(command, sources, functions, ("-lgcc",), scratch)
 
 
 def function_of(number: int, layer: Layer) -> str:
@@ -332,8 +274,18 @@ def function_of(number: int, layer: Layer) -> str:
     )
 
 
-def print_table(title: str, layers: Sequence[Layer], columns: dict[str, list[int]]) -> None:
-    """A row for each kind of layer. columns: instructions of each layer."""
+@dataclass(frozen=True)
+class Row:
+    """What the table says of a layer."""
+
+    kind: str
+    macs: int
+
+
+def print_table(
+    title: str, layers: Sequence[Row], columns: dict[str, Sequence[int | None]]
+) -> None:
+    """A row for each kind of layer. columns: instructions of each layer, None without a kernel."""
     table = Table("layers", "number", "MACs, M", *columns, title=title)
     kinds: dict[str, list[int]] = {}
     for number, layer in enumerate(layers):
@@ -341,13 +293,18 @@ def print_table(title: str, layers: Sequence[Layer], columns: dict[str, list[int
     macs = {kind: sum(layers[n].macs for n in numbers) for kind, numbers in kinds.items()}
     kinds, macs = kinds | {"all": [*range(len(layers))]}, macs | {"all": sum(macs.values())}
     for kind in sorted(kinds, key=lambda kind: (kind == "all", -macs[kind], kind)):
-        cells = []
-        for counts in columns.values():
-            count = sum(counts[n] for n in kinds[kind])
-            each = f" ({macs[kind] / count:.2f})" if macs[kind] else ""
-            cells.append(f"{count / 1e6:.3f}{each}")
+        cells = [cell([counts[n] for n in kinds[kind]], macs[kind]) for counts in columns.values()]
         table.add_row(kind, str(len(kinds[kind])), f"{macs[kind] / 1e6:.2f}", *cells)
-    Console(width=110).print(table)
+    Console(width=130).print(table)
+
+
+def cell(counts: Sequence[int | None], macs: int) -> str:
+    """Millions, and MACs for each instruction."""
+    known = [count for count in counts if count is not None]
+    if len(known) < len(counts):
+        return f"no kernel for {len(counts) - len(known)}"
+    count = sum(known)
+    return f"{count / 1e6:.3f}" + (f" ({macs / count:.2f})" if macs else "")
 
 
 if __name__ == "__main__":
