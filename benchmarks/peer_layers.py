@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from counting_core import thumb_counter
 from elftools.elf.elffile import ELFFile
-from unicorn import UC_ARCH_ARM, UC_HOOK_BLOCK, UC_MODE_MCLASS, UC_MODE_THUMB, Uc
+from unicorn import UC_ARCH_ARM, UC_MODE_MCLASS, UC_MODE_THUMB, Uc
 from unicorn.arm_const import UC_ARM_REG_LR, UC_ARM_REG_R0, UC_ARM_REG_SP
 
 from mcutrain.ir.graph import Graph, Node
@@ -26,8 +27,6 @@ Array = npt.NDArray[np.generic]
 ORIGIN, MEMORY_BYTES = 0x10000, 64 << 20
 RETURN = ORIGIN + MEMORY_BYTES - 0x1000
 """Where functions that are called return to; the stack lies below."""
-LONG = 0b11101
-"""The five highest bits of an instruction of four bytes are this or more."""
 COMPARED = (Add, AveragePool2D, Conv2D, DepthwiseConv2D)
 
 
@@ -51,21 +50,20 @@ class Core:
             symbols = program.get_section_by_name(".symtab").iter_symbols()
             self.addresses = {symbol.name: symbol["st_value"] for symbol in symbols}
             parts = [(s["p_vaddr"], s.data()) for s in program.iter_segments("PT_LOAD")]
-        self.engine, self.count = Uc(UC_ARCH_ARM, UC_MODE_THUMB | UC_MODE_MCLASS), 0
-        self.blocks: dict[tuple[int, int], int] = {}
+        self.engine = Uc(UC_ARCH_ARM, UC_MODE_THUMB | UC_MODE_MCLASS)
         self.engine.mem_map(ORIGIN, MEMORY_BYTES)
         for address, data in parts:
             self.engine.mem_write(address, data)
-        self.engine.hook_add(UC_HOOK_BLOCK, self._entered)
+        self.counter = thumb_counter(self.engine, ORIGIN, ORIGIN + MEMORY_BYTES)
 
     def call(self, function: str) -> int:
         """The instructions of a call."""
-        self.count = 0
+        self.counter.face.count = 0
         self.engine.reg_write(UC_ARM_REG_SP, RETURN)
         self.engine.reg_write(UC_ARM_REG_LR, RETURN | 1)
         self.engine.emu_start(self.addresses[function] | 1, RETURN)
         assert self.engine.reg_read(UC_ARM_REG_R0) == 0, f"{function} was not computed"
-        return self.count
+        return self.counter.face.count
 
     def write(self, variable: str, data: Array) -> None:
         """Into a variable of the program."""
@@ -75,15 +73,6 @@ class Core:
         """Read a variable of the program."""
         data = self.engine.mem_read(self.addresses[variable], size_bytes)
         return np.frombuffer(bytes(data), np.int8)
-
-    def _entered(self, engine: Uc, address: int, size_bytes: int, _: object) -> None:
-        if (address, size_bytes) not in self.blocks:
-            code, at, count = engine.mem_read(address, size_bytes), 0, 0
-            while at < size_bytes:
-                at += 4 if code[at + 1] >> 3 >= LONG else 2
-                count += 1
-            self.blocks[address, size_bytes] = count
-        self.count += self.blocks[address, size_bytes]
 
 
 def layers_of(graph: Graph) -> list[Layer]:
