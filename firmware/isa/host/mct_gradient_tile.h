@@ -77,7 +77,7 @@ typedef struct {
 /* mct_scale_to_fraction */
 static inline mct_v_fraction mct_v_scale_to_fraction(const mct_v_factor *f, mct_v32 sums) {
     const mct_v64 even = mct_v_mul_even(sums, f->mult);
-    const mct_v64 odd = mct_v_mul_even(mct_v_odd(sums), mct_v_odd(f->mult));
+    const mct_v64 odd = mct_v_mul_even(mct_v_odd_down(sums), mct_v_odd_down(f->mult));
     return (mct_v_fraction){
         .even = mct_v_shift_right64(even, f->right_even),
         .odd = mct_v_shift_right64(odd, f->right_odd),

@@ -152,7 +152,7 @@ static inline int mct_v_small_scale_of(const mct_v_scale *s, mct_v32 b, const mc
 static inline mct_v32 mct_v_requantize_small(const mct_v_small_scale *s, mct_v32 sums) {
     const mct_v32 sum = (mct_v32)((mct_vu32)sums + (mct_vu32)s->b);
     const mct_v64 even = mct_v_mul_even_unsigned(sum, s->mult) + s->added_even;
-    const mct_v64 odd = mct_v_mul_even_unsigned(mct_v_odd(sum), s->mult_odd) + s->added_odd;
+    const mct_v64 odd = mct_v_mul_even_unsigned(mct_v_odd_down(sum), s->mult_odd) + s->added_odd;
     return (mct_v_upper(even, odd) + (sum >> 30)) >> s->right;
 }
 

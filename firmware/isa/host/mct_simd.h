@@ -58,6 +58,8 @@ typedef uint8_t mct_half_vu8 __attribute__((vector_size(MCT_LANES / 2)));
  * mct_v_clamp_bytes(v, low, high)   int8 lanes
  * mct_v_mul_even(a, b)           int64 products of the lanes 0, 2, 4 …
  * mct_v_mul_even_unsigned(a, b)  the same of lanes that are unsigned
+ * mct_v_odd_down(v)              the lanes 1, 3, 5 … in the places of 0, 2, 4 …; the others may be
+ *                                anything: a move, where mct_v_odd shifts
  * mct_v_upper(even, odd)         the upper 32 bits of even[0], odd[0], even[1] …
  * mct_v_shift_right64(v, bits)   v >> bits, keeping the sign
  * mct_v_clamp64(v, low, high)
@@ -211,8 +213,7 @@ static inline void mct_v_turn(mct_v32 v[MCT_LANES]) {
 
 /* The highest 32 bits of the products. */
 static inline mct_v32 mct_v_highest(mct_v32 a, mct_v32 b) {
-    const mct_vu64 even = (mct_vu64)mct_v_mul_even(a, b) >> 32;
-    return mct_v_blend(even, (mct_vu64)mct_v_mul_even(mct_v_odd(a), mct_v_odd(b)));
+    return mct_v_upper(mct_v_mul_even(a, b), mct_v_mul_even(mct_v_odd_down(a), mct_v_odd_down(b)));
 }
 
 /* The quads (a[l], b[l], c[l], d[l]) of int8. */
@@ -255,12 +256,23 @@ static inline mct_v32 mct_v_rounding_shift(mct_v32 v, mct_v32 bits) {
     return (v >> bits) - ((v & mask) > threshold);
 }
 
-/* mct_random16 of the elements `index`. */
-static inline mct_v32 mct_v_random16(uint32_t key, mct_vu32 index) {
-    mct_vu32 x = index * UINT32_C(0x9E3779B9) + key;
+#define MCT_RANDOM_STEP UINT32_C(0x9E3779B9)
+
+/* Where the random numbers of the elements `index` begin: MCT_RANDOM_STEP more is the next one. */
+static inline mct_vu32 mct_v_random_at(uint32_t key, mct_vu32 index) {
+    return index * MCT_RANDOM_STEP + key;
+}
+
+/* mct_random16 of the elements that begin there. */
+static inline mct_v32 mct_v_random16_of(mct_vu32 x) {
     x = (x ^ (x >> 16)) * UINT32_C(0x21F0AAAD);
     x = (x ^ (x >> 15)) * UINT32_C(0x735A2D97);
     return (mct_v32)((x ^ (x >> 15)) >> 16);
+}
+
+/* mct_random16 of the elements `index`. */
+static inline mct_v32 mct_v_random16(uint32_t key, mct_vu32 index) {
+    return mct_v_random16_of(mct_v_random_at(key, index));
 }
 
 #endif

@@ -123,6 +123,10 @@ static inline mct_v64 mct_v_mul_even_unsigned(mct_v32 a, mct_v32 b) {
 #endif
 }
 
+static inline mct_v32 mct_v_odd_down(mct_v32 v) {
+    return (mct_v32)((mct_vu64)v >> 32);
+}
+
 static inline mct_v32 mct_v_upper(mct_v64 even, mct_v64 odd) {
     return (mct_v32)(((mct_vu64)even >> 32) | ((mct_vu64)odd >> 32 << 32));
 }

@@ -141,6 +141,10 @@ static inline mct_v64 mct_v_mul_even_unsigned(mct_v32 a, mct_v32 b) {
     return (mct_v64)_mm256_mul_epu32((__m256i)a, (__m256i)b);
 }
 
+static inline mct_v32 mct_v_odd_down(mct_v32 v) {
+    return (mct_v32)_mm256_shuffle_epi32((__m256i)v, 0xF5);
+}
+
 static inline mct_v32 mct_v_upper(mct_v64 even, mct_v64 odd) {
     const __m256i down = _mm256_shuffle_epi32((__m256i)even, 0xF5);
     return (mct_v32)_mm256_blend_epi32(down, (__m256i)odd, 0xAA);

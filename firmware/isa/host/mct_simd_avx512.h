@@ -143,6 +143,10 @@ static inline mct_v64 mct_v_mul_even_unsigned(mct_v32 a, mct_v32 b) {
     return (mct_v64)_mm512_mul_epu32((__m512i)a, (__m512i)b);
 }
 
+static inline mct_v32 mct_v_odd_down(mct_v32 v) {
+    return (mct_v32)_mm512_mask_shuffle_epi32((__m512i)v, 0x5555, (__m512i)v, 0xF5);
+}
+
 static inline mct_v32 mct_v_upper(mct_v64 even, mct_v64 odd) {
     return (mct_v32)_mm512_mask_shuffle_epi32((__m512i)odd, 0x5555, (__m512i)even, 0xF5);
 }

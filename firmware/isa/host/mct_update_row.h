@@ -76,27 +76,24 @@ static inline void mct_v_residuals_put(uint8_t *residual, int32_t bits, int32_t 
     }
 }
 
-/* What to subtract from the elements first …, whose gradients are sums: ±limit at most. */
-__attribute__((always_inline)) static inline mct_v32 mct_v_delta(const mct_updater *u,
-                                                                 const mct_v_factor *rate,
-                                                                 mct_v32 sums, int32_t first,
-                                                                 int32_t limit) {
-    const mct_v32 random = mct_v_random16(u->key, mct_v_count(first));
-    if (mct_v_is_small(rate, sums)) {
+/* What to subtract from elements whose gradients are sums: ±limit at most. are_small: they are known
+ * to be. */
+__attribute__((always_inline)) static inline mct_v32
+mct_v_delta(const mct_v_factor *rate, mct_v32 sums, mct_v32 random, int32_t limit, int are_small) {
+    if (are_small || mct_v_is_small(rate, sums)) {
         return mct_v_round_small(mct_v_small_fraction(rate, sums), random, limit);
     }
     return mct_v_round_fraction(mct_v_scale_to_fraction(rate, sums), random, limit);
 }
 
 /* The elements first … first + count - 1, count <= MCT_LANES; first and count are even. */
-__attribute__((always_inline)) static inline void mct_v_update(const mct_updater *u, int32_t bits,
-                                                               const mct_v_factor *rate,
-                                                               mct_v32 sums, int32_t first,
-                                                               int32_t count) {
-    int8_t *w = (int8_t *)u->parameter->values + first;
-    uint8_t *residual = u->parameter->residual;
+__attribute__((always_inline)) static inline void
+mct_v_update(const mct_parameter *parameter, int32_t bits, const mct_v_factor *rate, mct_v32 sums,
+             mct_v32 random, int32_t first, int32_t count, int are_small) {
+    int8_t *w = (int8_t *)parameter->values + first;
+    uint8_t *residual = parameter->residual;
     const int32_t one = 1 << bits;
-    const mct_v32 delta = mct_v_delta(u, rate, sums, first, MCT_STEP_LIMIT * one);
+    const mct_v32 delta = mct_v_delta(rate, sums, random, MCT_STEP_LIMIT * one, are_small);
     const mct_v32 old =
         mct_v_load_s8(w, count) * one + mct_v_residuals(residual, bits, first, count);
     const mct_v32 updated =
@@ -128,33 +125,50 @@ static inline mct_v32 mct_v_deltas(const mct_updater *u, int32_t c, mct_v32 sums
                                    int32_t limit) {
     const mct_v_factor rates =
         u->parameter->per_channel ? mct_v_rates(u, c, lanes) : mct_v_rate(u, 0);
-    return mct_v_delta(u, &rates, sums, c, limit);
+    return mct_v_delta(&rates, sums, mct_v_random16(u->key, mct_v_count(c)), limit, 0);
 }
 
 /* The weights from .. to - 1 of a row, both even, all at one rate, or each at its channel's. Compiled
- * for each number of bits. */
+ * for each number of bits. A product of all lanes takes as long as most of what is done with a random
+ * number, so where it begins is added up. */
 __attribute__((always_inline)) static inline void
 mct_v_update_run(const mct_updater *u, int own, mct_v_factor rate, int32_t bits,
-                 const int32_t *sums, int32_t first, int32_t from, int32_t to) {
+                 const int32_t *sums, int32_t first, int32_t from, int32_t to, int are_small) {
+    const mct_parameter parameter = *u->parameter;
+    mct_vu32 at = mct_v_random_at(u->key, mct_v_count(first + from));
     int32_t j = from;
-    for (; j + MCT_LANES <= to; j += MCT_LANES) {
+    for (; j + MCT_LANES <= to; j += MCT_LANES, at += MCT_LANES * MCT_RANDOM_STEP) {
         if (own) {
             rate = mct_v_rates(u, j, MCT_LANES);
         }
-        mct_v_update(u, bits, &rate, mct_v_load(sums + j), first + j, MCT_LANES);
+        mct_v_update(&parameter, bits, &rate, mct_v_load(sums + j), mct_v_random16_of(at),
+                     first + j, MCT_LANES, are_small);
     }
     if (j < to) {
         if (own) {
             rate = mct_v_rates(u, j, to - j);
         }
-        mct_v_update(u, bits, &rate, mct_v_load_part(sums + j, to - j), first + j, to - j);
+        mct_v_update(&parameter, bits, &rate, mct_v_load_part(sums + j, to - j),
+                     mct_v_random16_of(at), first + j, to - j, 0);
+    }
+}
+
+/* The same at one rate, of sums of which none is larger than `most` in magnitude. */
+__attribute__((always_inline)) static inline void
+mct_v_update_at(const mct_updater *u, mct_v_factor rate, int32_t bits, const int32_t *sums,
+                int32_t first, int32_t from, int32_t to, int32_t most) {
+    if (rate.may_be_small && most <= INT32_MAX >> rate.left[0]) {
+        mct_v_update_run(u, 0, rate, bits, sums, first, from, to, 1);
+    } else {
+        mct_v_update_run(u, 0, rate, bits, sums, first, from, to, 0);
     }
 }
 
 /* mct_update_row_s8 of channel c; mct_update_channels_s8 if it is -1. Elements that share their byte
- * of residuals with the row before are done alone, and so is one that shares it with the next. */
+ * of residuals with the row before are done alone, and so is one that shares it with the next.
+ * most: no sum is larger in magnitude, INT32_MAX where that is not known. */
 static inline void mct_update_row_vector(const mct_updater *u, int32_t c, const int32_t *sums,
-                                         int32_t first, int32_t count) {
+                                         int32_t first, int32_t count, int32_t most) {
     const int32_t bits = u->parameter->residual_bits;
     const int32_t unit = bits == 2 ? 4 : 2; /* elements, of which none shares a byte with others */
     const int32_t head = mct_min((unit - first % unit) % unit, count);
@@ -168,15 +182,15 @@ static inline void mct_update_row_vector(const mct_updater *u, int32_t c, const 
         mct_update_row_s8(u, c, sums, first, head);
     }
     if (own) {
-        mct_v_update_run(u, 1, factor, bits, sums, first, head, tail);
+        mct_v_update_run(u, 1, factor, bits, sums, first, head, tail, 0);
     } else if (bits == 8) {
-        mct_v_update_run(u, 0, factor, 8, sums, first, head, tail);
+        mct_v_update_at(u, factor, 8, sums, first, head, tail, most);
     } else if (bits == 4) {
-        mct_v_update_run(u, 0, factor, 4, sums, first, head, tail);
+        mct_v_update_at(u, factor, 4, sums, first, head, tail, most);
     } else if (bits == 2) {
-        mct_v_update_run(u, 0, factor, 2, sums, first, head, tail);
+        mct_v_update_at(u, factor, 2, sums, first, head, tail, most);
     } else {
-        mct_v_update_run(u, 0, factor, bits, sums, first, head, tail);
+        mct_v_update_at(u, factor, bits, sums, first, head, tail, most);
     }
     if (tail < count) {
         mct_update_row_s8(u, c < 0 ? tail : c, sums + tail, first + tail, 1);

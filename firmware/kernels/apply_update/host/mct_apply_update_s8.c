@@ -8,6 +8,6 @@ void mct_apply_update_s8(const mct_apply_update_s8_params *p, const mct_step *st
     for (int32_t row = 0; row < p->rows; row++) {
         const int32_t rate = p->rows_per_rate > 0 ? row / p->rows_per_rate : -1;
         const int32_t first = row * p->columns;
-        mct_update_row_vector(&updater, rate, dw + first, first, p->columns);
+        mct_update_row_vector(&updater, rate, dw + first, first, p->columns, INT32_MAX);
     }
 }

@@ -15,6 +15,6 @@ void mct_depthwise_conv_2d_update_weight_s8(const mct_depthwise_conv_2d_update_w
         mct_update_begin(&p->parameter, step, dy_exponent, MCT_DROPPED_BITS);
     for (int32_t tap = 0; tap < p->window.kernel_h * p->window.kernel_w; tap++) {
         mct_depthwise_weight_tap(&job, tap, scratch);
-        mct_update_row_vector(&updater, -1, scratch, tap * count, count);
+        mct_update_row_vector(&updater, -1, scratch, tap * count, count, INT32_MAX);
     }
 }
