@@ -215,7 +215,8 @@ class _Builder:
             self._check_rule(rule)
             scale = rule.constant(scale, op.trained_count)
         rates = _of_trained(update.rate, update, op)
-        factors = tuple(r * scale * 2.0**bits for r in rates)
+        unit = 2.0**bits
+        factors = tuple([r * scale * unit for r in rates])
         if rule is None:
             return updating.UpdateRule(factors, bits, self.salt())
         return updating.AdaptedUpdate(factors, bits, self.salt(), rule)

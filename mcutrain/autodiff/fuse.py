@@ -85,7 +85,7 @@ def _before_rescale(draft: _Draft, place: int) -> int | None:
         return None
     if any(len(draft.readers[name]) > 1 for name in first.outputs[:2]):
         return None
-    return place_of_first if first.op.stage.fused(second.op.stage) is not None else None
+    return None if first.op.stage.masked else place_of_first  # then it can be fused
 
 
 def _with_stage(first: Node, second: Node) -> Node:

@@ -62,9 +62,11 @@ def with_wide_kernel(call: KernelCall) -> KernelCall:
 
 def products(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
     """Factors multiplied, each one per channel or one for all."""
-    count = max(len(a), len(b))
-    wide_a, wide_b = (v * count if len(v) == 1 else v for v in (a, b))
-    return tuple(x * y for x, y in zip(wide_a, wide_b, strict=True))
+    if len(a) == 1:
+        return tuple([a[0] * y for y in b])
+    if len(b) == 1:
+        return tuple([x * b[0] for x in a])
+    return tuple([x * y for x, y in zip(a, b, strict=True)])
 
 
 def unpack_bits(mask: Array, shape: tuple[int, ...]) -> Array:

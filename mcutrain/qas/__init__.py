@@ -7,9 +7,12 @@ weight s is s_w, for a bias s_w·s_x; both are the scale that the tensor itself 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from mcutrain.ir.graph import TensorType
 
 
+@lru_cache(maxsize=1024)
 def update_rate(parameter: TensorType, enabled: bool = True) -> tuple[float, ...]:
     """The factor on learning rate times derivative, per output channel or one for all.
 
@@ -17,5 +20,5 @@ def update_rate(parameter: TensorType, enabled: bool = True) -> tuple[float, ...
     """
     if not enabled:
         return (1.0,)
-    rates = tuple(scale**-2 for scale in parameter.scales)
+    rates = tuple([scale**-2 for scale in parameter.scales])
     return rates[:1] if len(set(rates)) == 1 else rates

@@ -191,7 +191,9 @@ def _update(
 ) -> ParameterUpdate:
     rule = rule_of(scheme.update_rule)
     scaling = update_rate(graph.tensors[name].type, scheme.qas)
-    rates = tuple(rate * (rule.scaling(r) if rule else r) for r in scaling)
+    if rule is not None:
+        scaling = tuple([rule.scaling(r) for r in scaling])
+    rates = scaling if rate == 1.0 else tuple([rate * r for r in scaling])
     return ParameterUpdate(rates, bits, channels, rule=scheme.update_rule)
 
 
