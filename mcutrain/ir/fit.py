@@ -8,7 +8,7 @@ from mcutrain.errors import UnsupportedError
 from mcutrain.ir.graph import Node, Tensor
 from mcutrain.ir.op import Bound
 
-HOLDING_AT_MOST = 4096
+HOLDING_AT_MOST = 512
 
 _HOLDING: dict[tuple[int, ...], tuple[object, ...]] = {}
 """Frozen nodes whose bounds hold, which schemes of one network share: by the identities of the
