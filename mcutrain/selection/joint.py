@@ -45,7 +45,7 @@ class TangentBound:
 @dataclass
 class Joint:
     """What schemes of a network learn. bounds: of all schemes that were looked at so far; they
-    hold under any limits."""
+    hold under any limits. known: what these schemes learn."""
 
     kernels: Kernels
     structure: Structure
@@ -59,6 +59,7 @@ class Joint:
             for count, products in self.kernels.modules.get(module.name, {}).items():
                 self._products[place, float(count)] = products
         self._values: dict[tuple[int, Shares], float] = {}
+        self.known: dict[tuple[int, Shares], float] = {}
         self._stacked = np.array([m.ravel() for m in self._products.values()], np.float64)
         self._behind = np.array([m.ravel() for m in self.kernels.behind])
         diagonal = np.eye(self.kernels.samples) / self.kernels.samples
@@ -85,7 +86,8 @@ class Joint:
         tangent = self.kernels.tangent(self._of(depth, shares))
         if tangent is not None:
             self.bounds.append(TangentBound(tangent, *self._sums(tangent.slope)))
-        return self.gain(depth, shares)
+        self.known[depth, shares] = found = self.gain(depth, shares)
+        return found
 
     def _of(self, depth: int, shares: Shares) -> Array:
         total: Array = self.kernels.behind[depth].copy()
@@ -121,7 +123,7 @@ class JointSearch:
         self._bias_bits = [bias_bits for bias_bits, _ in each]
         self._problems = [problem for _, problem in each]
         self._columns = [_Columns(joint, problem) for problem in self._problems]
-        self._found: dict[tuple[int, Chosen], float] = {}
+        self._found = self._that_fit(joint.known)
 
     def best(self) -> Contender | None:
         """A choice than which none that fits gains more by the tolerance; None: nothing fits."""
@@ -148,6 +150,18 @@ class JointSearch:
         place, chosen = candidate.place, candidate.chosen
         self._problems[place] = self._problems[place].without(chosen)
         del self._found[place, chosen]
+
+    def _that_fit(
+        self, known: Mapping[tuple[int, Shares], float]
+    ) -> dict[tuple[int, Chosen], float]:
+        """Schemes of earlier searches: under these limits, the search goes on from them."""
+        found: dict[tuple[int, Chosen], float] = {}
+        for place, problem in enumerate(self._problems):
+            for (depth, shares), gain in known.items():
+                chosen = problem.chosen(shares) if depth == problem.depth.depth else None
+                if chosen is not None and problem.fits(chosen):
+                    found[place, chosen] = gain
+        return found
 
     def _look(self, place: int, chosen: Chosen) -> None:
         problem = self._problems[place]

@@ -15,6 +15,7 @@ from mcutrain.errors import PlanError
 from mcutrain.selection.cost import Limits
 from mcutrain.selection.option import Depth, Option
 from mcutrain.selection.silence import silenced_stdout
+from mcutrain.selection.units import Shares
 
 if TYPE_CHECKING:  # slow to import, and every simulation imports this module
     from scipy.optimize import LinearConstraint
@@ -32,9 +33,12 @@ EFFORTS: tuple[Any, ...] = (
 
 A proof takes half the time without presolving: a few nodes, each of a hundred columns.
 """
-ROUGHLY: tuple[Any, ...] = ({"mip_rel_gap": 0.05}, {"mip_rel_gap": 0.5})
-"""Gaps where any choice will do that is not far from the best."""
+ROUGHLY: tuple[Any, ...] = ({"mip_rel_gap": 0.05, "presolve": False}, {"mip_rel_gap": 0.5})
+"""Gaps where any choice will do that is not far from the best. Without presolving that, too, takes
+half the time."""
 MOST_SPARE = 1.0
+ROUNDING = 1e-9
+"""A bound of sums is broken where it is by more than this part of the largest number."""
 TINY = 1e-30
 """A number so small that it changes nothing; a row of zeros can be divided by it."""
 SCALE = 1000.0
@@ -109,6 +113,23 @@ class IntegerProgram:
         """The options of these indices."""
         return tuple(self.depth.options[i] for i in chosen)
 
+    def chosen(self, shares: Shares) -> Chosen | None:
+        """The options that train these shares; None if there are none."""
+        found: list[int] = []
+        left, at = set(shares), 0
+        for unit in self.depth.units:
+            layers = {layer for option in unit for layer, _ in option.shares}
+            wanted = tuple(sorted(pair for pair in left if pair[0] in layers))
+            if wanted:
+                same = (at + i for i, option in enumerate(unit) if option.shares == wanted)
+                place = next(same, None)
+                if place is None:
+                    return None
+                found.append(place)
+                left.difference_update(wanted)
+            at += len(unit)
+        return None if left else tuple(found)
+
     def value(self, chosen: Chosen) -> float:
         """The expected gain."""
         return math.fsum((self.depth.gain, *(float(self.gains[i]) for i in chosen)))
@@ -179,6 +200,8 @@ class IntegerProgram:
             spare = float(np.min(-least, initial=MOST_SPARE))
             return ((), spare) if spare >= 0 and self.fits(()) and () not in self.cuts else None
         units = np.maximum(np.abs(rows).max(axis=1, initial=0.0), np.abs(least)) + TINY
+        if (self._most(rows) < least - ROUNDING * units).any():
+            return None
         wanted = np.pad(rows / -units[:, None], ((0, 0), (0, len(self.bundles) + 1)))
         wanted[:, -1] = 1.0
         spare = _limit(wanted, -np.inf, -least / units)
@@ -195,6 +218,19 @@ class IntegerProgram:
             cuts.append(chosen)
 
     # ------------------------------------------------------------------ the solver
+
+    def _most(self, rows: Array) -> Array:
+        """The most that rows @ choice can be, by the best option of each unit that fits alone."""
+        most: Array = self.depth.extreme(np.where(self._fit_alone, rows, -np.inf), np.max)
+        return most
+
+    @cached_property
+    def _fit_alone(self) -> Array:
+        """Options that fit with what makes most room for them."""
+        room = self.room - self.depth.extreme(self.rows, np.min)
+        own = self.rows[:, : len(self.depth.options)]
+        fit: Array = np.asarray((own <= room[:, None]).all(axis=0))
+        return fit
 
     @cached_property
     def _largest(self) -> float:
