@@ -52,10 +52,9 @@ from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import StepOptions, TrainingStep
 from mcutrain.quant import replace_head
 from mcutrain.selection.contribution import JOINT, Contributions, contributions_of
-from mcutrain.selection.cost import CostModel, SchemeCost
-from mcutrain.selection.result import Selection
-from mcutrain.selection.select import Selector
-from mcutrain.selection.timeline import Timeline
+from mcutrain.selection.cost import CostModel
+from mcutrain.selection.fitting import fitting, least_sram_bytes
+from mcutrain.selection.select import Found, Selector
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation.samples import content_of
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
@@ -352,7 +351,7 @@ class Chooser:
             bias_bits=self.bits.bias_bits,
             update_rule=self.bits.update_rule,
         )
-        return self.costs.fixed_sram_bytes + _least_sram(self.costs.cost(scheme))
+        return self.costs.fixed_sram_bytes + least_sram_bytes(self.costs.cost(scheme))
 
     def _last(self, k: int) -> str:
         """The scheme of so many layers from the end."""
@@ -466,7 +465,7 @@ class Chooser:
         """
         limits, selector = self.memory.limits, self._selector(analysis, JOINT)
         for _ in range(MOST_REPEATS):
-            found = selector.select(limits, with_next=False)
+            found = selector.find(limits)
             text = text_of(found.scheme, self.layers)
             step = self.plan(parse_scheme(text))
             if self.memory.fits(step):
@@ -483,6 +482,8 @@ class Chooser:
         asked = replace(
             analysis.smoothed(), residual_factor=factors, kernels=kernels.at(JOINT_SHARE)
         )
+        if self.memory.sram_bytes is not None:
+            asked = fitting(asked, self.headed, self.costs, _more(self.memory.sram_bytes))
         return Selector(self.headed, asked, self.costs, measure, self._costed)
 
     def _smaller(self, analysis: Contributions, found: AutoScheme) -> Iterator[Alternative]:
@@ -492,7 +493,7 @@ class Chooser:
         budget = most
         while True:
             try:
-                chosen = selector.select(replace(limits, sram_bytes=budget), with_next=False)
+                chosen = selector.find(replace(limits, sram_bytes=budget))
             except PlanError:
                 return
             text = text_of(chosen.scheme, self.layers)
@@ -509,18 +510,23 @@ class Chooser:
             return f"by gradients nothing else that fits in {self.memory.name} helps"
         return f"by gradients it helps most of all that fits in {self.memory.name}"
 
-    def _next(self, selector: Selector, found: Selection) -> Alternative | None:
+    def _next(self, selector: Selector, found: Found) -> Alternative | None:
         """Return what an eighth more memory would buy; None if that gains nothing."""
         limit = found.limits.sram_bytes
         if limit is None:
             return None
-        wider = replace(found.limits, sram_bytes=limit + max(limit // NEXT_PART, 1))
-        more = selector.select(wider, with_next=False)
+        wider = replace(found.limits, sram_bytes=_more(limit))
+        more = selector.find(wider)
         text = text_of(more.scheme, self.layers)
         step = self._planned(text) if more.gain > found.bound else None
         if step is None or self.memory.fits(step):
             return None
         return Alternative(text, self.memory.needs(step), False)
+
+
+def _more(sram_bytes: int) -> int:
+    """The memory for which it is asked what more would buy."""
+    return sram_bytes + max(sram_bytes // NEXT_PART, 1)
 
 
 def text_of(scheme: UpdateScheme, layers: int) -> str:
@@ -543,11 +549,6 @@ def _reachable(analysis: Contributions, text: str) -> float:
     shares = dict.fromkeys(range(layers - whole, layers), 1.0)
     shares |= {int(i): share for i, share in scheme.weights.items() if share > 0}
     return kernels.reachable(kernels.of(depth, shares))
-
-
-def _least_sram(cost: SchemeCost) -> int:
-    """Bytes of arena and state that no plan goes below."""
-    return int(Timeline([cost.steps]).memory(cost).max()) + sum(cost.state.values())
 
 
 def _at_usual_rate(found: Contributions) -> Contributions:

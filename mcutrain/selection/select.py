@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from mcutrain.errors import AnalysisError, PlanError
 from mcutrain.ir.graph import Graph
@@ -36,6 +37,17 @@ KIB = 1024
 NEXT_KIB = tuple(2**i for i in range(11))
 """Larger budgets that are tried to say what more memory buys."""
 LIMIT_NAMES = {"sram_bytes": "SRAM", "flash_bytes": "flash", "instructions": "instructions"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best scheme within limits. gain: expected; bound: what none gains more than."""
+
+    scheme: UpdateScheme
+    gain: float
+    bound: float
+    measured: Needs
+    limits: Limits
 
 
 class Selector:
@@ -83,6 +95,17 @@ class Selector:
         _check_modules(gains, self.structure)
         self.joint = self._of_kernels()
         self._solves = self._cuts = 0
+
+    def find(self, limits: Limits) -> Found:
+        """The best scheme, as it is planned, without what explains it. Raises PlanError as select.
+
+        What says which limit binds takes as long as finding the scheme itself.
+        """
+        best, bound = self._best(limits)
+        if best is None:
+            raise self._too_small(limits)
+        scheme = self._scheme(best)
+        return Found(scheme, best.gain, bound, self.costs.plan(scheme), limits)
 
     def select(self, limits: Limits, with_next: bool = True) -> Selection:
         """The best scheme. Raises PlanError with the least budget if nothing fits."""
@@ -275,7 +298,7 @@ class Selector:
 
     def _binding(self, limits: Limits, best: Contender) -> str:
         """Return what stands in the way of gaining more."""
-        if best.gain + self._least_gain >= self._largest_gain():
+        if best.gain + self._least_gain >= self._largest_gain:
             return "nothing: all that has a gain is trained"
         steps = self.costs.cost(self._scheme(best)).steps
         choices = self.by_bias_bits[best.bias_bits]
@@ -287,6 +310,7 @@ class Selector:
         shares = tuple(sorted(pair for option in options for pair in option.shares))
         return self.joint.gain(depth.depth, shares)
 
+    @cached_property
     def _largest_gain(self) -> float:
         """Without any limit."""
         if self.joint is not None:
@@ -308,7 +332,7 @@ class Selector:
     def _next(self, limits: Limits, best: Contender) -> Next | None:
         if limits.sram_bytes is None:
             return None
-        if best.gain + self._least_gain >= self._largest_gain():
+        if best.gain + self._least_gain >= self._largest_gain:
             return None
         for kib in NEXT_KIB:
             larger = replace(limits, sram_bytes=limits.sram_bytes + kib * KIB)

@@ -11,6 +11,7 @@ import pytest
 from mcutrain.errors import PlanError
 from mcutrain.selection.contribution import JOINT, SHARES, Contributions, Gains
 from mcutrain.selection.cost import Limits
+from mcutrain.selection.fitting import fitting
 from mcutrain.selection.joint import TOLERANCE, Joint
 from mcutrain.selection.kernels import HALVINGS, LEAST_PACE, Kernels, products_of
 from mcutrain.selection.select import Selector
@@ -91,6 +92,39 @@ def test_selection_is_as_good_as_trying_every_scheme(kind: str, rate: float) -> 
         assert fits(limits, costs.plan(selection.scheme))
         sums.append(len(selection.layers))
     assert max(sums) > 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_later_searches_of_what_fits_alone_are_as_good_as_trying_every_scheme(kind: str) -> None:
+    """A selector knows what its earlier searches looked at, and only choices that fit by
+    themselves are costed."""
+    rng = np.random.default_rng(11)
+    graph, costs = graph_of(kind, 1), cached_device(kind, 1, False)
+    example = contributions(graph, rng, SHARES)
+    shares = SHARES if len(example.layers) < 3 else (0.25, 1.0)
+    every = all_schemes(example, shares)
+    sizes = [measured(costs, *scheme).sram_bytes for scheme in every]
+    made = kernels(rng, len(example.layers), 0.02)
+    made = replace(made, weights={i: {s: w[s] for s in shares} for i, w in made.weights.items()})
+    found = analysis(example, made)
+    joint = Joint(made, Structure.of(graph))
+    values = [joint.gain(depth, chosen) for depth, chosen, _ in every]
+    least, most = min(sizes), max(sizes)
+    left_out = 0
+    for share in (0.2, 0.5, 0.8):
+        room = int(least + share * (most - least))
+        kept = fitting(found, graph, costs, room)
+        left_out += sum(len(w) for w in found.gain(JOINT).weights.values())
+        left_out -= sum(len(w) for w in kept.gain(JOINT).weights.values())
+        selector = Selector(graph, kept, costs)
+        for limit in (least, (least + room) // 2, room, (least + room) // 2):
+            best = max(v for v, size in zip(values, sizes, strict=True) if size <= limit)
+            chosen = selector.find(Limits(limit))
+            assert best - TOLERANCE * SAMPLES <= chosen.gain <= best + ROUNDING
+            assert chosen.measured == costs.plan(chosen.scheme)
+            assert chosen.measured.sram_bytes <= limit
+            assert best <= chosen.bound + ROUNDING
+    assert left_out > 0
 
 
 def test_kernels_at_another_rate_learn_what_an_analysis_at_that_rate_says() -> None:
