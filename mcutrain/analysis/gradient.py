@@ -41,7 +41,7 @@ from mcutrain.analysis.front import Activations, Cut, all_cuts, worthwhile_cuts
 from mcutrain.analysis.module_parts import ModuleParts, module_parts
 from mcutrain.analysis.problem import HEAD_EPOCHS, Problem
 from mcutrain.analysis.store import analysis_folder
-from mcutrain.analysis.trial import TrialSettings, compiled, evaluate, trained_head
+from mcutrain.analysis.trial import HeadTrials, TrialSettings, evaluate
 from mcutrain.codegen import generate
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph
@@ -348,25 +348,24 @@ def _with_head(
     graph, _ = without_modules(whole)
     cuts = (all_cuts(graph)[0], worthwhile_cuts(graph)[-1])
     folder = analysis_folder() / "activations"
-    parts = [
-        Activations(graph, cuts, x, folder, lambda _, done, count: report("features", done, count))
-        for x in (problem.train_x, problem.test_x)
-    ]
-    features = [part.at(cuts[-1]) for part in parts]
+    count, every = len(problem.train_x), np.concatenate([problem.train_x, problem.test_x])
+    samples = Activations(graph, cuts, every, folder, lambda _, *done: report("features", *done))
+    features = samples.at(cuts[-1])
 
-    def taught(rate: float) -> Taught:
-        trial = TrialSettings(settings.head_epochs, problem.head_rate * rate, settings.seed)
-        trained = trained_head(whole, cuts[-1], features[0], problem.train_y, trial)
-        step = cut_step(trained, UpdateScheme(), cuts[-1])
-        return trained, evaluate(compiled(step, settings.seed), step, features[1], problem.test_y)
+    with HeadTrials.of(whole, cuts[-1]) as trials:
 
-    if settings.head_rates:
-        best = min(map(taught, settings.head_rates), key=lambda t: t[1]["loss"])
-        found = settings, best
-    else:
-        found = learning_head(taught, settings, problem.outputs)
-    for part in parts:
-        part.forget()
+        def taught(rate: float) -> Taught:
+            trial = TrialSettings(settings.head_epochs, problem.head_rate * rate, settings.seed)
+            simulator = trials.trained(features[:count], problem.train_y, trial)
+            measured = evaluate(simulator, trials.step, features[count:], problem.test_y)
+            return trials.with_head(simulator), measured
+
+        if settings.head_rates:
+            best = min(map(taught, settings.head_rates), key=lambda t: t[1]["loss"])
+            found = settings, best
+        else:
+            found = learning_head(taught, settings, problem.outputs)
+    samples.forget()
     return found
 
 

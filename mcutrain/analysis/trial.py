@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +15,9 @@ from mcutrain import data
 from mcutrain.analysis.candidates import HEAD
 from mcutrain.analysis.cut_step import CutStep, cut_step
 from mcutrain.analysis.front import Cut
-from mcutrain.codegen import generate
+from mcutrain.codegen import Project, generate
 from mcutrain.ir.graph import Graph
+from mcutrain.memplan import TrainingPlan
 from mcutrain.quant import scale_outputs
 from mcutrain.simulation import CompiledSimulator, rounding_seed
 from mcutrain.simulation.build import build_library
@@ -124,17 +127,54 @@ def evaluate(simulator: CompiledSimulator, step: CutStep, x: Array, y: Array) ->
     }
 
 
+@dataclass(frozen=True)
+class HeadTrials:
+    """Trains the head alone at several rates, by C that is compiled once.
+
+    graph: whose head. step: behind a cut. project: of its plan.
+    """
+
+    graph: Graph
+    step: CutStep
+    plan: TrainingPlan
+    project: Project
+
+    @staticmethod
+    @contextmanager
+    def of(graph: Graph, cut: Cut) -> Iterator[HeadTrials]:
+        """Behind a cut. The library is not kept, as that of `compiled`."""
+        step = cut_step(graph, HEAD.scheme(), cut)
+        plan = step.plan()
+        project = generate(plan, "candidate")
+        library = build_library(project)
+        try:
+            yield HeadTrials(graph, step, plan, project)
+        finally:
+            library.unlink(missing_ok=True)
+
+    def trained(self, x: Array, y: Array, settings: TrialSettings) -> CompiledSimulator:
+        """Return what has trained the head from its start. x: activations at the cut."""
+        seed = rounding_seed(settings.seed)
+        simulator = CompiledSimulator(self.plan, seed=seed, project=self.project)
+        train(simulator, self.step, x, y, settings)
+        return simulator
+
+    def with_head(self, simulator: CompiledSimulator) -> Graph:
+        """The graph with the head that a simulator has trained."""
+        graph, state = self.graph, simulator.state
+        head = find_head(graph)
+        tensors = {
+            name: replace(graph.tensors[name], data=state[name])
+            for name in (head.weight, head.bias)
+        }
+        trained = replace(graph, tensors={**graph.tensors, **tensors})
+        return scale_outputs(trained, find_head(trained).node, output_exponent(simulator))
+
+
 def trained_head(graph: Graph, cut: Cut, x: Array, y: Array, settings: TrialSettings) -> Graph:
     """The graph with its head trained alone. x: activations at the cut."""
-    step = cut_step(graph, HEAD.scheme(), cut)
-    simulator = compiled(step, settings.seed)
-    train(simulator, step, x, y, settings)
-    head, state = find_head(graph), simulator.state
-    tensors = {
-        name: replace(graph.tensors[name], data=state[name]) for name in (head.weight, head.bias)
-    }
-    trained = replace(graph, tensors={**graph.tensors, **tensors})
-    return scale_outputs(trained, find_head(trained).node, output_exponent(simulator))
+    with HeadTrials.of(graph, cut) as trials:
+        return trials.with_head(trials.trained(x, y, settings))
 
 
 def output_exponent(simulator: CompiledSimulator) -> int:
