@@ -47,12 +47,21 @@ class BoardSession:
         check_firmware(self.device, self.settings.firmware)
 
     def checked(self, position: int) -> int:
-        """A position that the run has. Raises HostError."""
-        first = self.lessons.first
+        """A position that the run has, and can go on from. Raises HostError."""
+        first, total = self.lessons.first, self.lessons.total
+        done = f"the board at {self.name} has done {position:,} steps"
         if position < first:
             raise HostError(
-                f"the board at {self.name} has done {position:,} steps, and this run "
-                f"begins after {first:,}: finish the one before, or say --after {position}"
+                f"{done}, and this run begins after {first:,}: finish the one before, or say "
+                f"--after {position}"
+            )
+        is_done_otherwise = position == total and self.settings.is_other_course
+        if total > first and (position > total or is_done_otherwise):
+            how = " with other samples or settings" if self.settings.is_other_course else ""
+            raise HostError(
+                f"{done}{how}, and this run ends after {total:,}: --fresh begins anew, --after "
+                f"{position} begins with these samples where those end, more --epochs go on, and "
+                "the flags of the run before, or `mcutrain pull`, bring here what it learnt"
             )
         return position
 

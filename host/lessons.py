@@ -96,6 +96,8 @@ class Settings:
     manifest has it. earlier: what the board saved in an earlier run, which is not saved once more.
     doubt: what is to be said of the classes that the test samples are taken for before the first
     step; empty if nothing is. recipe: of the project's step, as JSON, for the file of the state.
+    is_other_course: whether the board learnt from other samples or settings, by the log. before:
+    what an earlier run of the same course said of the test samples before the first step.
     """
 
     firmware: Firmware
@@ -112,6 +114,8 @@ class Settings:
     earlier: Kept | None = None
     doubt: Callable[[Sequence[int]], str] = lambda answers: ""
     recipe: str = ""
+    is_other_course: bool = False
+    before: Mapping[str, Any] | None = None
 
 
 class TrainingObserver(Protocol):
@@ -137,8 +141,10 @@ class TrainingObserver(Protocol):
 class Outcome:
     """What a run did. before, accuracy: shares of the test samples; None if not tested.
 
-    scores_before, scores: what Scores.of_all said, if there are such. doubt: what Settings.doubt
-    said.
+    resumed: the share where the run went on, at `first`; None if it began there. Where it went on,
+    `before` is what an earlier run said before the first step, or None if that is not known.
+    scores_before, scores_resumed, scores: what Scores.of_all said, if there are such. doubt: what
+    Settings.doubt said.
     first: the position at the begin. steps: done in this run, those that were lost by a restart
     included. train_cycles: on average. saved: on the board, None if it cannot.
     """
@@ -160,6 +166,13 @@ class Outcome:
     scores_before: Mapping[str, Any] | None = None
     scores: Mapping[str, Any] | None = None
     doubt: str = ""
+    resumed: float | None = None
+    scores_resumed: Mapping[str, Any] | None = None
+
+    @property
+    def is_resumed(self) -> bool:
+        """Has the test something to say of where the run went on?"""
+        return self.resumed is not None or self.scores_resumed is not None
 
 
 def position_facts(right: int, labels: bytes) -> dict[str, int]:

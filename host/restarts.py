@@ -98,6 +98,7 @@ class RunStart:
         if settings.begin is Begin.FILE:
             assert settings.source is not None, "Begin.FILE has a file"
             state = self._read_file(settings.source)
+            self.run.checked(state.position(identity.samples_per_update))
             return self.keeping.replace_saved(self.keeping.write(state))
         in_file = self._state_in_file()
         learnt = in_file.position(identity.samples_per_update) if in_file else 0

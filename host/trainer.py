@@ -86,14 +86,15 @@ class Training:
         self._connect()
         first = self.position
         try:
-            before = self._test()
+            tested = self._test()
             doubt = self._doubt() if first == self.lessons.first else ""
             self._train()
-            after = before if self._steps == 0 else self._test()
+            after = tested if self._steps == 0 else self._test()
             statistics = self._statistics()
         except LogError:
             self.keeping.keep_without_log(self._steps)
             raise
+        before, resumed = self._told_apart(first, tested)
         outcome = Outcome(
             identity=self.board.identity,
             first=first,
@@ -112,6 +113,8 @@ class Training:
             scores_before=before if self.lessons.scores else None,
             scores=after if self.lessons.scores else None,
             doubt=doubt,
+            resumed=(resumed or {}).get(ACCURACY),
+            scores_resumed=resumed if self.lessons.scores else None,
         )
         self._log_end(outcome)
         return outcome
@@ -144,6 +147,11 @@ class Training:
             },
         )
         self.watch.connected(self.board.identity, self.position)
+        if self.settings.is_other_course and self.position > self.lessons.first:
+            self.watch.say(
+                "they were done with other samples or settings; --fresh begins anew, --after "
+                f"{self.position} begins with these where those end"
+            )
 
     def _check_lessons(self) -> None:
         """Say where the board remembers something else than this run so far.
@@ -241,6 +249,19 @@ class Training:
             facts = {**found, "evaluated": self.lessons.tests}
         self.board.write_log("evaluated", facts)
         return found
+
+    def _told_apart(
+        self, first: int, tested: Mapping[str, Any] | None
+    ) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+        """Return what the test said before the first step of all, and where this run went on.
+
+        tested: at `first`.
+        """
+        if first == self.lessons.first or tested is None:
+            return tested, None
+        before = self.settings.before
+        is_known = before is not None and before.keys() == tested.keys()
+        return before if is_known else None, tested
 
     def _doubt(self) -> str:
         """Return what is to be said of the first test."""

@@ -20,22 +20,19 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watching_board(
-    lessons: Lessons, is_quiet: bool, *, is_other_course: bool, is_drawn: bool = False
+    lessons: Lessons, is_quiet: bool, *, is_drawn: bool = False
 ) -> Iterator[BoardWatch]:
     """Show a run while it lasts. is_drawn: something else draws how far it is."""
     with training_bar(is_drawn) as bar:
-        yield _Screen(lessons, is_quiet, bar, is_other_course=is_other_course)
+        yield _Screen(lessons, is_quiet, bar)
 
 
 class _Screen(BoardWatch):
-    """Draws a bar. is_other_course: whether the board learnt something else before."""
+    """Draws a bar."""
 
-    def __init__(
-        self, lessons: Lessons, is_quiet: bool, bar: Any, *, is_other_course: bool
-    ) -> None:
+    def __init__(self, lessons: Lessons, is_quiet: bool, bar: Any) -> None:
         super().__init__(self.say, self.say)
         self.lessons, self.is_quiet, self.bar = lessons, is_quiet, bar
-        self.is_other_course = is_other_course
         self.task = bar.add_task("", total=lessons.total, facts="connecting")
         self._lines = Lines("")
         self._first, self._since = 0, 0.0
@@ -50,11 +47,6 @@ class _Screen(BoardWatch):
             f"{identity.board}: {identity.model}, scheme {identity.scheme}, "
             f"{identity.sram_bytes:,} bytes of SRAM; {first:,} of {self.lessons.total:,} steps done"
         )
-        if first > self.lessons.first and self.is_other_course:
-            self.say(
-                "they were done with other samples or settings; --fresh begins anew, --after "
-                f"{first} begins with these where those end"
-            )
 
     def tested(self, done: int, of: int) -> None:
         """Show how far the test is."""

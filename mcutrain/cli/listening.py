@@ -103,16 +103,9 @@ class OnScreen(Listener):
         """Show how many trials are done."""
         return searching(before)
 
-    def training_board(
-        self, lessons: Lessons, *, is_other_course: bool
-    ) -> AbstractContextManager[BoardWatch]:
+    def training_board(self, lessons: Lessons) -> AbstractContextManager[BoardWatch]:
         """Draw a bar."""
-        return watching_board(
-            lessons,
-            self.is_quiet,
-            is_other_course=is_other_course,
-            is_drawn=self.looking.is_drawn,
-        )
+        return watching_board(lessons, self.is_quiet, is_drawn=self.looking.is_drawn)
 
     def logging_board(self, log: Log, device: Device, path: Path) -> AbstractContextManager[Log]:
         """Show what is logged, where flags ask for that."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -106,11 +107,26 @@ def _tell(run: BoardRun) -> None:
 
 
 def _show_scores(outcome: Outcome) -> None:
-    has_one = outcome.scores is None and outcome.scores_before is None
-    if has_one and outcome.accuracy is not None and outcome.before is not None:
-        show(f"test accuracy   {percent(outcome.before)} before, {percent(outcome.accuracy)} after")
-    if outcome.scores_before is not None and outcome.scores is not None:
-        for line in score_lines(outcome.scores_before, outcome.scores):
+    before, resumed, after = outcome.before, outcome.resumed, outcome.accuracy
+    if outcome.scores is not None:
+        _show_other_scores(outcome, outcome.scores)
+    elif after is not None and before is not None:
+        show(f"test accuracy   {percent(before)} before, {percent(after)} after")
+        if resumed is not None and outcome.steps:
+            show(f"resumed         at step {outcome.first:,}: {percent(resumed)}")
+    elif after is not None and resumed is not None:
+        at = f"at step {outcome.first:,}, where it went on"
+        show(f"test accuracy   {percent(resumed)} {at}, {percent(after)} after")
+
+
+def _show_other_scores(outcome: Outcome, after: Mapping[str, Any]) -> None:
+    before, resumed = outcome.scores_before, outcome.scores_resumed
+    if before is not None:
+        for line in score_lines(before, after):
+            show(line)
+    if resumed is not None and (outcome.steps or before is None):
+        show(f"resumed         at step {outcome.first:,}; before and after, from there:")
+        for line in score_lines(resumed, after):
             show(line)
 
 

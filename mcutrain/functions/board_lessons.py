@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -35,6 +36,7 @@ from mcutrain.simulation import (
     warning,
 )
 from mcutrain.simulation.elastic import SQUARES
+from mcutrain.simulation.samples import content_of
 
 
 def settings_for(
@@ -185,6 +187,7 @@ class BoardCourse:
             reconnect_seconds=reconnect_seconds,
             facts={
                 "course": course.digest,
+                "tests": hashlib.sha256(content_of(course.samples.split.test)).hexdigest(),
                 "settings": asdict(course.settings),
                 "class_names": self._learnt_names(),
             },
@@ -223,7 +226,8 @@ class BoardCourse:
         manifest = self.project.manifest
         if outcome.interrupted or outcome.steps < FEWEST_STEPS or not manifest.has_labels:
             return ""
-        sign = bad_sign(loss, manifest.classes, outcome.before, outcome.accuracy)
+        before = outcome.before if outcome.resumed is None else outcome.resumed
+        sign = bad_sign(loss, manifest.classes, before, outcome.accuracy)
         own = self.course.samples
         samples = own if manifest.latent is None else own.whole()
         search = _search(self.project, samples, self.course.settings)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -18,8 +17,8 @@ from mcutrain_host.errors import HostError, LinkError, LogError
 from mcutrain_host.link import SerialLink
 from mcutrain_host.locks import alone
 from mcutrain_host.log import last_kept
+from mcutrain_host.logged import LoggedRuns
 from mcutrain_host.manifest import BoardProject
-from mcutrain_host.reading import opened as opened_file
 from mcutrain_host.saved import StateFile
 from mcutrain_host.trainer import Begin, Outcome, Settings, Training, ring_facts
 
@@ -46,9 +45,6 @@ from mcutrain.functions.run_options import ScheduledOptions
 from mcutrain.runs.log import opened
 from mcutrain.runs.training import check_after
 from mcutrain.shown import Record, Shown
-
-LONGEST_LINE_BYTES = 1 << 20
-"""The longest line of a log that is read; a longer one is not ours."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,8 +85,9 @@ class BoardRun(Shown):
     def summary(self) -> str:
         """Return a line that describes it."""
         outcome, tested = self.outcome, ""
-        if outcome.before is not None and outcome.accuracy is not None:
-            tested = f"accuracy {100 * outcome.before:.1f} → {100 * outcome.accuracy:.1f} %, "
+        before = outcome.resumed if outcome.before is None else outcome.before
+        if before is not None and outcome.accuracy is not None:
+            tested = f"accuracy {100 * before:.1f} → {100 * outcome.accuracy:.1f} %, "
         done = f"{outcome.position:,} of {outcome.total:,} steps"
         return f"{tested}{done} on {outcome.identity.board}"
 
@@ -107,6 +104,7 @@ class BoardRun(Shown):
             "steps_in_all": outcome.total,
             "steps_of_this_run": outcome.steps,
             **_scores(outcome),
+            "resumed_at": outcome.first if outcome.is_resumed else None,
             "seconds": outcome.seconds,
             "step_cycles": outcome.train_cycles,
             "clock_hz": identity.clock_hz,
@@ -129,13 +127,17 @@ class BoardRun(Shown):
 
 
 def _scores(outcome: Outcome) -> Record:
-    """Return what the test said before and after, by name."""
-    if outcome.scores_before is None and outcome.scores is None:
-        return {"accuracy_before": outcome.before, "accuracy": outcome.accuracy}
-    before, after = outcome.scores_before or {}, outcome.scores or {}
-    names = dict.fromkeys((*before, *after))
-    values = {f"{name}_before": before.get(name) for name in names}
-    return values | {name: after.get(name) for name in names}
+    """Return what the test said before, where the run went on, and after, by name."""
+    before, resumed, after = outcome.scores_before, outcome.scores_resumed, outcome.scores
+    if before is resumed is after is None:
+        return {
+            "accuracy_before": outcome.before,
+            "accuracy_resumed": outcome.resumed,
+            "accuracy": outcome.accuracy,
+        }
+    times = {"_before": before or {}, "_resumed": resumed or {}, "": after or {}}
+    names = dict.fromkeys(name for scores in times.values() for name in scores)
+    return {name + when: scores.get(name) for when, scores in times.items() for name in names}
 
 
 def again(begin: Begin, position: int) -> str:
@@ -224,25 +226,36 @@ class _Session:
 
     def run(self, course: BoardCourse, state: Path, saving: StateOptions) -> tuple[Outcome, float]:
         """Return what the run did, and the mean loss of its last steps. Raises HostError."""
-        lessons, earlier = course.lessons, _last_course(self.log)
-        is_other = earlier not in (None, course.course.digest)
+        lessons, earlier = course.lessons, LoggedRuns.read(self.log)
         with (
             SerialLink(self.port, self.baud) as link,
             alone(state),
             alone(self.log),
             _stopping(self.listener) as stop,
             opened(self.log, self.tensorboard) as logs,
-            self.listener.training_board(lessons, is_other_course=is_other) as watch,
+            self.listener.training_board(lessons) as watch,
         ):
             told = Averaging(watch, lessons)
             how = replace(
                 course.run_settings(state, saving, self.waiting.reconnect, told.doubt),
                 earlier=last_kept(self.log),
             )
+            how = _knowing(how, earlier, lessons.first)
             device = Device(link, Patience(work_seconds=self.waiting.patience))
             with self.listener.logging_board(logs, device, self.log) as log:
                 outcome = _trained(Training(device, lessons, how, log, told, stop), how)
             return outcome, told.means.loss
+
+
+def _knowing(how: Settings, earlier: LoggedRuns, first: int) -> Settings:
+    """Return how a run is done, with what the log says of the runs before. first: of its steps."""
+    facts, model_hash = how.facts or {}, f"{how.firmware.model_hash:016x}"
+    is_known = how.begin is Begin.BOARD and earlier.course is not None
+    return replace(
+        how,
+        is_other_course=is_known and earlier.course != facts["course"],
+        before=earlier.tested(model_hash, facts["tests"], facts["course"], first),
+    )
 
 
 def _trained(training: Training, how: Settings) -> Outcome:
@@ -259,19 +272,6 @@ def _trained(training: Training, how: Settings) -> Outcome:
             f"{error}; {training.position:,} of {training.lessons.total:,} steps were done, and "
             f"{again(how.begin, training.position)} goes on from what the board kept"
         ) from error
-
-
-def _last_course(log: Path) -> str | None:
-    """Return what the last run that is in the log learnt from."""
-    last = None
-    if not log.is_file():
-        return None
-    with suppress(OSError), opened_file(log) as lines:
-        while line := lines.readline(LONGEST_LINE_BYTES):
-            if line.startswith(b'{"event": "connected"'):
-                with suppress(ValueError, RecursionError):
-                    last = json.loads(line).get("course")
-    return last
 
 
 class _Stop:

@@ -87,10 +87,8 @@ class Listener:
         """Hear of trials that search for a learning rate. before: what is done first."""
         return nullcontext(lambda done, of: None)
 
-    def training_board(
-        self, lessons: Lessons, *, is_other_course: bool
-    ) -> AbstractContextManager[BoardWatch]:
-        """Hear of a run on a board. is_other_course: whether it learnt something else before."""
+    def training_board(self, lessons: Lessons) -> AbstractContextManager[BoardWatch]:
+        """Hear of a run on a board."""
         from mcutrain.functions.board_watch import BoardWatch
 
         return nullcontext(BoardWatch(self.note, self.doubt))

@@ -75,7 +75,7 @@ def test_train_shows_names_as_they_are_spelt(
     monkeypatch.setattr(output.err, "_file", screen)
     monkeypatch.setattr(output.err, "_force_terminal", terminal)
     lessons = Lessons(3, lambda i: (b"", 0), lambda i: Rate(0, 0), 0, lambda i: (b"", 0))
-    with watching_board(lessons, is_quiet=False, is_other_course=False) as shown:
+    with watching_board(lessons, is_quiet=False) as shown:
         shown.connected(Identity.parse(identity().pack()), 0)
         shown.transferred("reading the state", 1, 2)
     assert "example.com" in screen.getvalue()

@@ -354,6 +354,51 @@ def test_other_samples_than_before_are_pointed_out(run: Run, folder: Path, board
     assert run("train", folder, *flags, "--samples", 20).err.count("other samples") == 0
 
 
+def test_a_board_that_has_done_more_than_a_run_is_refused_each_time(
+    run: Run, folder: Path, board: Board
+) -> None:
+    flags = ("--data", IMAGES, "--port", board.url, "--test-samples", 0, "--epochs", 1)
+    assert run("train", folder, *flags, "--samples", 20).code == 0
+    log = (folder / "train.jsonl").read_bytes()
+    says = (
+        f"the board at {board.url} has done 20 steps with other samples or settings, and this run "
+        "ends after {}: --fresh begins anew, --after 20 begins with these samples where those end, "
+        "more --epochs go on, and the flags of the run before, or `mcutrain pull`, bring here what "
+        "it learnt"
+    )
+    for samples, end, more in ((10, 10, ()), (10, 10, ()), (20, 20, ("--lr", 0.006))):
+        refused = run("train", folder, *flags, "--samples", samples, *more)
+        assert refused.sentence == says.format(end)
+    assert (folder / "train.jsonl").read_bytes() == log
+    assert run("train", folder, *flags, "--samples", 10, "--lr", 0.006, "--after", 20).code == 0
+
+
+def test_a_run_that_goes_on_tells_the_accuracy_of_its_begin_and_of_where_it_went_on(
+    run: Run, folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
+) -> None:
+    flags = ("--port", board.url, *TESTED)
+    process = started(folder, *flags)
+    wait_for_steps(folder, 20)
+    process.send_signal(signal.SIGINT)
+    assert ended(process).code == 130
+    shutil.copy(folder / "train.jsonl", "earlier.jsonl")
+    told = run("train", folder, "--data", IMAGES, *flags)
+    begin, end = (f"{100 * simulated[1][name]:.1f} %" for name in ("accuracy_before", "accuracy"))
+    done = events(folder, "interrupted")[0]["position"]
+    middle = [test for test in events(folder, "evaluated") if test["position"] == done]
+    first, second = told.out.splitlines()[:2]
+    assert first == f"test accuracy   {begin} before, {end} after"
+    assert second == f"resumed         at step {done}: {100 * middle[-1]['accuracy']:.1f} %"
+    facts = run("train", folder, "--data", IMAGES, *flags, "--json").json
+    assert facts["accuracy_before"] == simulated[1]["accuracy_before"]
+    assert facts["accuracy_resumed"] == facts["accuracy"] == simulated[1]["accuracy"]
+    assert facts["resumed_at"] == TOTAL
+    (folder / "train.jsonl").unlink()
+    told = run("train", folder, "--data", IMAGES, *flags)
+    at = f"{end} at step {TOTAL}, where it went on"
+    assert told.out.splitlines()[0] == f"test accuracy   {at}, {end} after"
+
+
 def test_another_rate_in_the_middle_of_a_run_is_pointed_out(
     run: Run, folder: Path, board: Board
 ) -> None:

@@ -296,8 +296,48 @@ def test_a_run_that_is_over_is_only_tested(bench: Bench) -> None:
     bench.run()
     outcome = bench.run()
     assert (outcome.first, outcome.steps) == (TOTAL, 0)
-    assert outcome.accuracy == outcome.before
+    assert outcome.accuracy == outcome.resumed
     assert len(bench.trained_positions()) == TOTAL
+
+
+def test_a_board_that_has_done_more_is_refused_before_anything_is_written(bench: Bench) -> None:
+    bench.run()
+    lines, requests = bench.lines, len(bench.board.carried_out)
+    with pytest.raises(HostError, match="has done 30 steps, and this run ends after 29: --fresh"):
+        bench.run(lessons=replace(LESSONS, total=TOTAL - 1))
+    assert bench.lines == lines
+    assert {c for c, _ in bench.board.carried_out[requests:]} <= {Command.IDENTIFY}
+    outcome = bench.run(lessons=replace(LESSONS, total=0))  # which only tests
+    assert (outcome.steps, outcome.accuracy is None) == (0, False)
+
+
+def test_as_many_steps_of_something_else_are_no_run_that_is_over(bench: Bench) -> None:
+    bench.run()
+    with pytest.raises(HostError, match="30 steps with other samples or settings, and this run"):
+        bench.run(is_other_course=True)
+    assert bench.run(begin=Begin.FRESH, is_other_course=True).steps == TOTAL
+
+
+def test_a_file_that_has_learnt_more_is_not_written_to_the_board(bench: Bench) -> None:
+    bench.run()
+    other = Bench(bench.folder, FakeDevice())
+    source, fewer = bench.state.rename(bench.folder / "earlier"), replace(LESSONS, total=TOTAL - 1)
+    with pytest.raises(HostError, match="and this run ends after 29"):
+        other.run(begin=Begin.FILE, source=source, lessons=fewer)
+    assert Command.WRITE_STATE not in {command for command, _ in other.board.carried_out}
+
+
+def test_a_run_that_goes_on_tells_its_begin_from_where_it_went_on(bench: Bench) -> None:
+    bench.at(13, lambda: setattr(bench, "asked_to_stop", True))
+    assert bench.run().resumed is None
+    unknown = bench.run(lessons=replace(LESSONS, total=20))
+    assert (unknown.first, unknown.before, unknown.is_resumed) == (13, None, True)
+    of_first = {"accuracy": 0.125}
+    known = bench.run(before=of_first)
+    assert (known.first, known.before, known.resumed) == (20, 0.125, unknown.accuracy)
+    over = bench.run(before=of_first)
+    assert (over.before, over.resumed, over.accuracy) == (0.125, *2 * [known.accuracy])
+    assert bench.run(before={"accuracy": 1, "iou": 1}).before is None
 
 
 def test_a_fresh_run_begins_anew(bench: Bench) -> None:
