@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from mcutrain_host.client import Device
 from mcutrain_host.errors import DeviceRestartedError, LinkError, PortError, UnreadableLogError
 from mcutrain_host.live.facts import (
+    ENDS,
     LiveFacts,
     LiveRun,
     Record,
@@ -43,6 +44,10 @@ class LiveSource(Protocol):
     def values(self) -> dict[str, Any]:
         """The facts as a script wants them. Raises HostError as `ask`."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether what was looked at last is the end: of a run, that is; a board has none."""
+
     def close(self) -> None:
         """No more."""
 
@@ -73,6 +78,11 @@ class LogSource:
     def values(self) -> dict[str, Any]:
         """All facts, by their names. Raises UnreadableLogError."""
         return asdict(self.ask())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run was finished or interrupted when the log was read last."""
+        return self.run.facts.state in ENDS
 
     def close(self) -> None:
         """Nothing is open."""
@@ -135,6 +145,11 @@ class BoardSource:
         identity["model_hash"] = f"{identity['model_hash']:016x}"
         identity["has_slots"] = self.device.identity.has_slots
         return {**identity, **asdict(counted), "loss": counted.loss_q16 / 65536}
+
+    @property
+    def is_over(self) -> bool:
+        """Never."""
+        return False
 
     def close(self) -> None:
         """Give the port free."""

@@ -57,7 +57,8 @@ def monitor(
     """Watch boards, or runs that other commands do: loss, accuracy, classes, memory, flash, line.
 
     It changes nothing. A port has one user: while `train` uses it, give the project in the place of
-    the port. On a terminal it draws, elsewhere it prints a line for each answer. Ctrl-C ends it.
+    the port. On a terminal it draws, elsewhere it prints a line for each answer. It ends with the
+    runs; Ctrl-C ends it, too, and alone ends the watch of a board, or a page (--web).
 
     Example: `mcutrain monitor project --web`
     """
@@ -74,6 +75,8 @@ def monitor(
                 _look(sources, every, looking if looking.web else replace(looking, live=True))
             else:
                 _repeat_lines(sources, every)
+            if not once:
+                say(f"mcutrain: {'the run is' if len(sources) == 1 else 'all runs are'} over")
         except KeyboardInterrupt:
             say("mcutrain: no longer watching")
 
@@ -104,15 +107,22 @@ def _tell_once(sources: Sequence[LiveSource], json: bool) -> None:
             _show_rows(source.ask())
 
 
+def _are_over(sources: Sequence[LiveSource]) -> bool:
+    return all(source.is_over for source in sources)
+
+
 def _repeat_json(sources: Sequence[LiveSource], every: float) -> None:
+    """A line for each answer, to the end of the runs."""
     while True:
         for source in sources:
             show_json(source.values(), indent=None)
+        if _are_over(sources):
+            return
         time.sleep(every)
 
 
 def _repeat_lines(sources: Sequence[LiveSource], every: float) -> None:
-    """What is known at first, then a line for each answer that says something new."""
+    """What is known at first, then a line for each answer that says something new, to the end."""
     from mcutrain_host.live.rows import summary
 
     last: list[LiveFacts] = []
@@ -126,14 +136,18 @@ def _repeat_lines(sources: Sequence[LiveSource], every: float) -> None:
                 last[i] = facts
                 which = f"{facts.source}  " if len(sources) > 1 else ""
                 show(f"{time.strftime('%H:%M:%S')}  {which}{summary(facts)}")
+        if _are_over(sources):
+            return
         time.sleep(every)
 
 
 def _look(sources: Sequence[LiveSource], every: float, looking: LiveFlags) -> None:
-    """Draw, or show on a page, until Ctrl-C."""
+    """Draw to the end of the runs, or show on a page until Ctrl-C."""
     with looking.showing() as tell:
         while True:
             tell(tuple(source.poll() for source in sources))
+            if not looking.web and _are_over(sources):
+                return
             time.sleep(every)
 
 

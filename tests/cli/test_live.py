@@ -187,6 +187,38 @@ def test_in_a_pipe_a_run_is_plain_lines(tmp_path: Path) -> None:
         assert process.wait(SECONDS) == 0
 
 
+@pytest.mark.parametrize("end", ["finished", "interrupted"])
+def test_the_watch_of_runs_ends_with_them(run: Run, tmp_path: Path, end: str) -> None:
+    logs = [tmp_path / name for name in ("a.jsonl", "b.jsonl")]
+    for path in logs:
+        logged(path, 5)
+        log = JsonLines(path)
+        log.write(end, 5, {})
+        log.close()
+    told = run("monitor", logs[0])
+    assert re.search(rf"run +{end}", told.out)
+    assert told.err == "mcutrain: the run is over\n"
+    both = run("monitor", *logs, "--json")
+    assert [json.loads(line)["state"] for line in both.out.splitlines()] == [end, end]
+    assert both.err == "mcutrain: all runs are over\n"
+    with Terminal(80, 24, "monitor", logs[0]) as terminal:
+        assert end in terminal.wait_for("the run is over")
+
+
+def test_a_watch_goes_on_while_a_run_lasts(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    logged(path, 5)
+    with started("monitor", tmp_path, "--every", "0.1", stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        line_with("stack used", process.stdout)
+        log = JsonLines(path)
+        log.write("step", 6, step(6, 1000, 1, 1).facts)
+        log.write("finished", 6, {})
+        log.close()
+        assert "6 of 1,000 samples learnt" in line_with("samples learnt,", process.stdout)
+        assert process.wait(SECONDS) == 0
+
+
 def line_with(text: str, lines: IO[str]) -> str:
     """The next line with the text."""
     return next(line for line in lines if text in line)
