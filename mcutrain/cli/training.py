@@ -52,7 +52,13 @@ def watching(run: Run, title: str) -> Iterator[Watch]:
             bar.update(task, completed=run.state.trained, facts=facts)
             lines.tell(facts)
 
-        yield Watch(training, evaluating)
+        def resumed(done: int, of: int) -> None:
+            epochs.tell()
+            is_over = f"the checkpoint has all {of:,} steps"
+            goes_on = f"goes on at step {done:,} of {of:,}, from the checkpoint"
+            err.print(f"{title}  {goes_on if done < of else is_over}", soft_wrap=True)
+
+        yield Watch(training, evaluating, resumed=resumed)
         epochs.tell()
 
 

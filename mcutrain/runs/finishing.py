@@ -32,6 +32,7 @@ def finish(
         return result_of(step, run)
     if checkpoint.exists():
         run.resume(checkpoint)
+        watch.resumed(run.state.trained, run.total)
     run.save(checkpoint)  # fails now rather than after an hour
     saved = time.monotonic()
 

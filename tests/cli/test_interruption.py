@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from mcutrain import data, demo
+from mcutrain.cli.training import watching
 from mcutrain.demo import Size
 from mcutrain.errors import StateError
 from mcutrain.runs.finishing import finish
@@ -115,6 +116,26 @@ def test_a_finished_checkpoint_gives_the_result_again(
     again = finish(step, begun(step, images), tmp_path / "run.npz")
     assert first == again
     assert without_times(again) == without_times(uninterrupted)
+
+
+def test_a_run_that_goes_on_says_from_where(
+    step: Any, images: data.Split, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = tmp_path / "run.npz"
+    run = begun(step, images)
+    with pytest.raises(KeyboardInterrupt):
+        finish(step, run, checkpoint, Interruption(6, "training").watch)
+    done, told = run.state.trained, []
+    epochs = [f"epoch {e}/{run.settings.epochs}" for e in range(1, run.settings.epochs + 1)]
+    for _ in range(2):
+        with watching(again := begun(step, images), "title") as watch:
+            finish(step, again, checkpoint, watch)
+        told.append(capsys.readouterr().err.splitlines())
+    first = told[0].index(f"title  goes on at step {done:,} of {run.total:,}, from the checkpoint")
+    assert [line.split(":")[0] for line in told[0][:first]] == ["title  " + epochs[0]]
+    assert told[0][first + 1].startswith("title  " + epochs[1])
+    assert told[1][-1] == f"title  the checkpoint has all {run.total:,} steps"
+    assert len(told[1]) == len(epochs) + 1
 
 
 @pytest.mark.slow
