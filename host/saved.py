@@ -16,7 +16,7 @@ from typing import Any
 
 from mcutrain_host.errors import ModelMismatchError, StateFileError, StateTooLongError
 from mcutrain_host.files import unwritable, write_whole
-from mcutrain_host.reading import MOST_TEXT_BYTES, opened, size_of
+from mcutrain_host.reading import CHUNK_BYTES, MOST_TEXT_BYTES, opened, size_of
 from mcutrain_host.state import SELECTED_TENSORS, StateTable
 from mcutrain_host.text import reason
 
@@ -84,8 +84,10 @@ class StateFile:
         try:
             with opened(path) as file:
                 head, size = file.read(HEADER_BYTES), size_of(file)
-                if len(head) < HEADER_BYTES or head[:4] != MAGIC or head[4] != VERSION:
+                if head[:5] != MAGIC + bytes([VERSION]):
                     return StateFile(path, 0, size, wrong=_no_state(path))
+                if len(head) < HEADER_BYTES:
+                    return StateFile(path, 0, size, wrong=_damaged(path))
                 _, _, model_hash, state_bytes = HEADER.unpack_from(head)
                 saved_bytes = HEADER_BYTES + state_bytes
                 behind_bytes = size - saved_bytes
@@ -98,6 +100,21 @@ class StateFile:
         except OSError as error:
             raise StateFileError(f"cannot read {path}: {reason(error)}") from error
         return StateFile(path, model_hash, saved_bytes, recipe)
+
+    def check(self) -> None:
+        """Raise StateFileError if the state is damaged; of whatever model, it is read in parts."""
+        if self.wrong:
+            raise StateFileError(self.wrong)
+        try:
+            with opened(self.path) as file:
+                found, left = zlib.crc32(file.read(HEADER.size)), self.saved_bytes - HEADER_BYTES
+                kept = int.from_bytes(file.read(HEADER_BYTES - HEADER.size), "little")
+                while left > 0 and (part := file.read(min(left, CHUNK_BYTES))):
+                    found, left = zlib.crc32(part, found), left - len(part)
+        except OSError as error:
+            raise StateFileError(f"cannot read {self.path}: {reason(error)}") from error
+        if found != kept or left:
+            raise StateFileError(_damaged(self.path))
 
     def read(self, saved_bytes: int) -> SavedState:
         """The state, which has so many bytes with its header. Raises StateFileError."""

@@ -219,6 +219,7 @@ class _How:
             self._check(run, run.recipe)
             return trained_by(run, run.recipe, own)
         if not {"--scheme", "--pet"} & set(self.given):
+            run.check()
             raise StateError(UNKNOWN_FILE.format(run.where))
         return own, trained_in(run, self.asked.prepare(own, self.classes), own)
 

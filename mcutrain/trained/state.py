@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json as json_text
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mcutrain_host.errors import HostError, StateTooLongError
 from mcutrain_host.manifest import FILE
@@ -27,6 +29,15 @@ class SavedRun:
 
     where: Path
     recipe: Recipe | None = None
+
+    def check(self) -> None:
+        """Raise StateError if a state that does not say how it was trained is damaged, too."""
+        if _is_archive(self.where):
+            return
+        try:
+            StateFile.of(self.where).check()
+        except HostError as error:
+            raise StateError(str(error)) from error
 
     def saved(self, saved_bytes: int) -> bytes:
         """The state, which has so many bytes with its header; nothing longer is read.
@@ -55,7 +66,10 @@ def read_state(path: Path) -> SavedRun:
                     raise DataError("it holds no state")
                 text = content.text("recipe", MOST_TEXT_BYTES) if "recipe" in content else ""
         else:
-            text = StateFile.of(file).recipe
+            state = StateFile.of(file)
+            text = state.recipe
+            if path.is_dir():
+                _check_of_project(state, path)
     except OSError as error:
         hint = "; `mcutrain train` writes it there" if path.is_dir() else ""
         raise StateError(f"cannot read {file}: {error.strerror or error}{hint}") from error
@@ -83,24 +97,43 @@ def _is_archive(path: Path) -> bool:
         return file.read(2) == b"PK"
 
 
+def _check_of_project(state: StateFile, folder: Path) -> None:
+    """Raise StateError where the project was generated otherwise after the state was trained."""
+    manifest = folder / FILE
+    if state.wrong or not manifest.is_file():
+        return
+    now = _manifest(manifest).get("model_hash")
+    if now != f"{state.model_hash:016x}":
+        raise StateError(
+            f"{state.path} was trained with another model or scheme than {folder} has now "
+            f"(generated anew since?): give --state {shlex.quote(str(state.path))} for what was "
+            "trained then, or train the project"
+        )
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    """Read a manifest. Raises StateError."""
+    damaged, anew = f"{path} is damaged: ", "; generate the project anew"
+    try:
+        values = json_text.loads(read_text(path))
+    except (OSError, ValueError, RecursionError) as error:
+        raise StateError(damaged + reason(error) + anew) from error
+    if not isinstance(values, dict):
+        raise StateError(f"{damaged}it is no table{anew}")
+    return values
+
+
 def _recipe_beside(file: Path) -> Recipe | None:
     """Read the recipe of the project that the file lies in; older states have none of their own."""
     manifest = file.parent / FILE
     if not manifest.is_file():
         return None
-    try:
-        values = json_text.loads(read_text(manifest))
-        given = values.get("recipe")
-        if given is not None and values.get("class_names"):
-            given = {**given, "class_names": values["class_names"]}
-    except (OSError, ValueError, RecursionError) as error:
-        raise StateError(
-            f"{manifest} is damaged: {reason(error)}; generate the project anew"
-        ) from error
-    except (AttributeError, TypeError) as error:
-        raise StateError(
-            f"{manifest} is damaged: it is no table; generate the project anew"
-        ) from error
+    values = _manifest(manifest)
+    given = values.get("recipe")
+    if given is not None and values.get("class_names"):
+        if not isinstance(given, dict):
+            raise StateError(f"{manifest} is damaged: it is no table; generate the project anew")
+        given = {**given, "class_names": values["class_names"]}
     return None if given is None else of_dict(given, str(manifest))
 
 

@@ -72,6 +72,37 @@ def test_a_bare_state_needs_the_flags_of_the_training(run: Run, model: Path, che
     assert run("diff", "trained.onnx", "trained.tflite", "--json").json["are_equal"]
 
 
+@pytest.mark.parametrize("flags", [(), ("--scheme", "bias:2")])
+def test_a_damaged_state_is_said_before_its_flags_are_asked_for(
+    run: Run, model: Path, checkpoint: Path, flags: tuple[str, ...]
+) -> None:
+    state = Path("run.mcts")
+    sound = SavedState.parse(state.read_bytes(), "run.mcts").raw
+    changed = bytearray(sound)
+    changed[-1] ^= 1
+    export = ("export", model, "--state", "run.mcts", "-o", "trained.onnx", *flags)
+    for damaged in (sound[:-1], sound[:20], bytes(changed)):
+        state.write_bytes(damaged)
+        assert run(*export).sentence == "run.mcts is damaged: its size or checksum is wrong"
+
+
+def test_a_state_of_the_scheme_before_is_not_the_projects(
+    run: Run, model: Path, checkpoint: Path
+) -> None:
+    generate = ("generate", model, "-o", "project")
+    assert run(*generate, "--scheme", "bias:2").code == 0
+    Path("run.mcts").rename("project/trained.mcts")
+    export = ("export", model, "-o", "trained.tflite", "--state")
+    assert run(*export, "project").code == 0
+    assert run(*generate, "--scheme", "bias:3").code == 0
+    assert run(*export, "project").sentence == (
+        "project/trained.mcts was trained with another model or scheme than project has now "
+        "(generated anew since?): give --state project/trained.mcts for what was trained then, or "
+        "train the project"
+    )
+    assert run(*export, "project/trained.mcts").code == 0
+
+
 def test_a_project_says_how_its_board_was_trained(run: Run, model: Path):
     generate = ("generate", model, "--scheme", "last:1,1:0.5", "--classes", 6, "-o", "project")
     assert run(*generate, "--gradient-bits", 16, "--accumulate", 3).code == 0
@@ -115,7 +146,7 @@ def test_models_that_share_no_name_are_said_to_be_others(run: Run, model: Path):
         (("-o", "nowhere/out.onnx"), "cannot write nowhere/out.onnx: there is no folder nowhere"),
         (("-o", "a.onnx", "--state", "no.npz"), "cannot read no.npz: No such file or directory"),
         (("-o", "a.onnx", "--state", "bad.npz"), "bad.npz is no checkpoint of mcutrain"),
-        (("-o", "a.onnx", "--state", "bad.mcts"), "bad.mcts does not say how it was trained"),
+        (("-o", "a.onnx", "--state", "bad.mcts"), "bad.mcts is no trained state of this version"),
         (
             ("-o", "a.onnx", "--state", "bad.mcts", "--scheme", "head"),
             "bad.mcts is no trained state of this version of mcutrain",
