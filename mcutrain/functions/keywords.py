@@ -8,10 +8,11 @@ function the fields as keywords; mcutrain.cli.flags makes them flags of a comman
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from inspect import Parameter
+from textwrap import fill, indent
 from typing import Any, TypeVar, get_type_hints
 
 from mcutrain.arguments import check_fields
@@ -73,10 +74,66 @@ def with_keywords(function: Callable[..., T]) -> Callable[..., T]:
         return function(*args, **given)
 
     spelled_out = [p for usual in groups.values() for p in _parameters_of(usual)]
-    call.__signature__ = plain.replace(  # type: ignore[attr-defined]
-        parameters=[*plain.parameters.values(), *spelled_out]
+    call.__signature__ = _Readable(  # type: ignore[attr-defined]
+        [*_with_short_types(plain, hints), *spelled_out], return_annotation=plain.return_annotation
     )
+    call.__doc__ = f"{(function.__doc__ or '').rstrip()}\n\n{_explained(groups.values())}".rstrip()
     return call
+
+
+def _with_short_types(plain: inspect.Signature, hints: dict[str, Any]) -> list[Parameter]:
+    """Return the parameters; of a type with limits and help the type alone."""
+    return [
+        p.replace(annotation=hints[n]) if "Annotated[" in str(p.annotation) else p
+        for n, p in plain.parameters.items()
+    ]
+
+
+class _Readable(inspect.Signature):
+    """A signature that `help` shows with a line for each parameter."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        lines, has_star = [], False
+        for parameter in self.parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY and not has_star:
+                lines.append("*")
+                has_star = True
+            lines.append(_as_text(parameter))
+        inside = "".join(f"\n    {line}," for line in lines)
+        return f"({inside}\n) -> {_type_text(self.return_annotation)}"
+
+
+def _as_text(parameter: Parameter) -> str:
+    kind, usual = parameter.annotation, parameter.default
+    text = parameter.name if kind is parameter.empty else f"{parameter.name}: {_type_text(kind)}"
+    if usual is parameter.empty:
+        return text
+    if isinstance(usual, Keywords):
+        changed = ", ".join(f"{name}={getattr(usual, name)!r}" for name in given_of(usual))
+        return f"{text} = {type(usual).__name__}({changed})"
+    shown = repr(usual)
+    return f"{text} = {'...' if ' object at 0x' in shown else shown}"
+
+
+def _type_text(kind: Any) -> str:
+    return kind if isinstance(kind, str) else inspect.formatannotation(kind).replace("typing.", "")
+
+
+def _explained(groups: Iterable[Keywords]) -> str:
+    """The fields of options with their help, for whoever reads the docstring."""
+    parts = []
+    for usual in groups:
+        flags = _flags_in(type(usual))
+        lines = [
+            fill(f"{n}: {f.help}", 88, subsequent_indent="    ", break_on_hyphens=False)
+            for n, f in flags.items()
+        ]
+        if lines:
+            head = f"{type(usual).__name__}\n"
+            parts.append(indent(head + indent("\n".join(lines), "    "), "    "))
+    return "    Keywords:\n\n" + "\n\n".join(parts) + "\n    " if parts else ""
 
 
 def _is_options(kind: Any) -> bool:
@@ -84,13 +141,14 @@ def _is_options(kind: Any) -> bool:
 
 
 def _parameters_of(usual: Keywords) -> list[Parameter]:
-    """Return the fields as parameters. usual: what they are by default."""
+    """Return the fields as parameters, by their types alone. usual: what they are by default."""
+    hints = get_type_hints(type(usual))
     return [
         Parameter(
             field.name,
             Parameter.KEYWORD_ONLY,
             default=getattr(usual, field.name),
-            annotation=field.type,
+            annotation=hints[field.name],
         )
         for field in fields(usual)
     ]
@@ -103,6 +161,14 @@ def flags_of(kind: type[Keywords]) -> dict[str, Flag]:
         field.name: next(each for each in hints[field.name].__metadata__ if isinstance(each, Flag))
         for field in fields(kind)
     }
+
+
+def _flags_in(kind: type[Keywords]) -> dict[str, Flag]:
+    """Return the flags of those fields that the command line has, too."""
+    hints = get_type_hints(kind, include_extras=True)
+    found = ((f.name, getattr(hints[f.name], "__metadata__", ())) for f in fields(kind))
+    flags = ((name, [each for each in more if isinstance(each, Flag)]) for name, more in found)
+    return {name: each[0] for name, each in flags if each}
 
 
 def flag_name(field: str, flag: Flag) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from types import ModuleType
@@ -53,6 +55,43 @@ def painted(wall: str, width: int = 1, *, paint: Paint = Paint(coats=3)) -> tupl
     if paint.kind == "oil" and paint.share:
         raise OptionError("share", "is of lime: leave it out")
     return wall, width, paint
+
+
+def test_help_has_a_line_for_each_parameter_and_explains_the_fields() -> None:
+    shown = pydoc.render_doc(painted, renderer=pydoc.plaintext)
+    lines = "\n".join(line.rstrip() for line in shown.rstrip().splitlines())
+    assert lines.replace("Optional[float]", "float | None").endswith("""
+painted(
+    wall: str,
+    width: int = 1,
+    *,
+    paint: Paint = Paint(coats=3),
+    coats: int = 3,
+    kind: Literal['', 'oil', 'lime'] = '',
+    colours: collections.abc.Sequence[str] = (),
+    is_dried: bool = True,
+    share: float | None = None,
+) -> tuple[Any, ...]
+    Paint a wall.
+
+    Keywords:
+
+    Paint
+        coats: How often.
+        kind: Of paint.
+        colours: To mix.
+        is_dried: Do not wait.
+        share: Of water.""")
+
+
+@pytest.mark.parametrize("name", [n for n in mcutrain.__all__ if n.islower() and n[0] != "_"])
+def test_help_shows_no_annotation_as_a_whole(name: str) -> None:
+    function = getattr(mcutrain, name)
+    if type(inspect.signature(function)) is inspect.Signature:
+        return  # it has no options
+    shown = pydoc.render_doc(function, renderer=pydoc.plaintext)
+    assert not re.search(r"Flag\(|Annotated\[|Within\(| object at 0x", shown)
+    assert max(map(len, shown.splitlines())) <= 120
 
 
 def test_fields_are_keywords_and_change_only_themselves() -> None:
