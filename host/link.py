@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
+import re
+import stat
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +28,7 @@ try:
     SYSTEM_ERRORS: tuple[type[Exception], ...] = (OSError, termios.error)
 except ImportError:  # not on Windows
     SYSTEM_ERRORS = (OSError,)
+PORTS_ARE_FILES = os.name == "posix"
 GONE = (serial.SerialException, *SYSTEM_ERRORS)
 """What pyserial and the system raise when a port is gone."""
 
@@ -153,12 +157,26 @@ def open_port(url: str, baud: int, parity: str = serial.PARITY_NONE) -> serial.S
 
 
 def check_port(url: str) -> None:
-    """Raise PortError for an absolute path that names nothing. The port is not opened.
+    """Raise PortError for what cannot be a port here. It is not opened: that restarts some boards.
 
-    So a command can fail before it reads samples or searches a learning rate.
+    So a command can fail before it reads samples, searches a learning rate or compiles.
     """
-    if url.startswith("/") and not Path(url).exists():
-        raise PortError(url, REASONS[errno.ENOENT])
+    if "://" in url:
+        if url.startswith("socket://") and not _has_port(url):
+            raise PortError(url, AS_SOCKET)
+        try:
+            serial.serial_for_url(url, do_not_open=True)
+        except (ValueError, serial.SerialException, *SYSTEM_ERRORS) as error:
+            raise PortError(url, _reason(url, error)) from error
+    elif WITHOUT_SCHEME.fullmatch(url):
+        raise PortError(url, f"give it as socket://{url}")
+    elif PORTS_ARE_FILES:
+        try:
+            is_device = stat.S_ISCHR(Path(url).stat().st_mode)
+        except (OSError, ValueError) as error:
+            raise PortError(url, _reason(url, error)) from error
+        if not is_device:
+            raise PortError(url, REASONS[errno.ENOTTY])
 
 
 def turned_away(url: str) -> HostError:
@@ -173,7 +191,7 @@ def turned_away(url: str) -> HostError:
 def _reason(url: str, error: Exception) -> str:
     """Why a port cannot be opened, in few words."""
     if url.startswith("socket://") and not _has_port(url):
-        return "give it as socket://HOST:PORT"
+        return AS_SOCKET
     if "exclusively lock" in str(error):
         return IN_USE
     cause = error.__context__ or error
@@ -187,6 +205,8 @@ def _reason(url: str, error: Exception) -> str:
     return str(text).rpartition("ould not open port ")[2] or type(error).__name__
 
 
+AS_SOCKET = "give it as socket://HOST:PORT"
+WITHOUT_SCHEME = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d+")
 IN_USE = "it is in use by another program; end that one, or wait for it"
 REASONS = {
     errno.EACCES: "permission denied; on Linux, add yourself to the group dialout",

@@ -88,6 +88,8 @@ def selftest(
 
     Example: `mcutrain selftest nucleo-f446re --emulator -o report.json`
     """
+    from mcutrain_host.link import check_port
+
     from mcutrain.functions.selftest import prepare_selftest, read_selftest, write_selftest
 
     if compare is not None:
@@ -103,6 +105,8 @@ def selftest(
     cuts = (EMULATED_CUTS if emulator else 0) if power_cuts is None else power_cuts
     with tempfile.TemporaryDirectory() as scratch:
         folder = keep or Path(scratch)
+        if port is not None and not emulator:
+            check_port(port)
         with counting(TITLE, json) as report:
             prepared = prepare_selftest(board, folder, steps, cuts, report)
         with _board(prepared, port, emulator, flash, yes, json) as (device, cut):

@@ -24,7 +24,7 @@ def find_port(project: BoardProject, port: str | None, tell: Callable[[str], Non
     """The given port, or that of the only board with the project's firmware.
 
     tell: hears which port was taken, and why. Raises HostError if it is none or several, PortError
-    if the given one is a path that names nothing.
+    if the given one cannot be one.
     """
     if port is not None:
         check_port(port)

@@ -40,6 +40,7 @@ SCHEME = "22:0.25,bias:2"
 FLAGS = ("--samples", 60, "--epochs", 2, "--lr", "0.03", "--seed", 3, "--flip")
 TESTED = (*FLAGS, "--test-samples", 40)
 TOTAL = 120
+NOBODY = ("--port", "socket://127.0.0.1:1")
 PATIENCE_SECONDS = 60
 
 
@@ -177,7 +178,7 @@ def test_a_board_learns_at_the_rate_that_the_simulation_finds(
 
 def test_a_folder_whose_c_is_gone_asks_for_a_rate(run: Run, folder: Path) -> None:
     (folder / "src" / "mct_model.c").unlink()
-    sentence = run("train", folder, "--data", IMAGES, "--samples", 11, "--port", "x").sentence
+    sentence = run("train", folder, "--data", IMAGES, "--samples", 11, *NOBODY).sentence
     assert "cannot be compiled for this computer, to find a learning rate" in sentence
     assert "give one with --lr" in sentence
 
@@ -463,8 +464,10 @@ def test_a_second_program_is_told_that_the_board_is_in_use(
     [
         (("--port", "/dev/no-such-port"), "cannot open /dev/no-such-port: there is no such port"),
         ((), "the firmware is a program: start it with `"),
-        (("--port", "x", "--state", "no/folder/file"), "cannot write no/folder/file: "),
-        (("--port", "x", "--samples", 99_999), "99999 samples were asked for"),
+        (("--port", "COM3"), "cannot open COM3: there is no such port; `mcutrain ports` lists"),
+        (("--port", "127.0.0.1:5"), "cannot open 127.0.0.1:5: give it as socket://127.0.0.1:5"),
+        ((*NOBODY, "--state", "no/folder/file"), "cannot write no/folder/file: "),
+        ((*NOBODY, "--samples", 99_999), "99999 samples were asked for"),
     ],
 )
 def test_what_cannot_be_is_a_sentence(
@@ -490,7 +493,7 @@ def test_how_a_program_is_started_is_said_before_a_rate_is_searched(
 
 
 def test_a_folder_that_is_no_project_is_a_sentence(run: Run, folder: Path, tmp_path: Path) -> None:
-    flags = ("--data", IMAGES, "--port", "x")
+    flags = ("--data", IMAGES, *NOBODY)
     assert "is no generated project" in run("train", tmp_path, *flags).sentence
     manifest = json.loads((folder / "manifest.json").read_text())
     del manifest["board"]

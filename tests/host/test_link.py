@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 import serial
-from mcutrain_host import ports
+from mcutrain_host import link, ports
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.errors import NoAnswerError, PortError, UnpluggedError
-from mcutrain_host.link import SerialLink, _reason
+from mcutrain_host.link import SerialLink, _reason, check_port
 
 from tests.host.fake_device import FakeDevice
 from tests.host.serve import on_pty, on_tcp
@@ -92,6 +92,37 @@ def test_a_connection_that_ends_is_unplugged() -> None:
 def test_a_port_that_cannot_be_opened_is_a_sentence(url: str, says: str) -> None:
     with pytest.raises(PortError, match=says):
         SerialLink(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("COM3", "there is no such port"),
+        ("/dev/no-such-port", "there is no such port"),
+        ("", "there is no such port"),
+        ("/tmp", "it is no serial port"),
+        (__file__, "it is no serial port"),
+        ("127.0.0.1:5000", "give it as socket://127.0.0.1:5000"),
+        ("board.local:5000", "give it as socket://board.local:5000"),
+        ("[::1]:5000", r"give it as socket://\[::1\]:5000"),
+        ("socket://127.0.0.1", "give it as socket://HOST:PORT"),
+        ("socket://127.0.0.1:port", "give it as socket://HOST:PORT"),
+        ("socket:/127.0.0.1:5000", "there is no such port"),
+        ("nonsense://x", "invalid URL"),
+    ],
+)
+def test_what_cannot_be_a_port_is_said_without_opening_one(url: str, says: str) -> None:
+    with pytest.raises(PortError, match=says):
+        check_port(url)
+
+
+def test_what_can_be_a_port_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    with on_pty(FakeDevice().receive) as path:
+        check_port(path)
+    for url in (NOBODY, "rfc2217://127.0.0.1:4000", "loop://"):
+        check_port(url)
+    monkeypatch.setattr(link, "PORTS_ARE_FILES", False)  # as on Windows
+    check_port("COM3")
 
 
 def test_a_port_without_permission_says_what_to_do() -> None:
