@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from mcutrain_host.text import printable
@@ -51,8 +52,21 @@ def show_json(value: Mapping[str, Any], indent: int | None = 2) -> None:
 
 
 def _write(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    """Write to stdout. Raises OSError that names it."""
+    with _named():
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """An OSError names stdout; that of a pipe that nobody reads stays as it is."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from error
 
 
 def _visible(text: str) -> str:
@@ -69,7 +83,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], left: i
         )
     for row in rows:
         table.add_row(*(Text(_visible(_cell(value))) for value in row))
-    with out.capture() as capture:
+    with _named(), out.capture() as capture:
         out.print(table)
     lines = [line.rstrip() for line in capture.get().splitlines()]
     _write("\n".join(line for line in lines if line))

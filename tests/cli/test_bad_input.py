@@ -1,11 +1,13 @@
 """What a user gets wrong ends with one sentence, exit code 2, and nothing half-written."""
 
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import MCUTRAIN, Run
 from tests.quant.networks import OnnxNetwork
 
 SHAPES = (40, 28, 28)
@@ -305,3 +307,12 @@ def test_what_cannot_be_written_is_said_before_the_work(
     assert sentence.startswith("cannot write ")
     assert sentence.endswith(says)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_full_disk_behind_the_output_is_called_that(model: Path, flags: Sequence[str]) -> None:
+    command = [*MCUTRAIN, "info", str(model), *flags]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "mcutrain: error: standard output: No space left on device\n"
