@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -475,5 +476,6 @@ class BoardProject:
     def built_elf(self) -> Path:
         """Path of the built ELF file. Raises ProjectError if it was not built yet."""
         if not self.elf.is_file():
-            raise ProjectError(f"{self.elf} is not there: run `mcutrain build {self.folder}` first")
+            folder = shlex.quote(str(self.folder))
+            raise ProjectError(f"{self.elf} is not there: run `mcutrain build {folder}` first")
         return self.elf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -107,7 +108,7 @@ class RunStart:
             if identity.has_slots:
                 raise StateFileError(
                     f"{settings.state} has learnt from {learnt:,} samples, the board from none; "
-                    f"--from {settings.state} goes on there, --fresh begins anew"
+                    f"--from {shlex.quote(str(settings.state))} goes on there, --fresh begins anew"
                 )
             self.run.watch.say(
                 f"the board keeps no state, so {settings.state} is written to it: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import string
 import sys
 import time
@@ -49,11 +50,12 @@ class Uf2:
     def run(self, job: Job) -> str:
         """Copy. The board restarts when the last block is there, and the drive is gone."""
         image = job.project.folder / "build" / "firmware.uf2"
+        folder = shlex.quote(str(job.project.folder))
         try:
             data = read_file(image, MOST_IMAGE_BYTES)
         except OSError as error:
             raise FlashError(
-                f"{image} is not there: run `mcutrain build {job.project.folder}` first"
+                f"{image} is not there: run `mcutrain build {folder}` first"
             ) from error
         drive = Path(job.to) if job.to else _only(_drives(job) or _restarted(job))
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,4 +85,4 @@ def _print(found: AugmentedModel) -> None:
         f"inference ({share:.1f} % of all); {facts['trained']:,} weights and biases of them learn."
     )
     show(f"Written to {facts['file']}; outputs are the model's, bit for bit. To train the modules:")
-    show(f"    mcutrain simulate {facts['file']} --data DATA --scheme modules")
+    show(f"    mcutrain simulate {shlex.quote(facts['file'])} --data DATA --scheme modules")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -147,7 +148,7 @@ class Outputs:
 
     def _way_out(self, split: Split, unknown: Sequence[str]) -> str:
         new = len(split.names)
-        add = " ".join(f"--add-class {name}" for name in unknown[:4])
+        add = " ".join(f"--add-class {shlex.quote(name)}" for name in unknown[:4])
         ways = [
             f"{add} lets the classifier learn {'them' if len(unknown) > 1 else 'it'} in addition"
             if len(unknown) <= 4

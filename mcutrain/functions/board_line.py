@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +31,7 @@ def find_port(project: BoardProject, port: str | None, tell: Callable[[str], Non
         check_port(port)
         return port
     if Local.name in project.board.flash.ways:
-        program = project.folder / "build" / "firmware"
+        program = shlex.quote(str(project.folder / "build" / "firmware"))
         raise HostError(
             f"the firmware is a program: start it with `{program} --port tcp:{EXAMPLE_PORT}`, and "
             f"give --port socket://127.0.0.1:{EXAMPLE_PORT} here"

@@ -6,6 +6,7 @@ It rides as JSON in projects, checkpoints and saved states, and is read and writ
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -161,7 +162,7 @@ READ_AS: Mapping[str, Callable[[Recipe], str]] = {
     "--accumulate": lambda r: f"--accumulate {r.options.accumulate}",
     "--loss": lambda r: f"--loss {r.options.loss}",
     "--add-class": lambda r: (
-        " ".join(f"--add-class {n}" for n in r.options.added) or "no --add-class"
+        " ".join(f"--add-class {shlex.quote(n)}" for n in r.options.added) or "no --add-class"
     ),
     "--part": lambda r: f"--part {r.options.part}",
     "--latent": lambda r: _latent(r.options),

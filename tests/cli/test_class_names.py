@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -128,6 +130,15 @@ def test_unknown_classes_are_refused_everywhere(run: Run, files: Path, command: 
     assert "'yes', 'no', 'up', 'down', 'left', 'right'" in said
     assert "--add-class marvin" in said
     assert "--classes 2" in said
+
+
+def test_a_class_with_a_blank_is_suggested_as_a_shell_takes_it(run: Run, files: Path) -> None:
+    with np.load("mixed.npz") as mixed:
+        arrays = {**mixed, "y": np.char.replace(mixed["y"], "marvin", "it's")}
+    np.savez("blank.npz", **arrays)
+    said = run("simulate", "named.tflite", "--data", "blank.npz").sentence
+    (add,) = re.findall(r"(--add-class .*) lets the classifier", said)
+    assert shlex.split(add) == ["--add-class", "it's"]
 
 
 def test_classes_of_which_the_model_knows_none_get_a_new_classifier(run: Run, files: Path) -> None:
