@@ -220,11 +220,26 @@ def _class_names(root: Path, kind: Kind, where: str, least: int) -> tuple[str, .
     """where: in which part that is; the sentence begins with the path of the whole."""
     names = [folder.name for folder in _folders(root)]
     if len(names) < least:
-        raise DataError(
-            f"there is {'one' if names else 'no'} class folder{where}: put the {kind.plural} into "
-            "a folder per class, at least two"
-        )
+        raise DataError(_too_few(root, names, kind, where))
     return as_names(names)
+
+
+def _too_few(root: Path, names: Sequence[str], kind: Kind, where: str) -> str:
+    """What was found where there are no two classes, and what is wanted."""
+
+    def counted(folder: Path) -> str:
+        count = sum(_is_of(entry, kind) for entry in folder.iterdir())
+        return f"{count:,} {kind.name if count == 1 else kind.plural}"
+
+    beside = (
+        f"; {counted(root)} without one" if any(_is_of(e, kind) for e in root.iterdir()) else ""
+    )
+    of_one = f", {names[0]!a} with {counted(root / names[0])}" if names else ""
+    one, other = root / (names[0] if names else "ONE"), root / "ANOTHER"
+    return (
+        f"there is {'one' if names else 'no'} class folder{where}{of_one}{beside}: training needs "
+        f"two classes at least, each with a folder of its {kind.plural}, such as {one} and {other}"
+    )
 
 
 def _list_files(root: Path, names: tuple[str, ...], kind: Kind) -> Listing:

@@ -217,21 +217,34 @@ def test_an_empty_class_folder_is_named(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("classes", "says"),
+    ("files", "found", "wanted"),
     [
-        ((), "there is no class folder: put the images "),
-        (("a",), "there is one class folder: put the images "),
-        (("train/a",), "there is one class folder in train: put the images "),
+        ((), "no class folder", "{0}/ONE and {0}/ANOTHER"),
+        (("1.png", "2.png"), "no class folder; 2 images without one", "{0}/ONE and {0}/ANOTHER"),
+        (("a/1.png",), "one class folder, 'a' with 1 image", "{0}/a and {0}/ANOTHER"),
+        (
+            ("a/1.png", "a/2.png", "3.png"),
+            "one class folder, 'a' with 2 images; 1 image without one",
+            "{0}/a and {0}/ANOTHER",
+        ),
+        (
+            ("train/a/1.png", "test/a/1.png"),
+            "one class folder in train, 'a' with 1 image",
+            "{0}/train/a and {0}/train/ANOTHER",
+        ),
     ],
 )
-def test_a_folder_without_classes_is_refused(
-    tmp_path: Path, classes: tuple[str, ...], says: str
+def test_a_folder_without_classes_is_refused_with_what_is_there_and_what_is_wanted(
+    tmp_path: Path, files: tuple[str, ...], found: str, wanted: str
 ) -> None:
-    for place in classes:
-        put(tmp_path / place / "1.png", (1, 2, 3))
+    for file in files:
+        put(tmp_path / file, (1, 2, 3))
     with pytest.raises(DataError) as error:
         load(tmp_path)
-    assert str(error.value).startswith(f"{tmp_path}: {says}")
+    assert str(error.value) == (
+        f"{tmp_path}: there is {found}: training needs two classes at least, each with a folder of "
+        f"its images, such as {wanted.format(tmp_path)}"
+    )
 
 
 def test_a_folder_in_a_class_folder_is_refused(folder: Path) -> None:
