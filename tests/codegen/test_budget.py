@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from mcutrain.pipeline import StepOptions
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.sparse import UpdateScheme
 from mcutrain.target import load_target
+from tests.codegen.test_own_program import LANGUAGES, STRICT, build_archive, compiler, run
+from tests.codegen.test_project import plan_of, tiny
 from tests.memplan.ladders import with_ladder
 from tests.memplan.test_stream import mobile_network
 from tests.simulation import autoencoders, networks, segmentation
@@ -389,3 +392,19 @@ def test_a_header_says_what_calls_take(name: str) -> None:
     for one in found:
         assert one.step > one.inference > 0
         assert 0 < max(one.nodes.values()) < one.step
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_example_of_a_budgeted_library_trains_in_pieces(language: str, tmp_path: Path) -> None:
+    plan = plan_of(tiny())
+    archive = build_archive(budgeted(plan), made := tmp_path / "p")
+    example = made / "example" / "main.c"
+    text = example.read_text()
+    assert "train_in_pieces(label, rate, &result)" in text
+    assert "mct_train(" not in text.replace("result of mct_train:", "")
+    command = [compiler(language), *LANGUAGES[language], *STRICT, f"-I{made / 'src'}", example]
+    run([*command, "-x", "none", archive, "-o", tmp_path / "program"])
+    run([tmp_path / "program"])
+    plain = generate(plan, "x").files["example/main.c"]
+    assert "train_in_pieces" not in plain
+    assert "mct_train(label, rate, &result)" in plain
