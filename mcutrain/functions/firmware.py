@@ -233,11 +233,11 @@ def virtual_board(project: PathLike, *, how: EmulationOptions = EmulationOptions
     """
     folder = Path(project)
     if how.emulator == "qemu":
-        if len(given_of(how)) > 1:
+        given = [name for name in given_of(how) if name != "emulator"]
+        if given:
             raise OptionError(
-                "emulator",
-                "--link, --flash, --empty and --noise are for Unicorn: QEMU has a TCP port and no "
-                "flash controller",
+                given[0],
+                "is for Unicorn: QEMU has a TCP port and no flash controller; leave it out",
             )
         qemu = QemuBoard.from_folder(folder)
         return RunningBoard(qemu.spec.name, qemu)
