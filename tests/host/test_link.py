@@ -99,7 +99,7 @@ def test_a_port_that_cannot_be_opened_is_a_sentence(url: str, says: str) -> None
     [
         ("COM3", "there is no such port"),
         ("/dev/no-such-port", "there is no such port"),
-        ("", "there is no such port"),
+        ("", "it is no serial port"),
         ("/tmp", "it is no serial port"),
         (__file__, "it is no serial port"),
         ("127.0.0.1:5000", "give it as socket://127.0.0.1:5000"),
