@@ -445,8 +445,9 @@ class BoardProject:
         manifest = Manifest.of_folder(folder, "--board B")
         if manifest.board is None:
             raise ProjectError(
-                f"{folder} was generated without a board: generate it anew with --board, or build "
-                "and flash a package as its README.md says"
+                f"{folder} is a library, without firmware for a board: `mcutrain generate MODEL "
+                "--board B -o DIR` makes firmware; a package is built and flashed as its README.md "
+                "says"
             )
         return BoardProject(folder, manifest, manifest.board)
 

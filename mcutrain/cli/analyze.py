@@ -193,7 +193,10 @@ def _print(found: Contributions) -> None:
         ]
         for i, name in enumerate(found.layers)
     ]
-    show(f"Gains in {UNITS[measure]}: of shares of a layer's weights, and of all biases from it on")
+    show(
+        f"What training a part gains, in {UNITS[measure]}: columns are shares of the layer's "
+        "weights, and all biases from it on"
+    )
     show_table(("#", "layer", *(f"{share:g}" for share in shares), "biases"), rows, 2)
     if gains.modules:
         show("and of modules, by how many of their hidden channels")

@@ -95,7 +95,7 @@ class Used:
             yield f"{text}, {over:,} too many; {other}"
             return
         if self.larger is None:
-            yield f"{text}; nothing trains more"
+            yield f"{text}: memory is not the limit, no scheme trains more"
         else:
             takes = f"{self.larger.sram_bytes:,}"
             if not self.larger.fits:

@@ -44,7 +44,7 @@ class StepTime:
         cycles = f"{self.cycles:g}"
         if self.cycles_range[0] != self.cycles_range[1]:
             cycles += " ({:g} to {:g})".format(*self.cycles_range)
-        rests_on = f" by {self.rests_on}" if self.rests_on else ""
+        rests_on = f", assumed, from {self.rests_on}" if self.rests_on else ""
         return (
             f"{self.instructions / 1e6:.1f} M instructions, estimated, of {cycles} cycles at "
             f"{self.clock_hz / 1e6:g} MHz{rests_on}"

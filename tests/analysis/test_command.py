@@ -61,7 +61,8 @@ def test_an_analysis_by_gradient_is_printed_and_written(run: Run, tmp_path: Path
     arguments = ("--data", IMAGES, "--by", "gradient", *FEW, "-o", "analysis.json")
     code, out, err = run(*arguments)
     assert code == 0, err
-    assert "effective dimensions that steps of one sample reach" in out
+    says = "What training a part gains, in effective dimensions that steps of one sample reach: "
+    assert says in out
     assert "block8/project" in out
     assert "25 layers and its own head of 10 classes, 8 training and 8 test samples" in err
     found = read_contributions(tmp_path / "analysis.json", load(MODEL))

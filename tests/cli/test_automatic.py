@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mcutrain.cli.automatic import Used
 from mcutrain.demo import MODEL
 from mcutrain.functions import chooser as choosers
 from mcutrain.functions import memory_limit
+from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.pipeline import prepare
 from tests.cli.conftest import Run
 from tests.cli.small import write_small
@@ -247,3 +249,9 @@ def test_auto_without_samples_is_a_sentence(
 def test_a_plan_with_modules_chooses_no_scheme(run: Run, small: Path) -> None:
     found = run("plan", small, "--scheme", "auto", "--pet", "gain", "--data", DATA)
     assert found.sentence.startswith("the scheme auto does not go with --pet: say what to train")
+
+
+def test_where_nothing_larger_is_left_memory_is_not_the_limit() -> None:
+    (line,) = Used(1000, MemoryLimit.of(sram=4096)).lines()
+    assert line.startswith("used            1,000 of 4,096 bytes")
+    assert line.endswith(": memory is not the limit, no scheme trains more")

@@ -498,7 +498,13 @@ def test_a_folder_that_is_no_project_is_a_sentence(run: Run, folder: Path, tmp_p
     manifest = json.loads((folder / "manifest.json").read_text())
     del manifest["board"]
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert "generated without a board" in run("train", folder, *flags).sentence
+    says = (
+        f"{folder} is a library, without firmware for a board: `mcutrain generate MODEL --board B "
+        "-o DIR` makes firmware; a package is built and flashed as its README.md says"
+    )
+    assert run("train", folder, *flags).sentence == says
+    for command in ("build", "flash"):
+        assert run(command, folder).sentence == says
 
 
 def test_a_fresh_run_from_a_file_is_a_contradiction(run: Run, folder: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_time_is_instructions_times_cycles_by_clock(board: Target) -> None:
     assert (found.ms, found.least_ms, found.most_ms) == (150.0, 100.0, 250.0)
     assert found.text == "150 ms (100 to 250)"
     assert found.reason == (
-        "18.0 M instructions, estimated, of 1.5 (1 to 2.5) cycles at 180 MHz by a table"
+        "18.0 M instructions, estimated, of 1.5 (1 to 2.5) cycles at 180 MHz, assumed, from a table"
     )
     exact = time_of(18_000_000, replace(board, cycles_range=(1.5, 1.5), cycles_source=""))
     assert exact is not None
