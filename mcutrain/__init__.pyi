@@ -335,6 +335,7 @@ def fit(
     std: Sequence[float] | None = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    frontend: str = ...,
     samples: int | None = ...,
     test_samples: int | None = ...,
 ) -> FitResult: ...
