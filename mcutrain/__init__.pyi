@@ -320,6 +320,7 @@ def fit(
     training: FitOptions = ...,
     hardware: MemoryOptions = ...,
     reading: DataOptions = ...,
+    line: LineOptions = ...,
     seed: int = ...,
     listener: Listener = ...,
     minutes: float = ...,
@@ -338,6 +339,8 @@ def fit(
     frontend: str = ...,
     samples: int | None = ...,
     test_samples: int | None = ...,
+    port: str | None = ...,
+    baud: int | None = ...,
 ) -> FitResult: ...
 
 def flash(

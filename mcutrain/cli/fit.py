@@ -10,6 +10,7 @@ import typer
 from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import say, show, show_json
+from mcutrain.functions.board_options import LineOptions
 from mcutrain.functions.options import MemoryOptions, Seed
 from mcutrain.functions.run_options import DataOptions, FitOptions
 
@@ -48,13 +49,15 @@ def fit(
     training: FitOptions,
     hardware: MemoryOptions,
     reading: DataOptions,
+    line: LineOptions,
     seed: Seed = 0,
     json: shared_flags.Json = False,
 ) -> None:
     """Do all of it: quantize, choose, train, export and generate, in about five minutes.
 
     Every choice is a line that names the flag to change it. The folder's README.md has the commands
-    that do each part by hand. After Ctrl-C the same command goes on.
+    that do each part by hand. After Ctrl-C the same command goes on. With --port it ends on the
+    board, which trains to the same state.
 
     Example: `mcutrain fit model.onnx images/ --pixels 0,1 --board nucleo-f446re`
     """
@@ -69,6 +72,7 @@ def fit(
         training=training,
         hardware=hardware,
         reading=reading,
+        line=line,
         seed=seed,
         listener=OnScreen(json),
     )

@@ -155,6 +155,17 @@ def flash(
     return Flashed(chosen.name, done, identity, "" if identity else silent)
 
 
+def answers(project: PathLike, port: str) -> bool:
+    """Whether a board with this project's firmware answers at a port."""
+    found = BoardProject.read(Path(project))
+    try:
+        device = ports.connect(port, find_baud(found, None), ports.PROBE)
+    except (LinkError, PortError):
+        return False
+    device.close()
+    return device.identity.model_hash == found.model_hash
+
+
 def _that_restarts(project: BoardProject) -> str | None:
     """The port of the one board of this kind that runs, and restarts into its bootloader by it."""
     fitting = ports_that_fit(project.board.uart.usb) if project.board.flash.touch_baud else []

@@ -11,13 +11,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mcutrain_host.manifest import BoardProject
+
 from mcutrain.arguments import PathLike, Seed, checked
 from mcutrain.data import Data, Split, is_path
-from mcutrain.errors import ArgumentError, McutrainError, ModelError
+from mcutrain.errors import ArgumentError, BuildError, McutrainError, ModelError, OptionError
 from mcutrain.functions.automatic import AUTO, auto_scheme
+from mcutrain.functions.board_options import LineOptions
+from mcutrain.functions.board_training import BoardRun, train_board
 from mcutrain.functions.chosen import read_samples
 from mcutrain.functions.describing import info
 from mcutrain.functions.files import check_writable_folder, replace_file, writing
+from mcutrain.functions.firmware import answers, build, flash
 from mcutrain.functions.fit_readme import Story, readme
 from mcutrain.functions.generating import Generated, generate
 from mcutrain.functions.keywords import with_keywords
@@ -88,7 +93,8 @@ class FitResult(Shown):
 
     folder: where all of it is. trained: the trained model's file in it. result: of the run; head:
     of the head alone with the same samples and epochs, None where the run trained just that.
-    choices: what was decided, why, and which flag decides it otherwise. seconds: in all.
+    choices: what was decided, why, and which flag decides it otherwise. seconds: in all. board: the
+    same run on the board, if a port was given; it ends with the same state.
     """
 
     folder: Path
@@ -99,6 +105,7 @@ class FitResult(Shown):
     project: Generated
     seconds: float
     doubts: tuple[str, ...] = ()
+    board: BoardRun | None = None
 
     @property
     def accuracy(self) -> float:
@@ -126,6 +133,7 @@ class FitResult(Shown):
             "project": self.project.to_dict(),
             "seconds": self.seconds,
             "doubts": list(self.doubts),
+            "board": None if self.board is None else self.board.to_dict(),
         }
 
 
@@ -141,6 +149,7 @@ def fit(
     training: FitOptions = FitOptions(),
     hardware: MemoryOptions = MemoryOptions(),
     reading: DataOptions = DataOptions(),
+    line: LineOptions = LineOptions(),
     seed: Seed = 0,
     listener: Listener = SILENT,
 ) -> FitResult:
@@ -154,7 +163,8 @@ def fit(
 
     model: a float or int8 file. data: as `simulate` takes it. output: the folder; MODEL-fit by
     default. scheme: what to train; by default what suits the memory. training: minutes, about how
-    long it may take. hardware: board, or bytes of sram.
+    long it may take. hardware: board, or bytes of sram. line: with the board's port the firmware is
+    built and flashed, and the same run trains the board, which must end with the same state.
 
     Raises ArgumentError where the folder holds something else; ModelError, DataError, PlanError,
     BuildError, TargetError.
@@ -164,7 +174,9 @@ def fit(
     path = Path(model)
     folder = Path(f"{path.name.split('.')[0]}-fit" if output is None else output)
     check_can_build()
-    asked = _Asked(path, data, scheme, classes, training, hardware, reading, seed)
+    if line.port is not None and hardware.target is None:
+        raise OptionError("port", "is a board's: say which board it is, too (--board)")
+    asked = _Asked(path, data, scheme, classes, training, hardware, reading, line, seed)
     _ = hardware.memory, reading.normalization  # or a sentence, and so are these
     training.simulated(1).settings(seed)
     if scheme is not None and str(scheme) != AUTO:
@@ -186,6 +198,7 @@ class _Asked:
     training: FitOptions
     hardware: MemoryOptions
     reading: DataOptions
+    line: LineOptions
     seed: int
 
     @property
@@ -287,7 +300,7 @@ class _Fitting:
         self.choices: list[FitChoice] = []
 
     def run(self) -> FitResult:
-        path = self.folder.path
+        asked, path = self.asked, self.folder.path
         int8 = self._int8()
         graph = load(int8)
         split = self._split(graph)
@@ -316,6 +329,9 @@ class _Fitting:
         )
         text = readme(self._story(fitted, learnt, int8, plan))
         replace_file(path / "README.md", text.encode())
+        if asked.line.port is not None:
+            board = self._on_board(split, learnt, plan, asked.line.port)
+            fitted = replace(fitted, board=board, choices=tuple(self.choices))
         self.folder.keep(finished=True)
         return fitted
 
@@ -537,6 +553,40 @@ class _Fitting:
         )
         self._chose("project", str(made.folder), what, "--board")
         return made
+
+    def _on_board(self, split: Split, learnt: Learnt, length: _Length, port: str) -> BoardRun:
+        """Build, flash where another firmware runs, train. Raises BuildError for another state."""
+        asked, folder = self.asked, self.folder.path / PROJECT
+        if not BoardProject.read(folder).elf.is_file():
+            build(folder, listener=self.listener)
+        if not answers(folder, port):
+            flash(folder, port=port, listener=self.listener)
+        names = asked.reading
+        run = train_board(
+            folder,
+            split,
+            line=asked.line,
+            learning=asked.training.simulated(
+                length.epochs, learning_rate=learnt.run.settings.learning_rate
+            ),
+            samples=length.samples,
+            mean=names.mean,
+            std=names.std,
+            class_names=names.class_names,
+            seed=asked.seed,
+            listener=self.listener,
+        )
+        if run.is_interrupted:
+            self._chose("board", asked.line.port or "", "interrupted; the same command goes on")
+            return run
+        ours = (self.folder.path / STATE).read_bytes()
+        if run.state.read_bytes() != ours:
+            raise BuildError(
+                f"the board ended with another state ({run.state}) than this computer's "
+                f"({self.folder.path / STATE}): `mcutrain selftest` finds where they part"
+            )
+        self._chose("board", port, f"trained, to the same {len(ours):,} bytes", "--port")
+        return run
 
 
 @dataclass(frozen=True)

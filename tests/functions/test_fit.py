@@ -16,13 +16,13 @@ import mcutrain
 from mcutrain.demo import FLOAT_MODEL as FLOAT
 from mcutrain.demo import IMAGES as DATA
 from mcutrain.demo import MODEL
-from mcutrain.errors import ArgumentError, DataError, McutrainError
+from mcutrain.errors import ArgumentError, BuildError, DataError, McutrainError, OptionError
 from mcutrain.functions import fitting
 from mcutrain.functions.fitting import LEAST_OF_A_CLASS, MOST_EPOCHS, _length
 from mcutrain.functions.listener import Listener
 from mcutrain.runs.watch import Watch
 from mcutrain.simulation import Progress, Run
-from tests.cli.conftest import called
+from tests.cli.conftest import Board, called
 from tests.cli.small import write_small
 
 FILES = {
@@ -248,3 +248,39 @@ def test_the_command_says_every_choice_and_prints_the_file(tmp_path, capsys, mon
     for what in ("model", "data", "scheme", "epochs", "learning rate", "project", "trained"):
         assert f"\n{what} " in f"\n{err}"
     assert fitting.FACTS in {path.name for path in Path("fashion-fit").iterdir()}
+
+
+def test_with_a_port_the_board_trains_to_the_same_state(tmp_path):
+    asked: dict[str, Any] = {"board": "native", "scheme": "last:2", "listener": Told(), **QUICK}
+    first = mcutrain.fit(MODEL, DATA, tmp_path / "out", **asked)
+    mcutrain.build(first.folder / "project", optimize="1")
+    board = Board(first.folder / "project", tmp_path)
+    try:
+        found = mcutrain.fit(MODEL, DATA, tmp_path / "out", port=board.url, **asked)
+        again = mcutrain.fit(MODEL, DATA, tmp_path / "out", port=board.url, **asked)
+    finally:
+        board.cut_power()
+    assert found.board is not None
+    assert found.board.state.read_bytes() == (found.folder / "state.mcts").read_bytes()
+    assert found.board.outcome.position == first.result.steps == 120
+    assert again.board is not None
+    assert again.board.outcome.position == 120
+    assert found.choices[-1].what == "board"
+    with pytest.raises(OptionError, match="which board"):
+        mcutrain.fit(MODEL, DATA, tmp_path / "other", port=board.url)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_board_that_ends_elsewhere_is_said(tmp_path, monkeypatch):
+    asked: dict[str, Any] = {"board": "native", "scheme": "head", "listener": Told(), **QUICK}
+    first = mcutrain.fit(MODEL, DATA, tmp_path / "out", **asked)
+    mcutrain.build(first.folder / "project", optimize="1")
+    board = Board(first.folder / "project", tmp_path)
+    (first.folder / "project" / "trained.mcts").unlink(missing_ok=True)
+    real = fitting.train_board
+    monkeypatch.setattr(fitting, "train_board", lambda *a, **k: real(*a, **{**k, "seed": 9}))
+    try:
+        with pytest.raises(BuildError, match="another state"):
+            mcutrain.fit(MODEL, DATA, tmp_path / "out", port=board.url, **asked)
+    finally:
+        board.cut_power()
