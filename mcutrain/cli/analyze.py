@@ -13,7 +13,7 @@ from rich.progress import Progress as Bar
 
 from mcutrain.cli import INTERRUPTED, shared_flags
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import IN_PERCENT, err, say, show, show_json, show_table
+from mcutrain.cli.output import IN_PERCENT, duration, err, say, show, show_json, show_table
 from mcutrain.cli.training import Lines
 from mcutrain.functions.files import check_writable, replace_file
 from mcutrain.functions.run_options import AnalysisOptions, ExecutionOptions, HeldOutOptions
@@ -136,7 +136,7 @@ class _Watch:
         """How far it is."""
         facts = f"{done.done:,} of {done.total:,}"
         if done.remaining_seconds is not None:
-            facts += f", {_duration(done.remaining_seconds)} left"
+            facts += f", {duration(done.remaining_seconds)} left"
         self._bar.update(
             self._task, description=done.what, completed=done.done, total=done.total, facts=facts
         )
@@ -156,14 +156,6 @@ def _watching() -> Iterator[_Watch]:
         disable=not err.is_terminal,
     ) as bar:
         yield _Watch(bar)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def _printed(found: Contributions, output: Path | None) -> dict[str, Any]:
@@ -224,10 +216,10 @@ def _value(measure: str, value: float) -> str:
 def _time(found: Contributions) -> str:
     seconds = found.settings["seconds"]
     if found.method == "gradient":
-        return _duration(seconds["wall"])
-    parts = ", ".join(f"{name} {_duration(seconds[name])}" for name in ("build", "train", "test"))
+        return duration(seconds["wall"])
+    parts = ", ".join(f"{name} {duration(seconds[name])}" for name in ("build", "train", "test"))
     return (
-        f"{_duration(seconds['wall'])}: frozen front {_duration(seconds['front'])}; "
+        f"{duration(seconds['wall'])}: frozen front {duration(seconds['front'])}; "
         f"{seconds['trials']:.0f} trials in all processes: {parts}; "
         f"{seconds['cached']:.0f} results from the cache"
     )

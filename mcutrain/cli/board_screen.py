@@ -50,7 +50,7 @@ class _Screen(BoardWatch):
 
     def tested(self, done: int, of: int) -> None:
         """Show how far the test is."""
-        self._show(f"testing {done:,} of {of:,}")
+        self._show(f"testing {done:,} of {of:,}", done, of)
 
     def trained(self, step: Step, means: Smoothed) -> None:
         """Show running means of loss and accuracy, and the speed."""
@@ -59,11 +59,14 @@ class _Screen(BoardWatch):
             self._since, self._first = now, step.position - 1
         speed = (step.position - self._first) / max(now - self._since, 1e-9)
         self.bar.update(self.task, completed=step.position)
-        self._show(f"{means.text}  {speed:,.1f} samples/s  {step.cycles:,} cycles  {self._sram}")
+        total = self.lessons.total
+        facts = f"{means.text}  {speed:,.1f} samples/s  {step.cycles:,} cycles  {self._sram}"
+        steps = f"{step.position:,} of {total:,} steps  "  # which the bar draws
+        self._show(facts, step.position, total, steps)
 
     def transferred(self, what: str, done: int, of: int) -> None:
         """Show how far a state is."""
-        self._show(f"{what}: {done:,} of {of:,} bytes")
+        self._show(f"{what}: {done:,} of {of:,} bytes", done, of)
 
     def say(self, sentence: str) -> None:
         """A line on stderr, above the bar."""
@@ -74,7 +77,7 @@ class _Screen(BoardWatch):
         """Say a doubt as the command says it."""
         self.say(f"mcutrain: {sentence}")
 
-    def _show(self, facts: str) -> None:
+    def _show(self, facts: str, done: int, of: int, steps: str = "") -> None:
         self.bar.update(self.task, facts=facts)
         if not self.is_quiet:
-            self._lines.tell(facts)
+            self._lines.tell(f"{steps}{facts}", done, of)

@@ -13,7 +13,7 @@ from mcutrain.cli import INTERRUPTED
 from mcutrain.cli.board_screen import watching_board
 from mcutrain.cli.live import LiveFlags
 from mcutrain.cli.output import count_bar, say
-from mcutrain.cli.training import counting, placing, rate_line, searching, watching
+from mcutrain.cli.training import Lines, counting, placing, rate_line, searching, watching
 from mcutrain.cli.trials import watching_trials
 from mcutrain.functions.listener import Done, Listener, Progress
 
@@ -92,8 +92,13 @@ class OnScreen(Listener):
     def reading(self) -> Iterator[Done]:
         """Show how many files are read."""
         with count_bar() as bar:
-            task = bar.add_task("reading samples")
-            yield lambda done, of: bar.update(task, completed=done, total=of)
+            task, lines = bar.add_task("reading samples"), Lines("reading samples")
+
+            def report(done: int, of: int) -> None:
+                bar.update(task, completed=done, total=of)
+                lines.tell(f"{done:,} of {of:,} files", done, of)
+
+            yield report
 
     def counting(self, title: str) -> AbstractContextManager[Progress]:
         """Show each part of the work."""

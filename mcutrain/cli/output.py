@@ -97,6 +97,20 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many characters; … stands for the end that is left out."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def duration(seconds: float) -> str:
+    """A time as it is said: 3 min 05 s."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
 def count_bar(quiet: bool = False) -> Progress:
     """A bar of things done, on stderr, gone when it is done."""
     return Progress(

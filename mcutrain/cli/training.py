@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcutrain.cli.output import count_bar, err, percent, training_bar
+from mcutrain.cli.output import count_bar, duration, err, percent, shortened, training_bar
 from mcutrain.functions.smoothed import Smoothed
 
 if TYPE_CHECKING:
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 LEAST = 0.0005
 """A tensor is named if its share of all importances is at least this."""
-LINE_SECONDS = 10.0
+LINE_SECONDS = 30.0
 """How often a line is printed where a bar cannot be drawn."""
+LONGEST_TITLE = 24
+"""A scheme's text may have hundreds of characters; its first ones tell it from others."""
 QUIET_SECONDS = 2.0
 """What a search for a smaller arena may take before it is shown; most plans need none."""
 
@@ -30,6 +32,7 @@ def watching(run: Run, title: str) -> Iterator[Watch]:
     """Show a run while it lasts."""
     from mcutrain.runs.watch import Watch
 
+    title = shortened(title, LONGEST_TITLE)
     with training_bar() as bar:
         task = bar.add_task(title, total=run.total, facts="")
         shown = Smoothed()
@@ -44,7 +47,8 @@ def watching(run: Run, title: str) -> Iterator[Watch]:
                 f"{progress.samples_per_second:,.0f} samples/s"
             )
             bar.update(task, completed=progress.trained, facts=facts)
-            lines.tell(f"{progress.trained:,} of {progress.total:,} steps  {facts}")
+            steps = f"{progress.trained:,} of {progress.total:,} steps"
+            lines.tell(f"{steps}  {facts}", progress.trained, progress.total)
 
         def evaluating(done: int) -> None:
             of = len(run.samples.split.test)
@@ -110,7 +114,7 @@ def counting(title: str, is_quiet: bool) -> Iterator[Callable[[str, int, int], N
 
         def tell(what: str, done: int, of: int) -> None:
             bar.update(task, description=what, completed=done, total=of)
-            lines.tell(f"{what} {done} of {of}")
+            lines.tell(f"{what}  {done:,} of {of:,}", done, of)
 
         yield tell
 
@@ -193,7 +197,8 @@ class _Epochs:
         for epoch in self.run.state.epochs[self.told :]:
             err.print(
                 f"{self.title}  epoch {epoch.epoch}/{self.run.settings.epochs}: "
-                f"loss {epoch.loss:.3f}{_test(epoch)}"
+                f"loss {epoch.loss:.3f}{_test(epoch)}",
+                soft_wrap=True,
             )
         self.told = len(self.run.state.epochs)
 
@@ -214,12 +219,29 @@ def _test(epoch: EpochResult) -> str:
 
 
 class Lines:
-    """Progress where no bar can be drawn."""
+    """Progress where no bar can be drawn: a line every LINE_SECONDS."""
 
     def __init__(self, title: str) -> None:
         self.title, self.last = title, time.monotonic()
+        self._since, self._first, self._done, self._of = self.last, 0, 0, 0
 
-    def tell(self, text: str) -> None:
-        if not err.is_terminal and time.monotonic() - self.last > LINE_SECONDS:
-            err.print(f"{self.title}  {text}", soft_wrap=True)
-            self.last = time.monotonic()
+    def tell(self, text: str, done: int = 0, of: int = 0) -> None:
+        """Print it, if it is time. done, of: how far it is, for the time left; of 0: nobody knows.
+
+        Fewer done than before, or of another number, is another part of the work.
+        """
+        now = time.monotonic()
+        if of and (of != self._of or done < self._done):
+            self._since, self._first, self._of = now, done, of
+        self._done = done if of else self._done
+        if err.is_terminal or now - self.last < LINE_SECONDS:
+            return
+        self.last = now
+        err.print("  ".join(filter(None, (self.title, text, self._left(now, of)))), soft_wrap=True)
+
+    def _left(self, now: float, of: int) -> str:
+        """How long the rest takes, if it goes on as since the first call."""
+        done = self._done - self._first
+        if not of or done <= 0:
+            return ""
+        return f"{duration((of - self._done) * (now - self._since) / done)} left"

@@ -40,7 +40,8 @@ def watching_trials(
                     f"{percent(result.before)} before, {percent(result.accuracy)} after",
                     soft_wrap=True,
                 )
-            lines.tell(f"{status.steps:,} of {status.total:,} training steps")
+            steps, total = status.steps, status.total
+            lines.tell(f"{steps:,} of {total:,} training steps", steps, total)
 
         try:
             yield report

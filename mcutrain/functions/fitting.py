@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ from mcutrain.report.project import read_project
 from mcutrain.report.write import draw
 from mcutrain.report.write import write as write_report
 from mcutrain.runs.result import SimulationResult
+from mcutrain.runs.watch import Watch
 from mcutrain.shown import Record, Shown, percent
 from mcutrain.simulation import check_can_build
 from mcutrain.sparse import UpdateScheme, as_scheme
@@ -529,9 +530,9 @@ class _Fitting:
         reading = replace(_only_names(self.asked.reading), samples=length.samples)
         options = self.asked.training.simulated(length.epochs, learning_rate=None, test_every=0)
         simulation = self._simulation(options, reading, KeptOptions())
-        with self.listener.searching("training the head alone, to compare"):
-            quiet = _Muted(self.listener)
-            return simulation.run(graph, split, HEAD, self.asked.classes, None, quiet)[0].result
+        with self.listener.counting("the head alone, to compare") as tell:
+            parts = _InParts(tell)
+            return simulation.run(graph, split, HEAD, self.asked.classes, None, parts)[0].result
 
     def _project(self, int8: Path, learnt: Learnt) -> Generated:
         hardware = self.asked.hardware
@@ -703,3 +704,21 @@ class _WithoutRate(_Muted):
     def running(self, run: Any, title: str, checkpoint: Path | None) -> AbstractContextManager[Any]:
         """Show it."""
         return self.to.running(run, title, checkpoint)
+
+
+class _InParts(_Muted):
+    """Shows a run beside the one that matters: how far it is, and nothing that is kept."""
+
+    def __init__(self, tell: Progress) -> None:
+        super().__init__(SILENT)
+        self.tell = tell
+
+    def searching(self, before: str = "") -> AbstractContextManager[Done]:
+        """Show it."""
+        return nullcontext(lambda done, of: self.tell("trials of its learning rate", done, of))
+
+    def running(self, run: Any, title: str, checkpoint: Path | None) -> AbstractContextManager[Any]:
+        """Show it."""
+        return nullcontext(
+            Watch(lambda at: self.tell("training the head alone", at.trained, at.total))
+        )
