@@ -13,7 +13,7 @@ from rich.progress import Progress as Bar
 
 from mcutrain.cli import INTERRUPTED, shared_flags
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import IN_PERCENT, duration, err, say, show, show_json, show_table
+from mcutrain.cli.output import IN_PERCENT, duration, err, say, show_json, show_prose, show_table
 from mcutrain.cli.training import Lines
 from mcutrain.functions.files import check_writable, replace_file
 from mcutrain.functions.run_options import AnalysisOptions, ExecutionOptions, HeldOutOptions
@@ -185,24 +185,24 @@ def _print(found: Contributions) -> None:
         ]
         for i, name in enumerate(found.layers)
     ]
-    show(
+    show_prose(
         f"What training a part gains, in {UNITS[measure]}: columns are shares of the layer's "
         "weights, and all biases from it on"
     )
-    show_table(("#", "layer", *(f"{share:g}" for share in shares), "biases"), rows, 2)
+    show_table(("#", "layer", *(f"{share:g}" for share in shares), "biases"), rows, 2, names=(1,))
     if gains.modules:
-        show("and of modules, by how many of their hidden channels")
+        show_prose("and of modules, by how many of their hidden channels")
         own = [
             [name, " ".join(map(str, by)) if max(by) else None, *_ends(measure, by)]
             for name, by in gains.modules.items()
         ]
-        show_table(("module", "channels", "gain of the fewest", "of all"), own, 1)
+        show_table(("module", "channels", "gain of the fewest", "of all"), own, 1, names=(0,))
     head = ", ".join(f"{name} {_value(name, value)}" for name, value in found.head.items())
-    show(f"with the head alone   {head}")
+    show_prose(f"with the head alone   {head}")
     if len(found.residual_factor) > 1:
         factors = ", ".join(f"{bits} bits {f:.2f}" for bits, f in found.residual_factor.items())
-        show(f"residual bits         gains of weights relative to 4 bits: {factors}")
-    show(f"time                  {_time(found)}")
+        show_prose(f"residual bits         gains of weights relative to 4 bits: {factors}")
+    show_prose(f"time                  {_time(found)}")
 
 
 def _gain(measure: str, value: float) -> str:

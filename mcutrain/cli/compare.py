@@ -10,7 +10,7 @@ import typer
 
 from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import show, show_json, show_table
+from mcutrain.cli.output import show, show_json, show_prose, show_table
 from mcutrain.functions.files import check_writable_folder
 from mcutrain.functions.options import LearningRequest, ProxyCascade
 from mcutrain.functions.run_options import (
@@ -120,11 +120,13 @@ def _print(found: Comparison, target: Target | None) -> None:
     from mcutrain.report.training_sections import comparison_table
 
     table = comparison_table(found.rows)
-    show_table(table.columns, table.rows, table.left)
+    show_table(table.columns, table.rows, table.left, names=(0, 1), extra=("lr", "flash"))
     if target is not None and target.ram is not None:
-        show(f"SRAM: all that the firmware takes of {target.title}, stack included.")
+        show_prose(f"SRAM: all that the firmware takes of {target.title}, stack included.")
     else:
-        show("SRAM: arena and trainable state, without stack and code's own variables.")
+        show_prose("SRAM: arena and trainable state, without stack and code's own variables.")
     if any(row.ways for row in found.rows):
-        show("Accuracy: the mean of the episodes, and its 95 % confidence interval.")
-    show("Flash and instructions are estimates. What does not fit was trained on this computer.")
+        show_prose("Accuracy: the mean of the episodes, and its 95 % confidence interval.")
+    show_prose(
+        "Flash and instructions are estimates. What does not fit was trained on this computer."
+    )

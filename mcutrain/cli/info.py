@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import show, show_json, show_table
+from mcutrain.cli.output import show, show_json, show_prose, show_table
 from mcutrain.cli.shared_flags import Json, Model
 
 if TYPE_CHECKING:
@@ -57,24 +57,25 @@ def _print(found: ModelInfo) -> None:
     if found.refusal:
         show_table(("operator", "nodes"), found.operators, left=1)
     else:
-        show_table(COLUMNS, [_row(layer, found.head) for layer in found.layers], left=5)
+        rows = [_row(layer, found.head) for layer in found.layers]
+        show_table(COLUMNS, rows, left=5, names=(1, 2), extra=("weight", "bytes"))
     for edge in found.inputs:
-        show(_edge("input", edge))
+        show_prose(_edge("input", edge))
     for edge in found.outputs:
-        show(_edge("output", edge))
+        show_prose(_edge("output", edge))
     if found.refusal:
         nodes = sum(count for _, count in found.operators)
-        show(f"total   {nodes} nodes, {found.parameters:,} parameters; float, not read")
+        show_prose(f"total   {nodes} nodes, {found.parameters:,} parameters; float, not read")
         return
     in_int8 = " in int8" if found.is_float else ""
-    show(f"head    {found.head or 'none: ' + found.no_head_because}")
-    show(
+    show_prose(f"head    {found.head or 'none: ' + found.no_head_because}")
+    show_prose(
         f"total   {found.trainable_layers} layers before the head, {found.total('macs'):,} MACs, "
         f"{found.total('weights'):,} weights ({found.total('bytes'):,} bytes with biases{in_int8}),"
         f" largest activation {found.largest_activation_bytes:,} bytes{in_int8}"
     )
     if found.is_float:
-        show(
+        show_prose(
             "float   nothing is in the way of `mcutrain quantize`, which writes it as "
             f"{found.quantized_as}"
         )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 from mcutrain_host.text import printable
-from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -20,14 +22,17 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
-from rich.text import Text
 
+from mcutrain.cli.tables import TextTable
 from mcutrain.shown import percent as percent
 
 WIDTH_WITHOUT_TERMINAL = 120
 IN_PERCENT = ("accuracy", "probability")
 """Measures of an analysis that are shares of 1."""
+COMMAND = ": mcutrain "
+"""With it begins a command that the reader may copy, up to the end of the line."""
+LATEST_GAP = 45
+"""Before this character, what follows two spaces or more stands in a column."""
 
 _wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH_WITHOUT_TERMINAL
 out = Console(width=_wide, highlight=False, markup=False, emoji=False)
@@ -36,7 +41,9 @@ err = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 def say(text: str) -> None:
     """A line on stderr, as it is, but for what a terminal would obey."""
-    sys.stderr.write(_visible(text) + "\n")
+    lines = text.split("\n")
+    width = prose_width(sys.stderr, err)
+    sys.stderr.write("\n".join(_in_lines(_visible(line), width) for line in lines) + "\n")
     sys.stderr.flush()
 
 
@@ -74,19 +81,59 @@ def _visible(text: str) -> str:
     return "\n".join(printable(line, len(line)) for line in text.split("\n"))
 
 
-def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], left: int = 1) -> None:
-    """A table whose first `left` columns are words and the others numbers."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for i, name in enumerate(columns):
-        table.add_column(
-            Text(name), justify="left" if i < left else "right", overflow="fold", no_wrap=i >= left
-        )
-    for row in rows:
-        table.add_row(*(Text(_visible(_cell(value))) for value in row))
-    with _named(), out.capture() as capture:
-        out.print(table)
-    lines = [line.rstrip() for line in capture.get().splitlines()]
-    _write("\n".join(line for line in lines if line))
+def show_prose(text: str) -> None:
+    """A line on stdout, which a terminal gets in several where it is too narrow."""
+    _write(_in_lines(_visible(text), prose_width(sys.stdout, out)))
+
+
+def prose_width(stream: TextIO, console: Console) -> int | None:
+    """Columns that sentences have; None where nobody looks at a terminal."""
+    return console.width if stream.isatty() else None
+
+
+def table_width() -> int | None:
+    """Columns that tables have: what the environment says, or a terminal; None without both."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdigit() and int(said):
+        return int(said)
+    return out.width if sys.stdout.isatty() else None
+
+
+def _in_lines(text: str, width: int | None) -> str:
+    """A text in lines that break at spaces, below each other; a command stays in one, to copy."""
+    if width is None or cell_len(text) <= width:
+        return text
+    said, colon, command = text.partition(COMMAND)
+    gaps = list(re.finditer(r" {2,}", said[:LATEST_GAP]))
+    indent = " " * (gaps[-1].end() if gaps else 0)
+    lines = textwrap.wrap(
+        said + colon[:1],
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    if colon:
+        lines.append(f"{indent}{colon[2:]}{command}")
+    return "\n".join(lines)
+
+
+def show_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    left: int = 1,
+    *,
+    names: Sequence[int] = (),
+    extra: Sequence[str] = (),
+) -> None:
+    """A table whose first `left` columns are words and the others numbers.
+
+    names: which columns may be shortened where a terminal is narrow. extra: titles of those that
+    may be left out there, the first one first.
+    """
+    texts = tuple(tuple(_visible(_cell(value)) for value in row) for row in rows)
+    table = TextTable(tuple(columns), texts, left, tuple(names), tuple(extra))
+    _write("\n".join(table.lines(out, table_width())))
 
 
 def _cell(value: object) -> str:

@@ -10,7 +10,7 @@ import typer
 from mcutrain.cli import shared_flags
 from mcutrain.cli.automatic import say_head
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import show, show_json, show_table
+from mcutrain.cli.output import show, show_json, show_prose, show_table
 from mcutrain.functions.files import replace_file
 from mcutrain.functions.options import PlanOptions, Remember, StepRequest
 
@@ -111,24 +111,24 @@ def _print(
 ) -> None:
     learns = f"{found['classes']} classes" if step.plan.training.has_labels else "its own input"
     part = f", the tail behind {found['begins_with']}" if found["begins_with"] else ""
-    show(f"{found['model']}, scheme {found['scheme']}, {learns}{part}")
+    show_prose(f"{found['model']}, scheme {found['scheme']}, {learns}{part}")
     show_rows(_memory_rows(found))
     streamed = _streamed(step)
     if streamed:
-        show(f"  {'row by row':16}{streamed}")
+        show_prose(f"  {'row by row':16}{streamed}")
     _print_least(step)
     _print_latent(step, found)
     _print_features(found)
     _print_saves(found.get("board"))
     _print_time(step, target)
     for sentence in more:
-        show(sentence)
-    show(
+        show_prose(sentence)
+    show_prose(
         f"The peak is at step {found['peak_step']} of {found['steps']}, {found['peak_node']}. "
         "Alive then:"
     )
     biggest = found["at_peak"][:BIGGEST]
-    show_table(("buffer", "bytes"), [[b["name"], b["bytes"]] for b in biggest])
+    show_table(("buffer", "bytes"), [[b["name"], b["bytes"]] for b in biggest], names=(0,))
 
 
 def _memory_rows(found: dict[str, Any]) -> list[list[Any]]:
@@ -148,11 +148,11 @@ def _print_latent(step: TrainingStep, found: dict[str, Any]) -> None:
 
     if found["begins_with"]:
         size = step.input_type.size_bytes
-        show(f"  {'latent':16}{size:>10,}     bytes of a sample for the tail, {_input(step)}")
+        show_prose(f"  {'latent':16}{size:>10,}     bytes of a sample for the tail, {_input(step)}")
     elif found["latents"]:
         latent = find_latent(step.plan)
         percent = round(100 * latent.macs / step.plan.training.forward.macs())
-        show(
+        show_prose(
             f"  {'latent':16}{latent.size_bytes:>10,}     {latent.tensor}: training leaves what is "
             f"before it as it is, {percent} % of an inference's multiplications"
         )
@@ -163,19 +163,19 @@ def _print_features(found: dict[str, Any]) -> None:
     from mcutrain.features import plan_lines
 
     for line in plan_lines(found):
-        show(f"  {line}")
+        show_prose(f"  {line}")
     _print_levels(found["levels"])
     if found["streaming"] is not None:
         steps = found["streaming"]
         rows = f"{steps['rows']} new row{'s' * (steps['rows'] > 1)}"
-        show(
+        show_prose(
             f"  {'rings':16}{steps['ring_bytes']:>10,} B   of SRAM besides, for the rows that are "
             f"kept between steps; one of {rows} takes {steps['macs']:,} multiplications, a "
             f"window {steps['window_macs']:,}"
         )
     if found["elastic"] is not None:
         count, least = len(found["elastic"]["tensors"]), found["elastic"]["least_share"]
-        show(
+        show_prose(
             f"  {'elastic':16}{count:>10,}     tensors, of which any but the last layer's can be "
             f"left out; a step takes {round(100 * least)} % of its instructions without them"
         )
@@ -184,9 +184,9 @@ def _print_features(found: dict[str, Any]) -> None:
 def _print_saves(board: dict[str, Any] | None) -> None:
     """How many saves a board's flash outlives."""
     if board is not None and board["why_no_saves"]:
-        show(f"  {'saves':16}{'none':>10}     {board['why_no_saves']}; {FORGETS}")
+        show_prose(f"  {'saves':16}{'none':>10}     {board['why_no_saves']}; {FORGETS}")
     elif board is not None and board["saves"] is not None:
-        show(
+        show_prose(
             f"  {'saves':16}{board['saves']:>10,}     until the slots have borne the "
             f"{board['erasures']:,} erasures that the flash of {board['name']} is specified for"
         )
@@ -198,7 +198,7 @@ def _print_time(step: TrainingStep, target: Target | None) -> None:
 
     took = step_time(step.plan, target)
     if took is not None:
-        show(f"  {'step':16}{took.text}: {took.reason}")
+        show_prose(f"  {'step':16}{took.text}: {took.reason}")
 
 
 def _print_levels(levels: dict[str, Any] | None) -> None:
@@ -206,7 +206,7 @@ def _print_levels(levels: dict[str, Any] | None) -> None:
     if levels is None:
         return
     count = len(levels["fronts"])
-    show(
+    show_prose(
         f"  {'levels':16}{count:>10,}     fronts that make {levels['latent']}; a policy takes one "
         f"for each sample{', corrected by what it taught' if levels['drifts'] else ''}"
     )
@@ -233,7 +233,7 @@ def _print_least(step: TrainingStep) -> None:
     least = step.plan.least
     if least is not None:
         percent = round(100 * least.more_instructions / work_of(step.plan))
-        show(
+        show_prose(
             f"  {'could do with':16}{least.sram_bytes:>10,} B   of arena and state, computing more "
             f"row by row (--stream least), for {percent} % more instructions"
         )
@@ -265,4 +265,4 @@ def _sram_rows(sram_bytes: int, board: dict[str, Any] | None) -> list[list[Any]]
 def show_rows(rows: list[list[Any]]) -> None:
     """Name, bytes, remark, aligned."""
     for name, size, remark in rows:
-        show(f"  {name:16}{size:>10,} B   {remark}".rstrip())
+        show_prose(f"  {name:16}{size:>10,} B   {remark}".rstrip())

@@ -92,10 +92,11 @@ def _print(facts: dict[str, Any], found: StepProfile) -> None:
     ]
     chip = facts["board"] or ("this computer" if found.unit == "ns" else "a Cortex-M4 or M7")
     show(f"{facts['model']}, scheme {facts['scheme']}: {found.unit} of a step on {chip}")
-    show_table(columns, rows, 3)
+    show_table(columns, rows, 3, names=(0, 1, 2))
     show_table(
         ("tensor", "its update", "the gradient up to it"),
         [[t.name, t.update, t.backward] for t in found.tensors],
+        names=(0,),
     )
     forward, backward, update = (facts[part] for part in ("forward", "backward", "update"))
     show(

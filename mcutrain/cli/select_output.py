@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcutrain.cli.output import IN_PERCENT, percent, say, show, show_json, show_table
+from mcutrain.cli.output import IN_PERCENT, percent, say, show_json, show_prose, show_table
 from mcutrain.cli.training import placing
 from mcutrain.functions.files import write_all
 
@@ -52,7 +52,7 @@ def show_selection(
         show_json({**facts, **found.to_dict()})
         return
     depth = found.scheme.bias_depth
-    show(
+    show_prose(
         f"{facts['model']}, {facts['classes']} classes: train the head, the last {depth} biases"
         + (", and weights of" if found.layers else "")
     )
@@ -61,23 +61,27 @@ def show_selection(
     if found.modules:
         _show_modules(found)
     if found.published is not None:
-        show(
+        show_prose(
             f"published as {found.published}, and the best of the finalists when trained, not by "
             "the analysis:"
         )
-    show(_gains(found))
+    show_prose(_gains(found))
     _show_costs(found, target)
     if found.share is not None:
-        show(f"  {found.share:>12g} {'':6}of its time in the mean, as `train --elastic` takes it")
+        show_prose(
+            f"  {found.share:>12g} {'':6}of its time in the mean, as `train --elastic` takes it"
+        )
     if found.binding:
-        show(f"  more is kept away by {found.binding}")
+        show_prose(f"  more is kept away by {found.binding}")
     is_guess = found.measure not in WITH_HEAD and "finalists" not in facts
     if is_guess and found.binding.startswith("nothing"):
-        show("  (gradients are a guess: --finalists 4 --data DIR trains the best by each measure)")
+        show_prose(
+            "  (gradients are a guess: --finalists 4 --data DIR trains the best by each measure)"
+        )
     if found.next is not None:
         more = _amount(found.measure, found.next.more_gain)
         by = f"with {found.next.more_bytes:,} bytes more"
-        show(f"  {by}: +{more}, {', '.join(found.next.changes)}")
+        show_prose(f"  {by}: +{more}, {', '.join(found.next.changes)}")
 
 
 def show_levels(found: LevelsBeside, limits: Limits) -> None:
@@ -88,10 +92,10 @@ def show_levels(found: LevelsBeside, limits: Limits) -> None:
     if limits.flash_bytes is not None:
         took.append(f"{found.measured.flash_bytes:,} of flash")
     if not kept:
-        show("  no level of the ladder but the whole front fits beside the scheme")
+        show_prose("  no level of the ladder but the whole front fits beside the scheme")
         return
     others = f"; {texts[1]} do{'es' * (len(left_out) == 1)} not" if left_out else ""
-    show(f"  levels {texts[0]} of the ladder fit, with {' and '.join(took)}{others}")
+    show_prose(f"  levels {texts[0]} of the ladder fit, with {' and '.join(took)}{others}")
 
 
 def _show_layers(found: Selection) -> None:
@@ -111,12 +115,12 @@ def _show_layers(found: Selection) -> None:
     ]
     columns = ("layer", "name", "share", "gain", "state bytes", "residual bits")
     shown = len(columns) - (not found.scheme.layer_residual_bits)
-    show_table(columns[:shown], [row[:shown] for row in rows], left=2)
+    show_table(columns[:shown], [row[:shown] for row in rows], left=2, names=(1,))
     kept = found.scheme.bias_bits
     biases = "" if kept == USUAL_BIAS_BITS else f" and {kept} of each bias"
     own = found.scheme.layer_residual_bits
     bits = "residual bits" if own else f"{found.scheme.residual_bits} residual bits"
-    show(f"with {bits}{biases}; the biases gain "
+    show_prose(f"with {bits}{biases}; the biases gain "
          f"{_amount(found.measure, found.bias_gain)}")  # fmt: skip
 
 
@@ -125,8 +129,8 @@ def _show_modules(found: Selection) -> None:
         [m.name, m.channels or None, f"+{_amount(found.measure, m.gain)}", m.state_bytes]
         for m in found.modules
     ]
-    show("and these modules; the model's others are left out:")
-    show_table(("module", "channels", "gain", "state bytes"), rows, left=1)
+    show_prose("and these modules; the model's others are left out:")
+    show_table(("module", "channels", "gain", "state bytes"), rows, left=1, names=(0,))
     if found.measure not in WITH_HEAD:
         say(
             "mcutrain: note: gains of modules overlap, and are less than their sum; "
@@ -171,10 +175,10 @@ def _show_costs(found: Selection, target: Target | None) -> None:
     for name, title, unit in rows:
         limit = getattr(found.limits, name)
         of = "" if limit is None else f" of {limit:,}, {found.free[name]:,} free"
-        show(f"  {getattr(took, name):>12,} {unit:6}{title}{of}")
+        show_prose(f"  {getattr(took, name):>12,} {unit:6}{title}{of}")
     time = None if target is None else time_of(took.instructions, target)
     if time is not None:
-        show(f"  {time.ms:>12,.0f} ms    for a step{time.bounds}, by {time.rests_on}")
+        show_prose(f"  {time.ms:>12,.0f} ms    for a step{time.bounds}, by {time.rests_on}")
 
 
 def _amount(measure: str, value: float) -> str:
@@ -213,7 +217,7 @@ def show_points(sweep: BudgetSweep, json: bool) -> None:
         "Pareto",
     )
     show_table(columns, rows, left=0)
-    show(
+    show_prose(
         "The sum is of what each part gains alone; trained together they overlap, so it ranks. "
         "--train says what is reached."
     )
@@ -235,7 +239,7 @@ def show_finalists(found: TrainedSelection) -> None:
             ]
         )
     show_table(("best by", "accuracy", "lr", "SRAM", "biases", "weights"), rows)
-    show(
+    show_prose(
         f"trained on {found.trained_samples:,} samples, accuracy on {found.held_out_samples:,} "
         "other training samples; the first is selected"
     )

@@ -10,7 +10,7 @@ from mcutrain.cli import shared_flags
 from mcutrain.cli.automatic import Used, used
 from mcutrain.cli.episodes import episodes_facts, print_episodes
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import percent, say, show, show_json
+from mcutrain.cli.output import percent, say, show_json, show_prose
 from mcutrain.cli.training import (
     batch_line,
     score_lines,
@@ -105,7 +105,7 @@ def _tell(told: _Told, *, as_json: bool) -> None:
         say(f"mcutrain: {told.warning}")
     _print(told.learnt.step, told.learnt.run, told.learnt.result)
     for line in told.used.lines():
-        show(line)
+        show_prose(line)
 
 
 def _tell_all(found: FewShot, told: list[_Told], *, as_json: bool) -> None:
@@ -116,9 +116,9 @@ def _tell_all(found: FewShot, told: list[_Told], *, as_json: bool) -> None:
     for warning in dict.fromkeys(one.warning for one in told if one.warning):
         say(f"mcutrain: {warning}")
     print_episodes(found)
-    show(_memory_line(found.results[0]))
+    show_prose(_memory_line(found.results[0]))
     for line in told[0].used.lines():
-        show(line)
+        show_prose(line)
 
 
 def _facts(told: _Told) -> dict[str, Any]:
@@ -215,9 +215,9 @@ def _feature_lines(step: TrainingStep, result: SimulationResult) -> Iterator[str
 
 
 def _print_time(result: SimulationResult) -> None:
-    show(f"time per step   {result.step_us:,.0f} µs on this machine, {result.steps:,} steps")
+    show_prose(f"time per step   {result.step_us:,.0f} µs on this machine, {result.steps:,} steps")
     if result.latent:
-        show(
+        show_prose(
             f"{'':16}without the frozen layers up to {result.latent}, which ran beforehand, once "
             "for each sample"
         )
@@ -228,18 +228,20 @@ def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
         before = {"accuracy": result.before, "iou": result.iou_before}
         after = {"accuracy": result.accuracy, "iou": result.iou, "class_iou": result.class_iou}
         for line in score_lines(before, after):
-            show(line)
+            show_prose(line)
     elif run.reconstruction is None:
-        show(f"test accuracy   {percent(result.before)} before, {percent(result.accuracy)} after")
+        show_prose(
+            f"test accuracy   {percent(result.before)} before, {percent(result.accuracy)} after"
+        )
     else:
         losses = {"loss": result.loss_before, "auc": result.auc_before}
         learnt = {"loss": result.loss, "auc": result.auc}
         for line in score_lines(_known(losses), _known(learnt)):
-            show(line)
-    show(_memory_line(result))
+            show_prose(line)
+    show_prose(_memory_line(result))
     if result.steps:
         _print_time(result)
     for line in _feature_lines(step, result):
-        show(line)
+        show_prose(line)
     for line in selection_lines(result.decisions, step.plan.training.elastic):
-        show(line)
+        show_prose(line)
