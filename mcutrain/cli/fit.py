@@ -59,7 +59,7 @@ def fit(
     that do each part by hand. After Ctrl-C the same command goes on. With --port it ends on the
     board, which trains to the same state.
 
-    Example: `mcutrain fit model.onnx images/ --pixels 0,1 --board nucleo-f446re`
+    Example: `mcutrain fit model.onnx images/ --board nucleo-f446re`
     """
     from mcutrain.functions.fitting import fit as fitted
 

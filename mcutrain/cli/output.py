@@ -133,7 +133,9 @@ def show_table(
     """
     texts = tuple(tuple(_visible(_cell(value)) for value in row) for row in rows)
     table = TextTable(tuple(columns), texts, left, tuple(names), tuple(extra))
-    _write("\n".join(table.lines(out, table_width())))
+    with _named():
+        lines = table.lines(out, table_width())
+    _write("\n".join(lines))
 
 
 def _cell(value: object) -> str:

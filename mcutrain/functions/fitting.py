@@ -15,12 +15,20 @@ from mcutrain_host.manifest import BoardProject
 
 from mcutrain.arguments import PathLike, Seed, checked
 from mcutrain.data import Data, Split, is_path
-from mcutrain.errors import ArgumentError, BuildError, McutrainError, ModelError, OptionError
+from mcutrain.errors import (
+    ArgumentError,
+    BuildError,
+    DataError,
+    McutrainError,
+    ModelError,
+    OptionError,
+)
+from mcutrain.formats import read_float
 from mcutrain.functions.automatic import AUTO, auto_scheme
 from mcutrain.functions.board_options import LineOptions
 from mcutrain.functions.board_training import BoardRun, train_board
 from mcutrain.functions.chosen import read_samples
-from mcutrain.functions.describing import info
+from mcutrain.functions.describing import ModelInfo, info
 from mcutrain.functions.files import check_writable_folder, replace_file, writing
 from mcutrain.functions.firmware import answers, build, flash
 from mcutrain.functions.fit_readme import Story, readme
@@ -29,6 +37,7 @@ from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Done, Listener, Progress
 from mcutrain.functions.models import export
 from mcutrain.functions.options import Classes, MemoryOptions, SimulatedRequest
+from mcutrain.functions.pixel_guess import Taking, guess_pixels
 from mcutrain.functions.preparing import HEAD, Asked
 from mcutrain.functions.quantize_options import InputOptions
 from mcutrain.functions.quantizing import quantize
@@ -372,8 +381,11 @@ class _Fitting:
         found = info(asked.model, listener=_Muted(self.listener))
         kept = self.folder.facts.get("int8")
         if kept and (path / kept["file"]).exists():
+            if kept.get("pixels"):
+                self._take(Taking(**{k: tuple(v) for k, v in kept["pixels"].items()}), kept["by"])
             self._chose("model", kept["value"], kept["why"], kept["flag"])
             return path / str(kept["file"])
+        taking, by = None, ""
         if not found.is_float:
             int8 = path / f"model.int8{asked.model.suffix}"
             with writing(int8):
@@ -382,6 +394,10 @@ class _Fitting:
         else:
             if found.refusal:
                 raise ModelError(found.refusal)
+            taking, by = self._guessed_pixels(found)
+            if taking is not None:
+                self._take(taking, by)
+                asked = self.asked
             int8 = path / f"model.int8.{found.quantized_as.strip('.').lower() or 'tflite'}"
             pixels = InputOptions(
                 pixels=asked.training.pixels, mean=asked.reading.mean, std=asked.reading.std
@@ -397,9 +413,41 @@ class _Fitting:
             why = f"float, now int8 by {made.samples:,} samples, {made.snr_db:.1f} dB at the end"
             chosen = FitChoice("model", asked.model.name, why, "mcutrain quantize has the choices")
         kept = {"value": chosen.value, "why": chosen.why, "flag": chosen.flag}
+        kept |= {"pixels": None if taking is None else asdict(taking), "by": by}
         self.folder.keep(int8={"file": int8.name, "is_float": found.is_float, **kept})
         self._chose(chosen.what, chosen.value, chosen.why, chosen.flag)
         return int8
+
+    def _guessed_pixels(self, found: ModelInfo) -> tuple[Taking | None, str]:
+        """Return what the model takes for pixels, and why; None where it is said, or needs no word.
+
+        Raises DataError where it has to be said, with what was tried.
+        """
+        asked = self.asked
+        if asked.training.pixels is not None or asked.reading.normalization is not None:
+            return None, ""
+        tried = guess_pixels(
+            read_float(asked.model),
+            asked.data,
+            asked.reading,
+            found.total("macs"),
+            asked.seed,
+            _Muted(self.listener),
+        )
+        if tried is None:
+            return None, ""
+        if tried.clear is None:
+            name = str(asked.data) if is_path(asked.data) else "the array of samples"
+            raise DataError(tried.refusal(name))
+        return tried.clear, f"of {tried.samples} training samples the model names {tried.numbers}"
+
+    def _take(self, taking: Taking, why: str) -> None:
+        """Go on as if it had been asked for."""
+        asked = self.asked
+        training = replace(asked.training, pixels=taking.pixels or None)
+        reading = replace(asked.reading, mean=taking.mean or None, std=taking.std or None)
+        self.asked = replace(asked, training=training, reading=reading)
+        self._chose("pixels", taking.text, why, "--pixels, --mean and --std")
 
     def _split(self, graph: Graph) -> Split:
         asked = self.asked

@@ -267,7 +267,7 @@ class FitOptions(Keywords):
         Sequence[float] | None,
         Flag(
             "The real numbers that a float model takes for pixels 0 and 255, such as 0,1 or -1,1 "
-            "or 0,255; or give --mean and --std.",
+            "or 0,255; or give --mean and --std. By default usual ones are tried on samples.",
             metavar="LOW,HIGH",
             box=READING,
             kind=str,

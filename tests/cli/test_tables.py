@@ -97,6 +97,13 @@ def test_columns_are_left_out_in_their_order_and_no_more_than_must_be():
     assert list(table.lines(SCREEN, 27))[-1] == "left out in 27 columns: two, one"
 
 
+def test_a_column_is_left_out_before_words_are_broken_apart():
+    table = TextTable(("shape", "more"), (("8 → 16 → 32", "1,000,000"),), left=1, extra=("more",))
+    lines = list(table.lines(SCREEN, 17))
+    assert " 8 → 16 → 32" in lines
+    assert lines[-1] == "left out in 17 columns: more"
+
+
 def test_numbers_that_do_not_fit_stand_below():
     table = TextTable(("name", "one", "two"), (("a", "1,000,000", "2,000,000"),))
     shown = [line.split() for line in table.lines(SCREEN, 17)]

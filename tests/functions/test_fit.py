@@ -174,7 +174,7 @@ def test_bad_input_is_said_before_a_folder_is_made(tmp_path):
     for wrong, kind in (
         ({"model": tmp_path / "no.tflite"}, McutrainError),
         ({"data": tmp_path / "no"}, DataError),
-        ({"model": FLOAT}, DataError),  # no --pixels
+        ({"model": FLOAT, "class_names": "9,8,7,6,5,4,3,2,1,0"}, McutrainError),
         ({"scheme": "lost:3"}, McutrainError),
         ({"mean": [0.5]}, McutrainError),
         ({"board": "no-board"}, McutrainError),
