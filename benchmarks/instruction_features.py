@@ -135,6 +135,8 @@ BOTH = {
     "mct_softmax_s8": ("1", "rows", "rows*classes"),
     "mct_softmax_cross_entropy_s8": ("1", "classes"),
     "mct_softmax_cross_entropy_s16": ("1", "classes"),
+    "mct_binary_cross_entropy_s8": ("1",),
+    "mct_binary_cross_entropy_s16": ("1",),
     "mct_position_cross_entropy_s8": ("1", "positions", "positions*position.classes"),
     "mct_position_cross_entropy_s16": ("1", "positions", "positions*position.classes"),
     "mct_mean_squared_error_s8": ("1", "positions", "positions*channels"),

@@ -104,7 +104,7 @@ class Case:
 
 MADE = (
     *("made", "modern", "reproducing", "resizing", "cutting", "normalizing", "grouped"),
-    *("attending", "segmenting", "averaging", "rescaling"),
+    *("attending", "segmenting", "averaging", "rescaling", "deciding"),
 )
 """Networks of tests/cost/networks.py, each with a number."""
 
@@ -154,6 +154,8 @@ CASES = (
     *(Case(f"normalizing-{i}", "full", gradient_dtype="int16") for i in range(4)),
     *(Case(f"averaging-{i}", "head") for i in range(4)),
     *(Case(f"rescaling-{i}", "full") for i in range(4)),
+    *(Case(f"deciding-{i}", "head") for i in range(4)),
+    *(Case(f"deciding-{i}", "head", gradient_dtype="int16") for i in range(4)),
     *(Case(f"segmenting-{i}", "head") for i in range(6)),
     *(Case(f"segmenting-{i}", "head", gradient_dtype="int16") for i in range(6)),
     *(

@@ -161,12 +161,16 @@ static void mct_run_inference(mct_protocol *p) {
     p->infer_cycles = p->feed_cycles + mct_board_cycles() - before;
     mct_forget_sample(p);
     p->output = output;
+#ifdef MCT_THRESHOLD
+    p->prediction = output[0] > MCT_THRESHOLD;
+#else
     p->prediction = 0;
     for (int32_t i = 1; i < MCT_CLASSES; i++) {
         if (output[i] > output[p->prediction]) {
             p->prediction = i;
         }
     }
+#endif
 }
 
 /* What INFER, TRAIN and EVALUATE need. */

@@ -16,7 +16,7 @@ from mcutrain.errors import AnalysisError, DataError, SchemeError
 from mcutrain.ir.digest import arrays_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline.losses import positions_of
-from mcutrain.quant import replace_head
+from mcutrain.quant import replace_head, told_apart
 from mcutrain.runs.sample_reading import model_input, prepare_samples
 from mcutrain.selection.contribution import digest
 from mcutrain.simulation import RunSettings
@@ -99,7 +99,7 @@ class Problem:
                 f"{model.name!r} has no layer before its classifier, so there is nothing to "
                 "choose from: --scheme head trains all of it"
             )
-        outputs = model.tensors[head.node.outputs[0]].type.shape[-1]
+        outputs = told_apart(model, head.node)
         samples = prepare_samples(
             split,
             RunSettings(),
@@ -155,8 +155,7 @@ class Problem:
     @property
     def outputs(self) -> int:
         """Classes that the head tells apart."""
-        head = find_head(self.model).node
-        return self.classes or self.model.tensors[head.outputs[0]].type.shape[-1]
+        return self.classes or told_apart(self.model, find_head(self.model).node)
 
     @property
     def head_rate(self) -> float:

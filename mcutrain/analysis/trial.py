@@ -113,6 +113,9 @@ def evaluate(simulator: CompiledSimulator, step: CutStep, x: Array, y: Array) ->
         for first in range(0, len(x), 4 * CHUNK)
     ]
     outputs = np.concatenate(chunks)
+    if simulator.plan.training.threshold is not None:  # one logit, of the second class
+        zeros = np.full((len(outputs), 1), simulator.plan.training.threshold, outputs.dtype)
+        outputs = np.hstack((zeros, outputs.reshape(len(outputs), 1)))
     if y.ndim > 1:
         counted = y.ravel() != data.IGNORED
         outputs, y = outputs.reshape(y.size, -1)[counted], y.ravel()[counted]

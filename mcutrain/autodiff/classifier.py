@@ -36,6 +36,11 @@ class Classifier:
         head = training.graph.producer(loss.inputs[1])
         if head is None or not training.has_labels or training.positions:
             raise SchemeError(f"{training.graph.name!r} gives no class for a sample")
+        if training.graph.tensors[loss.inputs[1]].type.elements < training.classes:
+            raise SchemeError(
+                f"{training.graph.name!r} has one output for two classes, which have no row each: "
+                "a model with an output for each can imprint them"
+            )
         tensors = training.graph.tensors
         if len(head.inputs) != 3 or not {*head.inputs[1:]} <= {*training.parameters}:
             raise SchemeError(_no_classifier(head))

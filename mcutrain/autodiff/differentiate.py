@@ -293,6 +293,7 @@ class _Builder:
         self.updated[exponent] = names[1]
         self.loss, self.prediction = names[2:4]
         self.has_labels = not op.target_is_input
+        self.classes = op.classes(self.tensors[self.logits].type.shape[-1])
         self.gradients[self.logits] = [Gradient(names[0], names[1], op.gradient_scale)]
 
     def _output_range(self, last: Node) -> OutputRange | None:
@@ -396,7 +397,7 @@ class _Builder:
     def _classes(self) -> int:
         """Return how many labels there are; 1 where a sample is no class."""
         is_class = self.has_labels and self.tensors[self.label].type.dtype != "int8"
-        return self.tensors[self.logits].type.shape[-1] if is_class else 1
+        return self.classes if is_class else 1
 
     # ------------------------------------------------------------------ bookkeeping
 

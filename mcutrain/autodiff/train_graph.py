@@ -74,8 +74,9 @@ class TrainGraph:
     parameters: the state names that are trained weights and biases.
     is_tail: x is no sample, but what a front of the network that is not here makes of it.
     split: by name, the network's weights that are trained in part, and biases by their difference.
-    classes: how many logits there are. accumulate: samples per update. has_labels: False for a
-        network that is to reproduce its input; then there is one class, 0, which nothing reads.
+    classes: how many labels there are, with a logit for each, or one for two. accumulate: samples
+        per update. has_labels: False for a network that is to reproduce its input; then there is
+        one class, 0, which nothing reads.
     output_exponent: the state by whose power of two the int8 outputs' scale is larger than their
         tensor says, so that they hold the logits however large they become; None if it is not.
     gate: which samples the nodes behind the loss run for; None for all. A skipped one leaves the
@@ -139,6 +140,17 @@ class TrainGraph:
     def takes_targets(self) -> bool:
         """Whether a label is what the network is to give: int8 numbers, of which none is wrong."""
         return self.label_type.dtype == "int8"
+
+    @property
+    def threshold(self) -> int | None:
+        """The int8 above which the one output of two classes says 1; None where classes have an
+        output each.
+        """
+        y = self.forward.tensors[self.forward.outputs[0]].type
+        if y.elements != 1 or self.classes != 2 or not self.has_labels:
+            return None
+        middle = 0.5 / y.scale if self.forward.gives_probabilities else 0.0
+        return math.floor(y.zero_point + middle)
 
     @property
     def loss_step(self) -> int:

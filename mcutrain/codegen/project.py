@@ -338,6 +338,7 @@ def _step_values(plan: TrainingPlan) -> dict[str, Any]:
         "shelf_bytes": plan.shelf_bytes,
         "accumulate": f"{training.accumulate}u",
         "classes": training.classes,
+        "threshold": training.threshold,
         "has_labels": training.has_labels,
         "reproduces": not training.has_labels,
         "takes_targets": training.takes_targets,

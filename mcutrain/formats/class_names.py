@@ -62,9 +62,9 @@ def with_class_names(graph: Graph, names: Sequence[str]) -> Graph:
 
 
 def outputs_of(graph: Graph) -> int:
-    """Return how many classes its first output tells apart."""
-    shape = graph.tensors[graph.outputs[0]].type.shape
-    return shape[-1] if shape else 1
+    """Return how many classes its first output tells apart: two if it is one number."""
+    kind = graph.tensors[graph.outputs[0]].type
+    return 2 if kind.elements == 1 else kind.shape[-1]
 
 
 def read_class_names(path: Path, outputs: int) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from mcutrain.memplan import Ladder
 from mcutrain.pipeline import StepOptions, TrainingStep, front_of, load, prepare
 from mcutrain.proxies import drop_ladder, kept_ladder, read_facts, write_ladder
 from mcutrain.proxies.fewer import FittingLevels, levels_that_fit
-from mcutrain.quant import replace_head
+from mcutrain.quant import replace_head, told_apart
 from mcutrain.runs.training import selector_of
 from mcutrain.selection.contribution import Contributions, check_model, read_contributions
 from mcutrain.selection.cost import CostModel, Limits, Needs
@@ -323,7 +323,7 @@ def classes_of(
 
     name: of the analysis, for sentences.
     """
-    outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
+    outputs = told_apart(graph, find_head(graph).node)
     if classes == "auto":
         wanted = None if found.classes == outputs else found.classes
     else:

@@ -279,11 +279,18 @@ def _head(network: FloatGraph) -> FloatNode | None:
 def _source_of(network: FloatGraph, output: str) -> FloatNode | None:
     """The node that gives an output, before views, a softmax, and a mean over positions."""
     node = network.producers.get(output)
-    while node is not None and (node.op.is_view or node.op.is_probability):
+    is_one = math.prod(network.shapes[output]) == 1
+    while node is not None and (
+        node.op.is_view or node.op.is_probability or (is_one and _is_sigmoid(node.op))
+    ):
         node = network.producers.get(node.inputs[0])
     if node is not None and isinstance(node.op, FloatMean):
         node = network.producers.get(node.inputs[0])
     return node
+
+
+def _is_sigmoid(op: FloatOp) -> bool:
+    return isinstance(op, Function) and op.name == "logistic"
 
 
 def _float_layer(network: FloatGraph, node: FloatNode, index: int | None) -> LayerInfo:

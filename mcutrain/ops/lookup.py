@@ -62,6 +62,11 @@ class Lookup(ChannelwiseOp):
         """Look up."""
         return (np.array(self.table, np.int8)[inputs[0].astype(np.int64) + 128],)
 
+    @property
+    def is_probability(self) -> bool:
+        """Of a sigmoid: the loss of one output takes the logit."""
+        return self.function == "logistic"
+
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
     ) -> tuple[Gradient | None, ...]:

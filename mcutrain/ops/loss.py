@@ -87,6 +87,10 @@ class LossOp(Op):
         """
         return TensorType((1,), "int32")
 
+    def classes(self, logits: int) -> int:
+        """How many labels there are where the last layer gives so many numbers for one."""
+        return logits
+
     @property
     def target_is_input(self) -> bool:
         """Whether the target is the network's own input, so that there are no labels."""

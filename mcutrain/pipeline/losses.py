@@ -10,15 +10,23 @@ from mcutrain.autodiff import LossFactory
 from mcutrain.data import Outputs, Split
 from mcutrain.errors import DataError, SchemeError
 from mcutrain.ir.graph import Graph, Tensor
+from mcutrain.ops.binary_cross_entropy import BinaryCrossEntropy
 from mcutrain.ops.mean_squared_error import MAX_ELEMENTS, MeanSquaredError
 from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
+from mcutrain.quant import gives_one_logit, told_apart
 from mcutrain.sparse import find_head
 
 LossName = Literal["cross-entropy", "mse", "auto"]
 CROSS_ENTROPY: LossName = "cross-entropy"
 MEAN_SQUARED_ERROR: LossName = "mse"
 AUTO: LossName = "auto"
+
+
+ONE_OUTPUT = (
+    "the model has one output for two classes, so the loss is the cross-entropy of its sigmoid; "
+    "the output says the second class above the middle"
+)
 
 
 def choose_loss(graph: Graph, name: str = AUTO) -> LossName:
@@ -52,7 +60,7 @@ def choose_loss_for_data(
     if classes is not None and has_positions:
         return choose_loss(graph, CROSS_ENTROPY if name == AUTO else name)
     if classes is not None:
-        outputs = _logits(graph).type.elements
+        outputs = 2 if _is_binary(graph) else _logits(graph).type.elements
         return CROSS_ENTROPY if name == AUTO and outputs == classes else choose_loss(graph, name)
     reason = _why_not(graph)
     if name == CROSS_ENTROPY or (name == AUTO and reason is not None):
@@ -86,7 +94,14 @@ def positions_of(graph: Graph) -> tuple[int, ...]:
 def loss_of(graph: Graph, name: str) -> LossFactory:
     """What makes the loss operator for `differentiate`. Raises SchemeError as choose_loss does."""
     if choose_loss(graph, name) == CROSS_ENTROPY:
+        if _is_binary(graph):
+            return BinaryCrossEntropy
         positions = positions_of(graph)
+        if _own_outputs(graph) == 1:
+            raise SchemeError(
+                f"{graph.name!r} gives one number at each position, which no loss here learns: "
+                "--classes 2 puts a head there with one for each class"
+            )
         return PositionCrossEntropy.of((1, *positions)) if positions else SoftmaxCrossEntropy
     return MeanSquaredError.of(graph.tensors[graph.inputs[0]].type)
 
@@ -145,6 +160,8 @@ def fit_classes(
     wanted = classes_for(graph, split, classes, given)
     found = _fitted(graph, split, wanted, CROSS_ENTROPY, (), given)
     names, outputs = len(split.names), _own_outputs(graph)
+    if wanted in (None, 2) and _is_binary(graph):
+        found = found._replace(notes=(ONE_OUTPUT, *found.notes))
     if classes == AUTO and wanted is None and found.class_names and names < outputs:
         note = (
             f"the data's {names} classes are among the model's {outputs}, so its classifier stays; "
@@ -185,7 +202,7 @@ def classes_for(
         choose_loss_for_data(graph, "cross-entropy", None)
     if isinstance(classes, int):
         return classes
-    outputs = graph.tensors[graph.outputs[0]].type.shape[-1]
+    outputs = _own_outputs(graph)
     if split.positions and split.has_numbers_for_names and len(split.names) <= outputs:
         return None  # the last classes may be in none of the images
     if classes == "keep" or len(split.names) == outputs:
@@ -197,7 +214,12 @@ def classes_for(
 
 def _own_outputs(graph: Graph) -> int:
     """Classes of the model's own head."""
-    return graph.tensors[find_head(graph).node.outputs[0]].type.shape[-1]
+    return told_apart(graph, find_head(graph).node)
+
+
+def _is_binary(graph: Graph) -> bool:
+    """Whether it has one output, of which a sigmoid tells two classes apart."""
+    return gives_one_logit(graph, find_head(graph).node)
 
 
 def _logits(graph: Graph) -> Tensor:

@@ -1,7 +1,15 @@
 """Float graphs become int8 graphs; and changes of an int8 graph that keep it one."""
 
 from mcutrain.quant.float_op import Quantization
-from mcutrain.quant.head import add_classes, head_scales, random_start, replace_head, scale_outputs
+from mcutrain.quant.head import (
+    add_classes,
+    gives_one_logit,
+    head_scales,
+    random_start,
+    replace_head,
+    scale_outputs,
+    told_apart,
+)
 from mcutrain.quant.prototypes import HeadStart, head_of_means
 from mcutrain.quant.quantizer import Quantized, QuantizeSettings, useful
 from mcutrain.quant.report import LayerError, compared_samples, layer_errors, named_as
@@ -14,6 +22,7 @@ __all__ = [
     "Quantized",
     "add_classes",
     "compared_samples",
+    "gives_one_logit",
     "head_of_means",
     "head_scales",
     "layer_errors",
@@ -21,5 +30,6 @@ __all__ = [
     "random_start",
     "replace_head",
     "scale_outputs",
+    "told_apart",
     "useful",
 ]

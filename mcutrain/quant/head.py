@@ -128,15 +128,21 @@ def replace_head(graph: Graph, head: Node, classes: int, start: HeadStart | None
     with the logits (see autodiff.TrainGraph). Where the logits are the mean over positions of what
     an activation lets pass, biases are such that all classes begin in the middle of it, which a
     softmax does not notice: below a ReLU's 0 a class would have no gradient at any position.
+
+    Two classes in place of one logit are one logit again, 0, on the old scale, which a sigmoid
+    that follows needs.
     """
     _check_count(classes)
     old = _Head.of(graph, head)
+    is_one = classes == 2 and gives_one_logit(graph, head)
+    if is_one:
+        classes, start = 1, None if start is None else start.difference()
     weight_scale = max(old.w.type.scales)
     sum_scale = old.x.scale * weight_scale
     w = np.zeros((classes, *old.w.type.shape[1:]), np.int8)
-    stage, begin = _first_stage(old)
+    stage, begin = (old.requantize, old.y.zero_point) if is_one else _first_stage(old)
     exponent = _first_exponent(old.y.scale, sum_scale, stage.high - begin)
-    if stage.high < 127:
+    if stage.high < 127 or is_one:
         exponent = 0  # an activation's limit is a real number
     y_scale = math.ldexp(old.y.scale, exponent)
     mult, shift = quantize_multiplier(sum_scale / y_scale)
@@ -153,6 +159,17 @@ def replace_head(graph: Graph, head: Node, classes: int, start: HeadStart | None
         None if old.mean is None else old.mean.scaled(exponent),
     )
     return new.in_place_of(head, graph)
+
+
+def gives_one_logit(graph: Graph, head: Node) -> bool:
+    """Whether a head gives one number for two classes."""
+    return graph.tensors[graph.logits_node(head).outputs[0]].type.elements == 1
+
+
+def told_apart(graph: Graph, head: Node) -> int:
+    """How many classes a head tells apart: one logit is for two."""
+    classes: int = graph.tensors[head.outputs[0]].type.shape[-1]
+    return 2 if gives_one_logit(graph, head) else classes
 
 
 def random_start(graph: Graph, head: Node, classes: int, seed: int) -> HeadStart:
@@ -218,6 +235,11 @@ def add_classes(graph: Graph, head: Node, count: int, seed: int = 0) -> Graph:
     """
     if count < 1:
         raise SchemeError(f"{count} classes cannot be added: give at least one name")
+    if gives_one_logit(graph, head):
+        raise SchemeError(
+            f"the head {head.name!r} has one output for two classes, so none can be added: "
+            f"--classes {2 + count} puts a new one with an output for each there"
+        )
     old = _Head.of_dense(graph, head)
     w, b = old.w.data, old.b.data
     assert w is not None

@@ -47,6 +47,12 @@ class HeadStart:
     b: Array | None
     reach: tuple[float, float]
 
+    def difference(self) -> HeadStart:
+        """Of two classes: one row, the second's logit less the first's."""
+        w = np.clip(np.diff(self.w.astype(np.int64), axis=0), -127, 127).astype(np.int8)
+        b = None if self.b is None else np.diff(self.b.astype(np.int64)).astype(np.int32)
+        return HeadStart(w, b, self.reach)
+
 
 def rounded_division(dividend: Array, divisor: Array | int) -> Array:
     """Divide to the nearest integer, halves up. divisor: above 0."""

@@ -116,6 +116,7 @@ def prepare_run(
         earlier=earlier,
         batches=batches,
         has_learnt=step.recipe is not None and step.recipe.options.classes is None,
+        threshold=step.plan.training.threshold,
     )
     run.course.mixed_batches(0)  # all fronts of an epoch, while its preparation is said
     return run

@@ -65,7 +65,8 @@ class Run:
     state that the simulator saves. selector: of elastic tensors, which are all trained without one.
     swap_every: steps from one swap of columns to the next; 0: none. earlier: what was before, whose
     state the simulator has. batches: what puts samples together; None if they are mixed.
-    has_learnt: whether the outputs mean something before the first step.
+    has_learnt: whether the outputs mean something before the first step. threshold: above which
+    one output says the second of two classes; None where classes have an output each.
     """
 
     simulator: Simulator
@@ -81,6 +82,7 @@ class Run:
     earlier: Earlier = NOTHING
     batches: LevelBatches | None = None
     has_learnt: bool = False
+    threshold: int | None = None
     course: Course = field(init=False)
     begin: bytes = field(init=False)
     state: RunState = field(init=False)
@@ -159,7 +161,7 @@ class Run:
                 found = counts_of(y, test.y[first : first + chunk])
                 counts = found if counts is None else counts + found
             elif self.reconstruction is None:
-                answers.append(y.argmax(axis=1))
+                answers.append(self._answers(y))
             else:
                 losses.append(self.reconstruction.losses(x, y))
             report(min(first + chunk, len(test)))
@@ -170,6 +172,11 @@ class Run:
             return Tested(int((found == test.y).sum()) / max(len(test), 1), answers=found)
         is_anomaly = test.y if test.is_labelled else None
         return self.reconstruction.tested(np.concatenate(losses), is_anomaly)
+
+    def _answers(self, y: Array) -> Array:
+        """The classes that int8 outputs [n, outputs] say."""
+        above = y.argmax(axis=1) if self.threshold is None else y[:, 0] > self.threshold
+        return np.asarray(above, np.int64)
 
     def _order_doubt(self, found: Tested) -> str:
         """Say whether the outputs seem to have another order, by the test before the first step."""

@@ -15,7 +15,7 @@ from mcutrain.errors import PlanError, SchemeError, StateError, UnsupportedError
 from mcutrain.features import features_of
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
-from mcutrain.ir.op import Op
+from mcutrain.ir.op import ChannelwiseOp, Op
 from mcutrain.ir.verify import proven
 from mcutrain.modules import numbers_of, parse_pet
 from mcutrain.pipeline import TrainingStep, prepare
@@ -221,6 +221,11 @@ def _adapted(node: Node, tensors: dict[str, Tensor], original: Graph) -> Node:
         )
     x = tensors[source].type
     old = original.tensors[source].type
+    if x.elements > 1 and node.op.is_probability and isinstance(node.op, ChannelwiseOp):
+        raise UnsupportedError(
+            f"node {node.name!r} is the sigmoid of one output, which {x.shape[-1]} classes do not "
+            "have: the file cannot get their head; generated C can, and two classes keep the output"
+        )
     op = node.op if x.scales == old.scales or node.op.is_view else _rescaled(node, x, old)
     try:
         op = op.resized(old.elements, x.elements)

@@ -70,6 +70,13 @@ def segmenting(seed: int) -> Graph:
     return net.graph(net.conv(net.conv(net.x, 6), classes), f"segmenting-{seed}")
 
 
+def deciding(seed: int) -> Graph:
+    """One logit for two classes."""
+    net = Network((6 + seed, 5, 2), seed)
+    y = net.conv(net.mean(net.conv(net.x, 6, relu=True)), 1)
+    return net.graph(net.reshape(y, (1, 1)), f"deciding-{seed}")
+
+
 def averaging(seed: int) -> Graph:
     """Classes that are means of what a convolution and its ReLU give at each position."""
     classes, side = (2, 21, 5, 40)[seed], (8, 6, 16, 13)[seed]

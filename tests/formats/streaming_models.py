@@ -170,12 +170,14 @@ def streaming_model(
     classes: int = 3,
     is_real: bool = False,
     is_pooled: bool = False,
+    is_binary: bool = False,
 ) -> bytes:
     """Convolutions over time, then a classifier of the last rows.
 
     fresh: rows of a step. stride: of the first convolution, which divides `fresh`. with_shortcut:
     a sum of rows in the middle of what the second convolution reads and its output. seen: rows that
     the classifier reads. is_real: variables are of float32. is_pooled: it reads their mean.
+    is_binary: it is one sigmoid, as of a wake word.
     """
     b = StreamingBuilder(np.random.default_rng(seed), is_real)
     like = b.like()
@@ -204,4 +206,8 @@ def streaming_model(
     x, shape = b.ring(x, shape, seen - shape[1], like)
     if is_pooled:
         x, seen = b.pool(x, shape), 1
+    if is_binary:
+        y = b.main.tensor("y", (1, 1), scale=1 / 256, zero_point=-128)
+        b.main.operator("LOGISTIC", [b.dense(x, seen * 4, 1)], y)
+        return b.content(start, y)
     return b.content(start, b.dense(x, seen * 4, classes))

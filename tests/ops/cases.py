@@ -22,6 +22,7 @@ from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.add_channels import AddChannels, AddChannelsGradInput
 from mcutrain.ops.add_difference import AddDifference
 from mcutrain.ops.batch_matmul import BatchMatMul, BatchMatMulGradInput
+from mcutrain.ops.binary_cross_entropy import BinaryCrossEntropy
 from mcutrain.ops.bounds import BIAS_LIMIT
 from mcutrain.ops.concatenation import MOST_INPUTS, Concatenation, ConcatenationGradInput
 from mcutrain.ops.conv_2d import Conv2D, Conv2DGradInput, Conv2DGradWeight, Requantize
@@ -741,6 +742,14 @@ def softmax_cross_entropy(s: Source) -> Sample:
     return Sample.of(op.followed_by(reach), *read, output_exponent(s, reach.exponent_limit))
 
 
+def binary_cross_entropy(s: Source) -> Sample:
+    """Of logits from 0 to one beyond which a sigmoid is 0 or 1."""
+    op = BinaryCrossEntropy((factor(s, -18, -8),), gradient_dtype(s), s.boolean(), s.integer(1, 99))
+    sums = tensor(s, (1, 1, 1, 1), "int32", 2 ** s.integer(0, 30))
+    label = TensorType((1,), "int32"), np.array([s.integer(0, 1)], np.int32)
+    return Sample.of(op, step(s), sums, label, exponent(s))
+
+
 def position_cross_entropy(s: Source) -> Sample:
     """Images and sequences; some positions ignored, sometimes all or none."""
     classes, positions = s.integer(2, 7), (1, s.integer(1, 4), s.integer(1, 4))
@@ -997,6 +1006,7 @@ CASES = (
     Case("scale_sums", scale_sums),
     Case("softmax", softmax),
     Case("softmax_cross_entropy", softmax_cross_entropy),
+    Case("binary_cross_entropy", binary_cross_entropy),
     Case("position_cross_entropy", position_cross_entropy),
     Case("mean_squared_error", mean_squared_error),
     Case("gradient_rescale", lambda s: gradient_sum(s, 1)),

@@ -40,6 +40,28 @@ def windows(graph, seed, count=6):
     return rng.integers(-128, 128, (count, *shape)).astype(np.int8), [i % 3 for i in range(count)]
 
 
+def test_a_wake_word_of_one_sigmoid_is_trained_by_its_window_and_steps_in_c(tmp_path):
+    path = written(tmp_path, streaming_model(5, fresh=2, is_binary=True))
+    graph = load(path)
+    step = prepare(graph, "full")
+    assert (step.plan.training.classes, step.plan.training.threshold) == (2, 0)
+    ours, c = step.reference(), step.simulator()
+    x, labels = windows(graph, 0)
+    labels = [label % 2 for label in labels]
+    before = c.steps(drawn(step.plan, 1))
+    for one in (ours, c):
+        one.train(x, labels, [RATE] * len(labels))
+        one.forget_steps()
+    assert ours.save() == c.save()
+    after = c.steps(drawn(step.plan, 1))
+    assert (ours.steps(drawn(step.plan, 1)) == after).all()
+    assert (before != after).any()
+    trained = trained_graph(step, c.save(), graph)
+    assert patch(path, graph, trained, tmp_path / "t.tflite") == ""
+    again = prepare(load(tmp_path / "t.tflite"), "full").reference()
+    assert (again.steps(drawn(step.plan, 1)) == after).all()
+
+
 @pytest.mark.parametrize("how", [{}, STRIDED, {"with_shortcut": True, "fresh": 2}])
 @pytest.mark.parametrize("scheme", ["last:1", "full"])
 def test_steps_in_c_are_those_of_numpy_before_and_behind_training(tmp_path, how, scheme):

@@ -51,6 +51,20 @@ void mct_softmax_cross_entropy_s16(const mct_softmax_cross_entropy_s16_params *p
                                    int32_t *prediction, mct_exponent *output_exponent,
                                    int32_t *scratch);
 
+/* The same of the pair (0, logit) where a network has one output, a sigmoid: dy and sums are of one
+ * element, prediction is 1 where the logit is above 0. p->classes is 1; p->output is not read.
+ * 0 <= label < 2 */
+typedef mct_softmax_cross_entropy_s8_params mct_binary_cross_entropy_s8_params;
+typedef mct_softmax_cross_entropy_s8_params mct_binary_cross_entropy_s16_params;
+
+void mct_binary_cross_entropy_s8(const mct_binary_cross_entropy_s8_params *p, const mct_step *step,
+                                 const int32_t *sums, const int32_t *label, mct_exponent *exponent,
+                                 int8_t *dy, int32_t *loss_q16, int32_t *prediction);
+void mct_binary_cross_entropy_s16(const mct_binary_cross_entropy_s16_params *p,
+                                  const mct_step *step, const int32_t *sums, const int32_t *label,
+                                  mct_exponent *exponent, int16_t *dy, int32_t *loss_q16,
+                                  int32_t *prediction);
+
 /* The same at each of many positions: the pixels of an image, the steps of a sequence.
  *
  * labels: [positions], of which MCT_IGNORED ones have no loss and a gradient of 0. loss_q16: the mean

@@ -58,8 +58,8 @@ typedef struct {
 #define MCT_NO_REACH ((mct_reach){INT64_MIN, INT64_MAX})
 
 /* Takes one more position's logits into account. */
-static void mct_widen_reach(mct_reach *reach, int32_t classes, const int32_t *logits,
-                            int32_t best) {
+static inline void mct_widen_reach(mct_reach *reach, int32_t classes, const int32_t *logits,
+                                   int32_t best) {
     const int64_t top = logits[best];
     int64_t bottom = top;
     for (int32_t c = 0; c < classes; c++) {
@@ -71,8 +71,9 @@ static void mct_widen_reach(mct_reach *reach, int32_t classes, const int32_t *lo
 }
 
 /* The outputs' exponent after a sample whose logits reach so far. */
-static void mct_follow_logits(const MCT_PARAMS(mct_softmax_cross_entropy) *p, const mct_step *step,
-                              mct_reach reach, mct_exponent *exponent) {
+static inline void mct_follow_logits(const MCT_PARAMS(mct_softmax_cross_entropy) *p,
+                                     const mct_step *step, mct_reach reach,
+                                     mct_exponent *exponent) {
     const int64_t high = p->output.high_q16;
     const int64_t low = p->output.low_q16;
     int32_t needed = 0;
