@@ -11,15 +11,21 @@ import pytest
 
 import mcutrain
 from mcutrain import prepare
+from mcutrain.analysis.cut_step import cut_step
+from mcutrain.analysis.front import all_cuts, trunk
+from mcutrain.analysis.problem import Problem
+from mcutrain.analysis.trial import compiled, evaluate
+from mcutrain.autodiff.classifier import Classifier
 from mcutrain.data import Dataset, Split
-from mcutrain.errors import SchemeError, UnsupportedError
+from mcutrain.errors import DataError, SchemeError, UnsupportedError
+from mcutrain.formats import load, with_class_names, write
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.ops.lookup import lookup
 from mcutrain.pipeline.losses import ONE_OUTPUT, fit_to_data
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
 from mcutrain.simulation.rates import LearningRate
-from mcutrain.sparse import find_head
+from mcutrain.sparse import find_head, parse_scheme
 from mcutrain.trained import trained_graph
 from mcutrain.trained.graph import trained_by
 from mcutrain.trained.state import read_state
@@ -139,3 +145,44 @@ def test_other_numbers_of_classes_get_a_head_of_their_own_which_the_file_cannot(
         prepare(graph, "head", added=("more",))
     with pytest.raises(UnsupportedError, match="two classes take two outputs, or one and a"):
         find_head(network(outputs=2))
+
+
+def test_a_new_head_of_class_means_tells_both_apart_before_the_first_step() -> None:
+    graph = network()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the loss is
+        found = mcutrain.simulate(
+            graph, lessons(graph), "head", classes=2, epochs=0, head_start="prototypes"
+        )
+    assert found.before > 0.95
+
+
+@pytest.mark.parametrize("has_sigmoid", [True, False])
+def test_trials_of_schemes_measure_the_sigmoid(has_sigmoid: bool) -> None:
+    graph = network(has_sigmoid)
+    problem = Problem.of(graph, lessons(graph, 80))
+    assert problem.outputs == 2
+    plain = trunk(graph)
+    step = cut_step(plain, parse_scheme("head"), all_cuts(plain)[0])
+    found = evaluate(compiled(step, 1), step, problem.test_x, problem.test_y)
+    kind = plain.tensors[plain.outputs[0]].type
+    q = np.array([interpret(plain, {"x": x[None]})[plain.outputs[0]] for x in problem.test_x])
+    z = (q.reshape(-1) - float(kind.zero_point)) * kind.scale
+    assert found["accuracy"] == ((z > 0) == problem.test_y).mean()
+    assert found["loss"] == pytest.approx(np.logaddexp(0, (1 - 2 * problem.test_y) * z).mean())
+
+
+def test_two_names_are_of_its_one_output_and_stay_in_its_file(tmp_path: Path) -> None:
+    graph = with_class_names(network(), ("no", "yes"))
+    write(graph, tmp_path / "m.onnx")
+    assert load(tmp_path / "m.onnx").class_names == ("no", "yes")
+    with pytest.raises(DataError, match="3 class names"):
+        with_class_names(graph, ("a", "b", "c"))
+
+
+def test_it_is_not_imprinted_and_learns_nothing_at_positions() -> None:
+    with pytest.raises(SchemeError, match="one output for two classes, which have no row each"):
+        Classifier.of(prepare(network(), "head").plan.training)
+    net = Network((4, 4, 2), 1)
+    with pytest.raises(SchemeError, match=r"one number at each position.*--classes 2"):
+        prepare(net.graph(net.conv(net.x, 1)), "head")
