@@ -9,6 +9,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,12 @@ from rich.table import Table
 from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.features import listening_bytes
+from mcutrain.ir.graph import Graph
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.frontends.networks import SCALE, ZERO_POINT, listener
+from tests.frontends.networks import keyword_listener, listener
 
 FRAMES = 49
-OWN = ("mct_audio", "mct_samples")
 MAIN = """
 #include "mct_model.h"
 int16_t sound[512];
@@ -48,12 +49,20 @@ int32_t feed(void) { return mct_feed(0, (const int8_t *)reset, 40); }
 """
 
 
-def compiled(cpu: str, folder: Path, step_ms: int) -> tuple[CortexM, int]:
+def made(frontend: str) -> Graph:
+    """A network that takes its frames; without a front end if it is empty, of audio's."""
+    if frontend.startswith("mfcc"):
+        return keyword_listener(FRAMES)
+    return listener(FRAMES, frontend=frontend)
+
+
+def compiled(cpu: str, folder: Path, frontend: str) -> tuple[CortexM, int]:
     """The library in an emulated core, and the bytes that a front end adds to its flash."""
     sizes = []
-    for front in ("", f"audio:step_ms={step_ms}"):
-        own = folder / (front[:5] or "plain")
-        step = prepare(listener(FRAMES, frontend=front), "head", stream="off")
+    for front in ("", frontend):
+        own, graph = folder / (front[:4] or "plain"), made(frontend)
+        graph = graph if front else replace(graph, input_order=None)
+        step = prepare(graph, "head", stream="off")
         step.library(Interface()).write(own)
         (own / "main.c").write_text(MAIN if front else PLAIN)
         (own / "link.ld").write_text(LINKER_SCRIPT)
@@ -70,18 +79,22 @@ def compiled(cpu: str, folder: Path, step_ms: int) -> tuple[CortexM, int]:
     return CortexM(own / "program.elf", CORES[cpu]), sizes[1] - sizes[0]
 
 
-def hops(program: CortexM, count: int, hop: int) -> tuple[float, float, float]:
+def hops(program: CortexM, count: int, frontend: str) -> tuple[float, float, float]:
     """Mean instructions of a hop of noise: to push it, to compute its frame; to take a window."""
-    found = listener(FRAMES, frontend=f"audio:step_ms={1000 * hop // 16_000}").input_order
-    assert found is not None
-    assert found.frontend is not None
-    x = np.random.default_rng(0).normal(0, 3000, 480 + hop * (count - 1)).astype(np.int16)
-    first, steps = found.frontend.steps_of(SCALE, ZERO_POINT)
-    codes = first + np.searchsorted(steps, found.frontend.stream().push(x), "right")
+    graph = made(frontend)
+    assert graph.input_order is not None
+    front = graph.input_order.frontend
+    assert front is not None
+    hop, first = front.hop, front.least_samples
+    x = np.random.default_rng(0).normal(0, 3000, first + hop * (count - 1)).astype(np.int16)
+    rows = front.stream().push(x)[-FRAMES:]
+    if front.c.window is None:
+        x_type = next(iter(graph.types(graph.inputs)))
+        rows = front.codes(rows, x_type.scale, x_type.zero_point)
     program.call("reset")
     pushed, ready, place = [], [], 0
     for frame in range(count):
-        size = 480 if frame == 0 else hop
+        size = first if frame == 0 else hop
         program.write("sound", x[place : place + size].tobytes())
         program.call("push", size)
         pushed.append(program.count)
@@ -89,9 +102,8 @@ def hops(program: CortexM, count: int, hop: int) -> tuple[float, float, float]:
         ready.append(program.count)
         place += size
     program.call("take")
-    rows = np.frombuffer(program.read("listening", listening_bytes(found.frontend)), np.int8)
-    wanted = np.roll(codes[-FRAMES:], count % FRAMES, axis=0).astype(np.int8).tobytes()
-    assert wanted in rows.tobytes(), "the rows are numpy's"
+    found = program.read("listening", listening_bytes(front))
+    assert np.roll(rows, count % FRAMES, axis=0).tobytes() in found, "the rows are numpy's"
     return float(np.mean(pushed[1:])), float(np.mean(ready[1:])), float(program.count)
 
 
@@ -99,15 +111,14 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--frames", type=int, default=52)
-    parser.add_argument("--step-ms", type=int, default=20)
+    parser.add_argument("--frontend", default="audio:step_ms=20", help="or mfcc")
     arguments = parser.parse_args()
-    hop = 16 * arguments.step_ms
     table = Table("core", "push", "frame", "take", "flash", "stack")
     for cpu in CORES:
         with tempfile.TemporaryDirectory() as scratch:
-            program, size = compiled(cpu, Path(scratch), arguments.step_ms)
+            program, size = compiled(cpu, Path(scratch), arguments.frontend)
             program.engine.mem_write(STACK_TOP - PAINTED_BYTES, PAINT * PAINTED_BYTES)
-            push, frame, take = hops(program, arguments.frames, hop)
+            push, frame, take = hops(program, arguments.frames, arguments.frontend)
             stack = bytes(program.engine.mem_read(STACK_TOP - PAINTED_BYTES, PAINTED_BYTES))
             used = len(stack.lstrip(PAINT))
             table.add_row(cpu, *(f"{n:,.0f}" for n in (push, frame, take, size, used)))

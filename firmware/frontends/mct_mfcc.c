@@ -92,11 +92,37 @@ int32_t mct_mfcc_level(int16_t peak) {
     return (((binary + (1 << 6)) >> 7) * BANDS * mct_mfcc_dct[0] + (1 << 15)) >> 16;
 }
 
+/* The level of frame[0] is subtracted, but not of silence. */
+static int32_t less_level(const int16_t *frame, uint32_t k, int32_t level) {
+    return k == 0 && frame[0] != SILENCE ? frame[0] - level : frame[k];
+}
+
+uint32_t mct_mfcc_push_kept(mct_mfcc *mfcc, const int16_t *samples, uint32_t count, int32_t *work,
+                            int16_t *kept, int32_t *is_frame) {
+    return mct_mfcc_push(mfcc, samples, count, work, kept, kept + MCT_MFCC_COEFFICIENTS, is_frame);
+}
+
+int32_t mct_mfcc_look(const int16_t *frames, uint32_t count) {
+    int16_t largest = INT16_MIN;
+    for (uint32_t i = 0; i < count; i++) {
+        const int16_t peak = frames[i * MCT_MFCC_KEPT + MCT_MFCC_COEFFICIENTS];
+        largest = peak > largest ? peak : largest;
+    }
+    return mct_mfcc_level(largest);
+}
+
+void mct_mfcc_finish(const int16_t *frame, int32_t level, int16_t *features) {
+    for (uint32_t k = 0; k < MCT_MFCC_COEFFICIENTS; k++) {
+        const int32_t c = less_level(frame, k, level);
+        features[k] = (int16_t)(c < INT16_MIN ? INT16_MIN : c > INT16_MAX ? INT16_MAX : c);
+    }
+}
+
 void mct_mfcc_quantize(const mct_mfcc_quantization *p, const int16_t *frame, int32_t level,
                        int8_t *x) {
     const int32_t half = 1 << (p->shift - 1);
     for (uint32_t k = 0; k < MCT_MFCC_COEFFICIENTS; k++) {
-        const int32_t c = k == 0 && frame[0] != SILENCE ? frame[0] - level : frame[k];
+        const int32_t c = less_level(frame, k, level);
         const int32_t y = ((c * p->mult + half) >> p->shift) + p->zero_point;
         x[k] = (int8_t)(y < -128 ? -128 : y > 127 ? 127 : y);
     }

@@ -17,6 +17,7 @@ extern "C" {
 #define MCT_MFCC_WINDOW 480      /* samples of a frame */
 #define MCT_MFCC_STEP 320        /* samples from one frame to the next */
 #define MCT_MFCC_COEFFICIENTS 10 /* numbers of a frame, with 8 fraction bits */
+#define MCT_MFCC_KEPT 11         /* numbers of a frame until its window is complete */
 #define MCT_MFCC_WORK 512        /* numbers of the work buffer */
 
 typedef struct {
@@ -49,6 +50,14 @@ int32_t mct_mfcc_level(int16_t peak);
 /* A frame as a model takes it. level: of its window. */
 void mct_mfcc_quantize(const mct_mfcc_quantization *p, const int16_t *frame, int32_t level,
                        int8_t *x);
+
+/* The same for programs that keep frames until a window is complete: a frame's largest sample
+ * follows its coefficients. mct_mfcc_look: the level of `count` frames, in any order.
+ * mct_mfcc_finish: a frame less its window's level, within 16 bits. */
+uint32_t mct_mfcc_push_kept(mct_mfcc *mfcc, const int16_t *samples, uint32_t count, int32_t *work,
+                            int16_t *kept, int32_t *is_frame);
+int32_t mct_mfcc_look(const int16_t *frames, uint32_t count);
+void mct_mfcc_finish(const int16_t *frame, int32_t level, int16_t *features);
 
 #ifdef __cplusplus
 }

@@ -4,28 +4,28 @@
 #include <stdatomic.h>
 #include <string.h>
 
-void mct_samples_push(mct_samples *queue, int16_t *room, uint32_t size, const int16_t *samples,
-                      uint32_t count) {
+void mct_samples_push(mct_samples *queue, int16_t *room, uint32_t size, uint32_t width,
+                      const int16_t *samples, uint32_t count) {
     const uint32_t written = queue->written;
     const uint32_t free = size - (written - queue->taken);
     const uint32_t kept = count < free ? count : free;
     const uint32_t begin = written & (size - 1u);
     const uint32_t first = kept < size - begin ? kept : size - begin;
     atomic_thread_fence(memory_order_acquire); /* what was read there was read before */
-    memcpy(room + begin, samples, first * sizeof *room);
-    memcpy(room, samples + first, (kept - first) * sizeof *room);
+    memcpy(room + begin * width, samples, first * width * sizeof *room);
+    memcpy(room, samples + first * width, (kept - first) * width * sizeof *room);
     atomic_thread_fence(memory_order_release);
     queue->written = written + kept;
     queue->lost = queue->lost + (count - kept);
 }
 
 uint32_t mct_samples_waiting(const mct_samples *queue, const int16_t *room, uint32_t size,
-                             const int16_t **first) {
+                             uint32_t width, const int16_t **first) {
     const uint32_t taken = queue->taken;
     const uint32_t waiting = queue->written - taken;
     const uint32_t begin = taken & (size - 1u);
     atomic_thread_fence(memory_order_acquire);
-    *first = room + begin;
+    *first = room + begin * width;
     return waiting < size - begin ? waiting : size - begin;
 }
 

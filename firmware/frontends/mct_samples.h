@@ -19,13 +19,14 @@ typedef struct {
     volatile uint32_t lost;    /* samples that found no room; only the writer changes it */
 } mct_samples;
 
-/* Copy samples into `room`, of `size` samples, a power of two. Those that find no room are lost. */
-void mct_samples_push(mct_samples *queue, int16_t *room, uint32_t size, const int16_t *samples,
-                      uint32_t count);
+/* Copy samples of `width` numbers into `room`, of `size` samples, a power of two. Those that find no
+ * room are lost. */
+void mct_samples_push(mct_samples *queue, int16_t *room, uint32_t size, uint32_t width,
+                      const int16_t *samples, uint32_t count);
 
 /* How many samples wait in one piece; *first is where they lie. 0 if none do. */
 uint32_t mct_samples_waiting(const mct_samples *queue, const int16_t *room, uint32_t size,
-                             const int16_t **first);
+                             uint32_t width, const int16_t **first);
 
 /* The reader has no more use for the first `count` samples that wait. */
 void mct_samples_take(mct_samples *queue, uint32_t count);

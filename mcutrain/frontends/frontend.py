@@ -11,6 +11,7 @@ To add one: a file with a class, its C, a test of both, a row of KINDS in regist
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -36,6 +37,24 @@ class FeatureStream(Protocol):
 
 
 @dataclass(frozen=True)
+class WindowC:
+    """The C of a front end whose frames are known only when a window of them is complete.
+
+    kept: numbers of a frame until then, which `push` gives. look: a function
+
+        int32_t look(const FEATURE *frames, uint32_t count);
+
+    of all frames of a window, the oldest anywhere. finish: one that makes the features of each,
+
+        void finish(const FEATURE *frame, int32_t looked, FEATURE *features);
+    """
+
+    kept: int
+    look: str
+    finish: str
+
+
+@dataclass(frozen=True)
 class FrontendC:
     """The C of a front end, in firmware/frontends.
 
@@ -43,13 +62,15 @@ class FrontendC:
     of so many bytes. reset: the statement that forgets all, {} is where its state lies. push: a
     function
 
-        uint32_t push(STATE *state, const SAMPLE *samples, uint32_t count, int16_t *work,
+        uint32_t push(STATE *state, const SAMPLE *samples, uint32_t count, WORK *work,
                       FEATURE *features, int32_t *is_frame);
 
     that takes samples until a frame is full, or all; returns how many; is_frame says whether
-    `features` has a frame now. work: of `work` numbers, free between calls. sample, feature: types.
+    `features` has a frame now. work: of `work` numbers, free between calls. sample, feature,
+    work_type: types. window: of a front end that needs whole windows. definitions: C that a program
+    has before all of it. queue: samples that may wait by default, a power of two.
     flash_bytes, instructions: of code with constants, and of a hop from one frame to the next, by
-    instruction set, as benchmarks/listening.py counts them.
+    instruction set, as benchmarks/listening.py counts them; empty where they depend on options.
     """
 
     sources: tuple[str, ...]
@@ -63,6 +84,10 @@ class FrontendC:
     feature: str
     flash_bytes: Mapping[str, int]
     instructions: Mapping[str, int]
+    work_type: str = "int16_t"
+    window: WindowC | None = None
+    definitions: str = ""
+    queue: int = 2048
 
 
 @dataclass(frozen=True)
@@ -111,6 +136,11 @@ class Frontend(ABC):
         """Samples a second."""
 
     @property
+    def channels(self) -> int:
+        """Numbers of a sample: the axes of a motion sensor."""
+        return math.prod(self.input_shape[1:])
+
+    @property
     @abstractmethod
     def c(self) -> FrontendC:
         """Its C."""
@@ -118,6 +148,10 @@ class Frontend(ABC):
     @abstractmethod
     def stream(self) -> FeatureStream:
         """A new stream, which has heard nothing."""
+
+    def of_window(self, frames: Array) -> Array:
+        """The features of a window's frames, as a stream gives them."""
+        return frames
 
     @property
     def text(self) -> str:
@@ -142,7 +176,7 @@ class Frontend(ABC):
             whole = np.zeros(self.input_shape, self.input_dtype)
             kept = window[:wanted]
             whole[: len(kept)] = kept
-            row[:] = self.stream().push(whole)
+            row[:] = self.of_window(self.stream().push(whole))
         return found
 
     def check(self, samples: Array) -> None:
@@ -182,11 +216,13 @@ class Frontend(ABC):
 
     def compute(self, samples: Array, scale: float, zero_point: int) -> Int8:
         """Windows as an int8 input takes them, as C computes it: (n, frames, features)."""
+        return self.codes(self.features(samples), scale, zero_point)
+
+    def codes(self, features: Array, scale: float, zero_point: int) -> Int8:
+        """Features as an int8 input takes them."""
         first, steps = self.steps_of(scale, zero_point)
-        codes: Int8 = (first + np.searchsorted(steps, self.features(samples), "right")).astype(
-            np.int8
-        )
-        return codes
+        found: Int8 = (first + np.searchsorted(steps, features, "right")).astype(np.int8)
+        return found
 
     def steps_of(self, scale: float, zero_point: int) -> tuple[int, npt.NDArray[np.int64]]:
         """The code of the smallest feature, and the feature at which each next code begins."""

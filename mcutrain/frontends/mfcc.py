@@ -107,13 +107,23 @@ def quantized(
     frames: npt.NDArray[np.int16], peak: int, quantization: Quantization
 ) -> npt.NDArray[np.int8]:
     """Coefficients (..., 10) as a model takes them, of a window whose largest sample is `peak`."""
-    shifted = frames.astype(np.int64)
-    is_heard = shifted[..., 0] != SILENCE
-    shifted[..., 0] -= np.where(is_heard, level(peak), 0)
+    found = _less_level(frames, peak)
     half = 1 << quantization.shift - 1
-    found = (shifted * quantization.mult + half >> quantization.shift) + quantization.zero_point
+    found = (found * quantization.mult + half >> quantization.shift) + quantization.zero_point
     x: npt.NDArray[np.int8] = np.clip(found, -128, 127).astype(np.int8)
     return x
+
+
+def shifted(frames: npt.NDArray[np.int16], peak: int) -> npt.NDArray[np.int16]:
+    """Coefficients (..., 10) of a window whose largest sample is `peak`, within 16 bits."""
+    return np.clip(_less_level(frames, peak), -(1 << 15), (1 << 15) - 1).astype(np.int16)
+
+
+def _less_level(frames: npt.NDArray[np.int16], peak: int) -> Ints:
+    found = frames.astype(np.int64)
+    is_heard = found[..., 0] != SILENCE
+    found[..., 0] -= np.where(is_heard, level(peak), 0)
+    return found
 
 
 _HALF_WINDOW = mfcc_tables.window()

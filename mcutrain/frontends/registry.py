@@ -11,13 +11,14 @@ from typing import Any
 from mcutrain.errors import DataError
 from mcutrain.frontends.frontend import MOST_TEXT, Frontend
 from mcutrain.frontends.sound import AudioFrontend
+from mcutrain.frontends.speech import MfccFrontend
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover
     import tomli as tomllib
 
-KINDS: Mapping[str, type[Frontend]] = {AudioFrontend.kind: AudioFrontend}
+KINDS: Mapping[str, type[Frontend]] = {made.kind: made for made in (AudioFrontend, MfccFrontend)}
 MOST_BYTES = 1 << 16
 
 

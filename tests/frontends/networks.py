@@ -16,17 +16,31 @@ from mcutrain.ir.graph import Graph
 from tests.simulation.networks import Network, same
 
 SCALE, ZERO_POINT = 7 / 64, -128
+MFCC_SCALE, MFCC_ZERO_POINT = 0.5847029089927673, 83
+"""The input of kws_ref_model."""
 
 
-def listener(frames: int = 6, classes: int = 3, frontend: str = "audio:step_ms=20") -> Graph:
-    """Tells sounds apart by so many frames of 40 features."""
-    net = Network((frames, 40, 1), 1)
+def listener(
+    frames: int = 6,
+    classes: int = 3,
+    frontend: str = "audio:step_ms=20",
+    width: int = 40,
+    scale: float = SCALE,
+    zero_point: int = ZERO_POINT,
+) -> Graph:
+    """Tells windows apart by so many frames of features."""
+    net = Network((frames, width, 1), 1)
     x = net.tensors[net.x]
-    net.tensors[net.x] = replace(x, type=replace(x.type, scales=(SCALE,), zero_point=ZERO_POINT))
+    net.tensors[net.x] = replace(x, type=replace(x.type, scales=(scale,), zero_point=zero_point))
     y = net.conv(net.conv(net.x, 4, same(3, 2), relu=True), 6, same(3, 2), relu=True)
     y = net.conv(net.mean(y), classes, rounds_once=True)
     graph = net.graph(net.reshape(y, (1, classes)), "listener")
     return with_frontend(graph, frontend)
+
+
+def keyword_listener(frames: int = 6, classes: int = 3) -> Graph:
+    """The same by MFCCs."""
+    return listener(frames, classes, "mfcc", 10, MFCC_SCALE, MFCC_ZERO_POINT)
 
 
 def float_file(path: Path, frames: int = 49, classes: int = 3) -> Path:

@@ -11,9 +11,11 @@ import pytest
 from mcutrain_host.manifest import BoardProject
 
 import mcutrain
+from mcutrain.data import quantize_input
+from mcutrain.data.layout import InputOrder
 from mcutrain.errors import DataError, McutrainError, PlanError
 from mcutrain.features import listening_bytes
-from mcutrain.frontends import Frontend
+from mcutrain.frontends import Frontend, parse
 from mcutrain.functions.board_samples import read_for_board
 from mcutrain.functions.listener import SILENT
 from mcutrain.functions.run_options import DataOptions
@@ -178,3 +180,39 @@ def test_a_short_file_ends_in_zeros(folder: Path, tmp_path: Path) -> None:
     whole = np.concatenate((x, np.zeros(11_000, np.int16)))
     expected = front_of(graph).real(whole[np.newaxis])[0]
     assert np.array_equal(split.train.x[0].reshape(49, 40), expected)
+
+
+@pytest.fixture(scope="module")
+def keywords(shared: Path) -> Path:
+    return shared / "models" / "kws_ref_model.tflite"
+
+
+def test_a_public_keyword_model_takes_wav_files_and_arrays(
+    folder: Path, keywords: Path, tmp_path: Path
+) -> None:
+    x, y = raw(folder)
+    by_arrays = trained(keywords, (x, y), classes=3, frontend="mfcc")
+    assert trained(keywords, folder / "data", classes=3, frontend="mfcc") == by_arrays
+    real = parse("mfcc", (49, 10, 1)).real(x)
+    assert trained(keywords, (real[..., np.newaxis], y), classes=3) == by_arrays
+
+
+def test_plan_counts_the_bytes_of_a_public_keyword_models_mfccs(keywords: Path) -> None:
+    found = mcutrain.plan(keywords, "head", frontend="mfcc")
+    assert found.listening is not None
+    assert found.listening.frontend == "mfcc:frames=49"
+    heard, waiting, work, features, window = 964 + 12 + 16, 4096, 2048, 20, 49 * 22
+    assert found.listening.sram_bytes == heard + waiting + work + features + window + 2
+
+
+def test_wav_files_become_integer_mfccs_near_the_real_ones(folder: Path, keywords: Path) -> None:
+    """Without --frontend they are in double precision, of a second, as training had them."""
+    x_type = load(keywords).types(load(keywords).inputs)[0]
+    order = InputOrder.own((49, 10, 1)).with_frontend("mfcc")
+    whole = [mcutrain.data.load(folder / "data", order=o) for o in (order, None)]
+    ours, exact = (
+        quantize_input(s.train.x, scale=x_type.scale, zero_point=x_type.zero_point) for s in whole
+    )
+    apart = np.abs(ours.reshape(-1).astype(int) - exact.reshape(-1))
+    assert apart.max() <= 1
+    assert np.mean(apart > 0) < 0.01

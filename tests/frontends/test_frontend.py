@@ -6,36 +6,52 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcutrain.data import quantize_input
 from mcutrain.errors import DataError
-from mcutrain.frontends import audio, parse
+from mcutrain.frontends import Frontend, audio, mfcc, parse
 from mcutrain.frontends.sound import AudioFrontend
+from mcutrain.frontends.speech import MfccFrontend
 from tests.frontends.sounds import sound
 
 TWO = AudioFrontend(20, 2)
+BY_KIND = (TWO, MfccFrontend(2))
 
 
+@pytest.mark.parametrize("front", BY_KIND, ids=lambda front: front.kind)
+@settings(deadline=None)
 @given(
     scale=st.floats(2**-12, 4, width=32) | st.sampled_from([26 / 256, 10 / 256, 5 / 256, 20 / 256]),
     zero_point=st.integers(-128, 127),
 )
-def test_codes_by_steps_are_those_of_the_real_numbers(scale: float, zero_point: int) -> None:
-    low, high = TWO.RANGE
+def test_codes_by_steps_are_those_of_the_real_numbers(
+    front: Frontend, scale: float, zero_point: int
+) -> None:
+    low, high = front.RANGE
     features = np.arange(low, high + 1)
-    first, steps = TWO.steps_of(scale, zero_point)
-    codes = first + np.searchsorted(steps, features, "right")
-    real = TWO.as_real(features)
+    codes = front.codes(features, scale, zero_point)
+    real = front.as_real(features)
     assert np.array_equal(codes, quantize_input(real, scale=scale, zero_point=zero_point))
 
 
 @given(seed=st.integers(0, 2**32))
 def test_no_feature_is_outside_the_range(seed: int) -> None:
-    found = TWO.features(sound(seed, 800)[np.newaxis])
-    assert found.min() >= TWO.RANGE[0]
-    assert found.max() <= TWO.RANGE[1]
+    for front in BY_KIND:
+        found = front.features(sound(seed, 800)[np.newaxis])
+        assert found.min() >= front.RANGE[0]
+        assert found.max() <= front.RANGE[1]
+
+
+def test_a_window_of_mfccs_is_that_of_the_kernel() -> None:
+    x = sound(3, 2000)
+    frames, _ = mfcc.features(x)
+    front = parse("mfcc", (len(frames), 10, 1))
+    used = x[: front.input_shape[0]]
+    found = front.features(x[np.newaxis])[0]
+    assert np.array_equal(found, mfcc.shifted(frames, int(used.max())))
+    assert not np.array_equal(found, frames)
 
 
 def test_the_largest_logarithm_is_the_ranges_end() -> None:
@@ -66,6 +82,7 @@ def test_a_text_is_read_as_it_is_written() -> None:
     front = AudioFrontend(10, 7)
     assert parse(front.text) == front
     assert parse(front.text, (7, 40)) == front
+    assert parse("mfcc", (49, 10, 1)) == parse("mfcc:frames=49") == MfccFrontend(49)
 
 
 def test_a_file_says_the_same(tmp_path: Path) -> None:
@@ -86,6 +103,10 @@ def test_a_file_says_the_same(tmp_path: Path) -> None:
         ("audio", (50, 40), "10 or of 20 ms"),
         ("audio", (49, 10), r"takes \(49, 10\)"),
         ("audio:frames=48", (49, 40), "makes 48 frames"),
+        ("mfcc", (49, 40), r"takes \(49, 40\)"),
+        ("mfcc:frames=48", (49, 10), "makes 48 frames"),
+        ("mfcc", None, "how many frames"),
+        ("mfcc:frames=0", None, "give 1 to"),
         ("nowhere.toml", (49, 40), "describes no front end"),
     ],
 )

@@ -15,16 +15,17 @@ from hypothesis import strategies as st
 
 from mcutrain import prepare
 from mcutrain.codegen import Interface
-from mcutrain.features.listening import QUEUE_SAMPLES, listening_bytes
+from mcutrain.features.listening import listening_bytes
 from mcutrain.frontends import Frontend
+from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.simulation.build import WARNINGS
 from mcutrain.simulation.rates import LearningRate
-from tests.frontends.networks import SCALE, ZERO_POINT, listener
+from tests.frontends.networks import keyword_listener, listener
 from tests.frontends.sounds import Sound, sound
 
-FRAMES = 6
+FRAMES, QUEUE_SAMPLES = 6, 2048
 Rows = npt.NDArray[np.int8]
 NOT_READY = 2  # MCT_ERROR_SIZE
 
@@ -35,8 +36,11 @@ class Device:
     def __init__(self, step: TrainingStep) -> None:
         self.simulator: CompiledSimulator = step.simulator()
         self.c = self.simulator._library
-        for name in ("mct_window_rows", "mct_infer"):
-            getattr(self.c, name).restype = ctypes.POINTER(ctypes.c_int8)
+        self.front, self.type = front_of(step.graph), step.input_type
+        kept = self.front.c.window
+        self._row = (ctypes.c_int8, 40) if kept is None else (ctypes.c_int16, kept.kept)
+        self.c.mct_window_rows.restype = ctypes.POINTER(self._row[0])
+        self.c.mct_infer.restype = ctypes.POINTER(ctypes.c_int8)
         for name in ("mct_window_ready", "mct_window_first", "mct_push_lost"):
             getattr(self.c, name).restype = ctypes.c_uint32
 
@@ -49,33 +53,47 @@ class Device:
 
     @property
     def window(self) -> Rows:
-        rows = np.array(self.c.mct_window_rows()[: FRAMES * 40], np.int8).reshape(FRAMES, 40)
-        return np.roll(rows, -int(self.c.mct_window_first()), axis=0)
+        """What the network would take now."""
+        ctype, width = self._row
+        rows = np.array(self.c.mct_window_rows()[: FRAMES * width], ctype).reshape(FRAMES, width)
+        rows = np.roll(rows, -int(self.c.mct_window_first()), axis=0)
+        return rows.astype(np.int8) if self.front.c.window is None else self.codes(rows)
+
+    def codes(self, frames: npt.NDArray[np.generic]) -> Rows:
+        """A window as the input has it, of what a stream gives."""
+        of_window = self.front.of_window(frames)
+        return self.front.codes(of_window, self.type.scale, self.type.zero_point)
+
+    def last(self, x: Sound) -> Rows:
+        """The last window of a stream."""
+        return self.codes(self.front.stream().push(x)[-FRAMES:])
+
+    def computed(self, x: Sound) -> Rows:
+        """A window's samples as an own stream."""
+        return self.front.compute(x[np.newaxis], self.type.scale, self.type.zero_point)[0]
 
     def infer(self) -> list[int]:
         return list(self.c.mct_infer()[: self.simulator.output_bytes])
 
 
-@pytest.fixture(scope="module", params=["off", "max"])
+def front_of(graph: Graph) -> Frontend:
+    order = graph.input_order
+    assert order is not None
+    assert order.frontend is not None
+    return order.frontend
+
+
+KINDS = {"audio": listener, "mfcc": keyword_listener}
+CASES = [(kind, rows) for kind in KINDS for rows in ("off", "max")]
+
+
+@pytest.fixture(scope="module", params=CASES, ids="-".join)
 def device(request: pytest.FixtureRequest) -> Device:
     """With its input in the arena as a whole, and row by row."""
-    step = prepare(listener(FRAMES), "head", stream=request.param)
-    assert bool(step.plan.segments and step.plan.segments[0].is_fed) is (request.param == "max")
+    kind, rows = request.param
+    step = prepare(KINDS[kind](FRAMES), "head", stream=rows)
+    assert bool(step.plan.segments and step.plan.segments[0].is_fed) is (rows == "max")
     return Device(step)
-
-
-@pytest.fixture(scope="module")
-def front() -> Frontend:
-    found = listener(FRAMES).input_order
-    assert found is not None
-    assert found.frontend is not None
-    return found.frontend
-
-
-def codes(front: Frontend, x: Sound) -> Rows:
-    """All frames of a stream, as the input has them."""
-    first, steps = front.steps_of(SCALE, ZERO_POINT)
-    return (first + np.searchsorted(steps, front.stream().push(x), "right")).astype(np.int8)
 
 
 def pieces(x: Sound, lengths: Sequence[int]) -> Iterator[Sound]:
@@ -86,10 +104,10 @@ def pieces(x: Sound, lengths: Sequence[int]) -> Iterator[Sound]:
 @settings(deadline=None)
 @given(seed=st.integers(0, 2**32), lengths=st.lists(st.integers(0, 1500), max_size=12))
 def test_pieces_of_any_size_give_the_windows_of_numpy(
-    device: Device, front: Frontend, seed: int, lengths: list[int]
+    device: Device, seed: int, lengths: list[int]
 ) -> None:
     x = sound(seed, 6000)
-    expected, heard, taken = codes(front, x), 0, 0
+    expected, heard, taken = device.front.stream().push(x), 0, 0
     device.c.mct_window_reset()
     for piece in pieces(x, lengths):
         device.push(piece)
@@ -99,7 +117,7 @@ def test_pieces_of_any_size_give_the_windows_of_numpy(
         if frames < FRAMES:
             assert device.c.mct_window_take() == NOT_READY
             continue
-        window = expected[frames - FRAMES : frames]
+        window = device.codes(expected[frames - FRAMES : frames])
         assert np.array_equal(device.window, window)
         assert device.c.mct_window_take() == 0
         taken = frames
@@ -107,7 +125,7 @@ def test_pieces_of_any_size_give_the_windows_of_numpy(
         assert device.ready() == 0
 
 
-def test_after_a_reset_a_window_is_that_of_a_file(device: Device, front: Frontend) -> None:
+def test_after_a_reset_a_window_is_that_of_a_file(device: Device) -> None:
     x = sound(4, 480 + 320 * (FRAMES - 1))
     for forget in (device.c.mct_window_reset, lambda: device.c.mct_reset(ctypes.c_uint32(1))):
         device.push(sound(9, 1000))
@@ -118,10 +136,10 @@ def test_after_a_reset_a_window_is_that_of_a_file(device: Device, front: Fronten
         device.ready()
         device.push(x[1000:])
         assert device.ready() == FRAMES
-        assert np.array_equal(device.window, front.compute(x[np.newaxis], SCALE, ZERO_POINT)[0])
+        assert np.array_equal(device.window, device.computed(x))
 
 
-def test_what_finds_no_room_is_lost_and_counted(device: Device, front: Frontend) -> None:
+def test_what_finds_no_room_is_lost_and_counted(device: Device) -> None:
     device.c.mct_window_reset()
     before, x = int(device.c.mct_push_lost()), sound(8, 3 * QUEUE_SAMPLES)
     device.push(x[: QUEUE_SAMPLES - 5])
@@ -133,10 +151,10 @@ def test_what_finds_no_room_is_lost_and_counted(device: Device, front: Frontend)
     device.push(x[2 * QUEUE_SAMPLES :])
     kept = np.concatenate((x[:QUEUE_SAMPLES], x[2 * QUEUE_SAMPLES :]))
     device.ready()
-    assert np.array_equal(device.window, codes(front, kept)[-FRAMES:])
+    assert np.array_equal(device.window, device.last(kept))
 
 
-def test_a_step_on_a_window_is_that_of_the_simulation(device: Device, front: Frontend) -> None:
+def test_a_step_on_a_window_is_that_of_the_simulation(device: Device) -> None:
     x, rate = sound(21, 480 + 320 * (FRAMES - 1)), LearningRate(1 << 30, -3)
     device.c.mct_reset(ctypes.c_uint32(1))
     device.push(x[:2000])
@@ -150,14 +168,13 @@ def test_a_step_on_a_window_is_that_of_the_simulation(device: Device, front: Fro
     assert device.c.mct_train(ctypes.c_int32(1), value, result) == 0
     learnt = device.simulator.save()
     device.simulator.reset(1)
-    device.simulator.train(front.compute(x[np.newaxis], SCALE, ZERO_POINT), [1], [rate])
+    device.simulator.train(device.computed(x)[np.newaxis], [1], [rate])
     assert learnt == device.simulator.save()
 
 
 def test_a_library_has_the_c_of_its_front_end_and_says_its_bytes() -> None:
     step = prepare(listener(FRAMES), "head")
-    front = step.graph.input_order.frontend  # type: ignore[union-attr]
-    assert front is not None
+    front = front_of(step.graph)
     assert step.recipe is not None
     assert step.recipe.frontend == "audio:step_ms=20,frames=6"
     files = step.library(Interface("wake")).files
@@ -166,6 +183,15 @@ def test_a_library_has_the_c_of_its_front_end_and_says_its_bytes() -> None:
     assert "void wake_push(" in header
     fixed = listening_bytes(front) - 2 * QUEUE_SAMPLES
     assert f"WAKE_LISTENING_BYTES ({fixed} + 2 * WAKE_QUEUE)" in header
+
+
+def test_a_library_by_mfccs_has_all_that_they_need() -> None:
+    step = prepare(keyword_listener(FRAMES), "head")
+    assert step.recipe is not None
+    assert step.recipe.frontend == f"mfcc:frames={FRAMES}"
+    files = step.library(Interface()).files
+    assert {"src/mct_mfcc.c", "src/mct_fourier.c", "src/mct_audio_tables.h"} <= files.keys()
+    assert "src/mct_audio.c" not in files
 
 
 def test_without_a_front_end_a_library_stays_as_it_was() -> None:
@@ -190,11 +216,13 @@ void hook(void)
 """
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_frames_that_come_while_a_window_is_taken_wait(
-    front: Frontend, c_compilers: list[tuple[str, ...]], tmp_path: Path
+    kind: str, c_compilers: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
     """The hook behind each strip of rows pushes more sound, and asks for its frames."""
-    step = prepare(listener(FRAMES), "head", stream="max")
+    step = prepare(KINDS[kind](FRAMES), "head", stream="max")
+    device = Device(step)
     step.library(Interface()).write(tmp_path)
     (tmp_path / "src" / "mct_config.h").write_text(
         "void hook(void);\n#define MCT_BETWEEN_NODES() hook()\n"
@@ -209,7 +237,7 @@ def test_frames_that_come_while_a_window_is_taken_wait(
     c.mct_infer.restype = ctypes.POINTER(ctypes.c_int8)
     window_samples = 480 + 320 * (FRAMES - 1)
     x = sound(31, window_samples + 320 * 40)
-    expected = codes(front, x)
+    expected = device.last(x[:window_samples])
     place = x.ctypes.data
     c.mct_reset(ctypes.c_uint32(1))
     c.mct_push(ctypes.c_void_p(place), ctypes.c_uint32(window_samples - 100))
@@ -222,6 +250,6 @@ def test_frames_that_come_while_a_window_is_taken_wait(
     more.value = None
     count = ctypes.c_int32.in_dll(c, "calls").value
     assert 0 < count <= QUEUE_SAMPLES // 320, "all that came found room"
-    found = list(c.mct_infer()[: step.simulator().output_bytes])
-    assert found == list(step.simulator().infer(expected[np.newaxis, :FRAMES])[0])
+    found = list(c.mct_infer()[: device.simulator.output_bytes])
+    assert found == list(device.simulator.infer(expected[np.newaxis])[0])
     assert c.mct_window_ready() == count

@@ -18,7 +18,7 @@ from mcutrain.features.listening import listening_bytes
 from tests.boards.test_library_on_cores import BARE, CHIP, CORES, SCRIPT, SECONDS, Core
 from tests.codegen.test_own_program import compiler, run
 from tests.compiled import make
-from tests.frontends.networks import SCALE, ZERO_POINT, listener
+from tests.frontends.networks import keyword_listener, listener
 from tests.frontends.sounds import Sound, sound
 
 FRAMES, CLASSES = 6, 3
@@ -33,7 +33,7 @@ MAIN = """
 #include "mct_model.h"
 #include "sound.h"
 
-#define WINDOW_BYTES (MCT_FRAMES * MCT_FRAME_FEATURES)
+#define WINDOW_BYTES sizeof(NUMBER[MCT_FRAMES * NUMBERS])
 static int8_t saved[WINDOW_BYTES + WINDOWS * MCT_OUTPUT_BYTES];
 
 static int learn(void)
@@ -51,9 +51,9 @@ static int learn(void)
         }
         memcpy(saved + WINDOW_BYTES + MCT_OUTPUT_BYTES * windows++, mct_infer(), MCT_OUTPUT_BYTES);
     }
-    const uint32_t first = mct_window_first() * MCT_FRAME_FEATURES;
-    memcpy(saved, mct_window_rows() + first, WINDOW_BYTES - first);
-    memcpy(saved + WINDOW_BYTES - first, mct_window_rows(), first);
+    const uint32_t first = mct_window_first() * NUMBERS, bytes = first * sizeof(NUMBER);
+    memcpy(saved, mct_window_rows() + first, WINDOW_BYTES - bytes);
+    memcpy(saved + WINDOW_BYTES - bytes, mct_window_rows(), bytes);
     return windows != WINDOWS || mct_push_lost() != 0;
 }
 """
@@ -61,31 +61,37 @@ static int learn(void)
 
 @dataclass(frozen=True)
 class Expected:
-    """What numpy makes of the sound: its last window, and the outputs of each that is taken."""
+    """What numpy makes of the sound: the rows of its last window, and outputs of all taken."""
 
     sound: Sound
     pieces: list[int]
-    window: npt.NDArray[np.int8]
+    rows: npt.NDArray[np.generic]
     outputs: npt.NDArray[np.int8]
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Expected, int]:
+@pytest.fixture(scope="module", params=[listener, keyword_listener])
+def library(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Expected, int]:
     """A library, what is expected of it, and the bytes that it is planned to listen with."""
-    step = prepare(listener(FRAMES, CLASSES), "head")
+    step = prepare(request.param(FRAMES, CLASSES), "head")
     front = step.graph.input_order.frontend  # type: ignore[union-attr]
     assert front is not None
     lengths = np.random.default_rng(7).integers(1, 900, 16).tolist()
     x = sound(12, sum(lengths))
-    first, steps = front.steps_of(SCALE, ZERO_POINT)
-    codes = (first + np.searchsorted(steps, front.stream().push(x), "right")).astype(np.int8)
+    made, kind = front.stream().push(x), step.input_type
     heard = [max(0, (end - 480) // 320 + 1) for end in np.cumsum(lengths).tolist()]
     ends = [n for before, n in zip([0, *heard], heard, strict=False) if n > before and n >= FRAMES]
-    windows = np.stack([codes[n - FRAMES : n] for n in ends])
-    found = step.simulator().infer(windows)
+    features = np.stack([front.of_window(made[n - FRAMES : n]) for n in ends])
+    windows = front.codes(features, kind.scale, kind.zero_point)
+    found, rows = step.simulator().infer(windows), windows[-1]
+    if front.c.window is not None:
+        rows = made[-FRAMES:].astype(np.int16)
     folder = tmp_path_factory.mktemp("listening") / "library"
     step.library(Interface()).write(folder)
     lines = (
+        f"#define NUMBER {'int8_t' if front.c.window is None else 'int16_t'}",
+        f"#define NUMBERS {rows.shape[1]}u",
         f"#define PIECES {len(lengths)}",
         f"#define WINDOWS {len(ends)}u",
         f"static const uint32_t pieces[] = {{{','.join(map(str, lengths))}}};",
@@ -93,7 +99,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Expected, i
     )
     (folder / "sound.h").write_text("\n".join(lines))
     (folder / "main.c").write_text(MAIN + BARE)
-    return folder, Expected(x, lengths, windows[-1], found), listening_bytes(front)
+    return folder, Expected(x, lengths, rows, found), listening_bytes(front)
 
 
 @pytest.mark.slow
@@ -119,9 +125,9 @@ def test_a_core_hears_what_numpy_hears_and_takes_the_planned_bytes(
     assert done.returncode == 0, done.stderr[:2000]
     isa, _, found = done.stdout.partition(b"\n")
     assert isa.decode() == core.isa
-    window, outputs = expected.window, expected.outputs
-    assert np.array_equal(np.frombuffer(found[: window.size], np.int8), window.reshape(-1))
-    assert np.array_equal(np.frombuffer(found[window.size :], np.int8), outputs.reshape(-1))
+    rows, outputs = expected.rows, expected.outputs
+    assert found[: rows.nbytes] == rows.tobytes()
+    assert np.array_equal(np.frombuffer(found[rows.nbytes :], np.int8), outputs.reshape(-1))
 
 
 def size_of(elf: Path, symbol: str) -> int:

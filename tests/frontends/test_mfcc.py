@@ -65,6 +65,18 @@ class InC:
             found.append(x.array(np.int8))
         return np.array(found)
 
+    def of_window(
+        self, frames: npt.NDArray[np.int16], peaks: npt.NDArray[np.int16]
+    ) -> npt.NDArray[np.generic]:
+        """Frames with their peaks, less the level of the largest peak."""
+        kept, found = np.column_stack((frames, peaks)), []
+        level = self.library.mct_mfcc_look(ctypes.c_void_p(kept.ctypes.data), len(kept))
+        for frame in kept:
+            out = Guarded(20)
+            self.library.mct_mfcc_finish(ctypes.c_void_p(frame.ctypes.data), level, out.pointer)
+            found.append(out.array(np.int16))
+        return np.array(found)
+
 
 @pytest.fixture(scope="module")
 def in_c(
@@ -155,6 +167,23 @@ def test_c_computes_the_same_bits(
         assert np.array_equal(found[1], peaks)
         expected = mfcc.quantized(frames, peak, how)
         assert np.array_equal(library.quantized(frames, peak, how), expected)
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 9), is_quiet=st.booleans())
+def test_a_windows_level_is_that_of_its_largest_sample_within_16_bits(
+    in_c: list[InC], seed: int, count: int, is_quiet: bool
+) -> None:
+    random = np.random.default_rng(seed)
+    frames = random.integers(*EXTREME, (count, 10), endpoint=True).astype(np.int16)
+    frames[random.random(count) < 0.2, 0] = mfcc.SILENCE
+    peaks = random.integers(*((-5, 3) if is_quiet else EXTREME), count).astype(np.int16)
+    expected = frames.astype(np.int64)
+    expected[frames[:, 0] != mfcc.SILENCE, 0] -= mfcc.level(int(peaks.max()))
+    expected = np.clip(expected, *EXTREME)
+    assert np.array_equal(mfcc.shifted(frames, int(peaks.max())), expected)
+    for library in in_c:
+        assert np.array_equal(library.of_window(frames, peaks), expected)
 
 
 @pytest.mark.parametrize("value", EXTREME)

@@ -12,12 +12,10 @@ from mcutrain.frontends import Frontend
 
 __all__ = ["FEATURE", "frontend_of", "listening_bytes"]
 
-QUEUE_SAMPLES = 2048
-"""Samples that may wait, by default."""
 SAMPLE_BYTES = 2
 QUEUE_BYTES, COUNTER_BYTES = 12, 16
 """Of the queue's counters, and of the rows'."""
-FEATURE_BYTES = {"uint16_t": 2, "int16_t": 2}
+TYPE_BYTES = {"uint16_t": 2, "int16_t": 2, "int32_t": 4}
 
 
 def frontend_of(training: TrainGraph) -> Frontend | None:
@@ -29,10 +27,16 @@ def frontend_of(training: TrainGraph) -> Frontend | None:
 def listening_bytes(front: Frontend) -> int:
     """Bytes of SRAM of what is heard: the front end, waiting samples, features and the window."""
     frames, width = front.output_shape
-    c = front.c
-    found = c.state_bytes + QUEUE_BYTES + COUNTER_BYTES
-    found += SAMPLE_BYTES * (QUEUE_SAMPLES + c.work) + FEATURE_BYTES[c.feature] * width
-    return -(-(found + frames * width) // 4) * 4
+    c, feature_bytes = front.c, TYPE_BYTES[front.c.feature]
+    found = c.state_bytes + QUEUE_BYTES + COUNTER_BYTES + TYPE_BYTES[c.work_type] * c.work
+    found += queue_bytes(front) + feature_bytes * width
+    rows_bytes = width if c.window is None else feature_bytes * c.window.kept
+    return -(-(found + frames * rows_bytes) // 4) * 4
+
+
+def queue_bytes(front: Frontend) -> int:
+    """Of these, the bytes of samples that wait."""
+    return SAMPLE_BYTES * front.channels * front.c.queue
 
 
 def _front(code: Code) -> Frontend:
@@ -66,8 +70,10 @@ def _code(code: Code, told: Told) -> Mapping[str, Any]:
         "hop": front.hop,
         "rate_hz": front.rate_hz,
         "reset": front.c.reset.format("listening.heard"),
-        "queue": QUEUE_SAMPLES,
-        "fixed_bytes": listening_bytes(front) - SAMPLE_BYTES * QUEUE_SAMPLES,
+        "channels": front.channels,
+        "sample_bytes": SAMPLE_BYTES * front.channels,
+        "queue": front.c.queue,
+        "fixed_bytes": listening_bytes(front) - queue_bytes(front),
         "first": first,
         "steps": steps.tolist(),
         "instructions": front.c.instructions,
