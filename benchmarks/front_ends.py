@@ -64,14 +64,14 @@ static const mct_motion_params params = {{mults, shifts, ends, 128, 32, 128, 3, 
 mct_motion state;
 int16_t kept[128 * 4], input[3], output[4 * 7];
 int32_t work[128];
-void reset(void) {{ mct_motion_reset(&state, &params, kept); }}
+void reset(void) {{ mct_motion_reset(&state, &params); }}
 uint32_t hop(uint32_t count)
 {{
     {hop}
 }}
 """
-PUSH = "(void)count; return (uint32_t)mct_motion_push(&state, input);"
-COMPUTE = "(void)count; mct_motion_features(&state, work, output); return 0;"
+PUSH = "(void)count; return (uint32_t)mct_motion_push(&state, &params, kept, input);"
+COMPUTE = "(void)count; mct_motion_features(&state, &params, kept, work, output); return 0;"
 VISION = """
 #include "mct_vision.h"
 static const mct_vision_params params = {{{numbers}}};

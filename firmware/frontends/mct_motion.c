@@ -23,16 +23,14 @@ static int16_t without_gravity(int32_t *gravity, int32_t x, uint32_t shift) {
     return saturated(x - (*gravity >> shift));
 }
 
-void mct_motion_reset(mct_motion *motion, const mct_motion_params *p, int16_t *rows) {
+void mct_motion_reset(mct_motion *motion, const mct_motion_params *p) {
     memset(motion, 0, sizeof *motion);
-    motion->p = p;
-    motion->rows = rows;
     motion->due = p->window;
 }
 
-int32_t mct_motion_push(mct_motion *motion, const int16_t *row) {
-    const mct_motion_params *p = motion->p;
-    int16_t *to = motion->rows + motion->next * channels_of(p);
+int32_t mct_motion_push(mct_motion *motion, const mct_motion_params *p, int16_t *rows,
+                        const int16_t *row) {
+    int16_t *to = rows + motion->next * channels_of(p);
     uint32_t squares = 0; /* of three axes at most: 3 * 2^30 */
     for (uint32_t a = 0; a < p->axes; a++) {
         const uint32_t shift = p->shifts[a];
@@ -58,9 +56,10 @@ int32_t mct_motion_push(mct_motion *motion, const int16_t *row) {
     return 1;
 }
 
-const int16_t *mct_motion_row(const mct_motion *motion, uint32_t i) {
-    const uint32_t place = motion->next + i, rows = motion->p->window;
-    return motion->rows + (place < rows ? place : place - rows) * channels_of(motion->p);
+const int16_t *mct_motion_row(const mct_motion *motion, const mct_motion_params *p,
+                              const int16_t *rows, uint32_t i) {
+    const uint32_t place = motion->next + i, count = p->window;
+    return rows + (place < count ? place : place - count) * channels_of(p);
 }
 
 /* 32767 - cos(2 pi i / rows) 32767, >> 5: Hann's window with 11 fraction bits. */
@@ -71,14 +70,13 @@ static int32_t hann(uint32_t i, uint32_t rows) {
 /* A number less the mean is below 2^19 and the window below 2^11: 512 points, which drop 9 bits, are
  * below 2^30 together. The power of all bins is at most half the points' number times the sum of
  * their squares: below 2^60. sum: of all rows, below 2^24. */
-static int16_t *bands(const mct_motion *motion, uint32_t channel, int32_t sum, int32_t *points,
-                      int16_t *to) {
-    const mct_motion_params *p = motion->p;
-    const int32_t rows = p->window, eighths = sum * (1 << MEAN_BITS) + rows / 2;
-    const int32_t mean = eighths / rows - (eighths % rows < 0 ? 1 : 0); /* rounded down */
+static int16_t *bands(const mct_motion *motion, const mct_motion_params *p, const int16_t *rows,
+                      uint32_t channel, int32_t sum, int32_t *points, int16_t *to) {
+    const int32_t count = p->window, eighths = sum * (1 << MEAN_BITS) + count / 2;
+    const int32_t mean = eighths / count - (eighths % count < 0 ? 1 : 0); /* rounded down */
     uint32_t bin = 1;
     for (uint32_t i = 0; i < p->window; i++) {
-        const int32_t x = mct_motion_row(motion, i)[channel] * (1 << MEAN_BITS) - mean;
+        const int32_t x = mct_motion_row(motion, p, rows, i)[channel] * (1 << MEAN_BITS) - mean;
         points[i] = (x * hann(i, p->window)) >> HEADROOM;
     }
     memset(points + p->window, 0, (uint32_t)(p->points - p->window) * sizeof *points);
@@ -95,34 +93,34 @@ static int16_t *bands(const mct_motion *motion, uint32_t channel, int32_t sum, i
 }
 
 /* Sums of 512 numbers of 16 bits are below 2^25, and so is a number times 512. */
-void mct_motion_features(const mct_motion *motion, int32_t *work, int16_t *features) {
-    const mct_motion_params *p = motion->p;
-    const int32_t rows = p->window;
+void mct_motion_features(const mct_motion *motion, const mct_motion_params *p, const int16_t *rows,
+                         int32_t *work, int16_t *features) {
+    const int32_t count = p->window;
     for (uint32_t channel = 0; channel < channels_of(p); channel++) {
         int32_t sum = 0, crossings = 0, was_above = 0;
-        uint64_t squares = (uint32_t)rows / 2;
+        uint64_t squares = (uint32_t)count / 2;
         for (uint32_t i = 0; i < p->window; i++) {
-            const int32_t x = mct_motion_row(motion, i)[channel];
+            const int32_t x = mct_motion_row(motion, p, rows, i)[channel];
             sum += x;
             squares += (uint32_t)(x * x);
         }
         for (uint32_t i = 0; i < p->window; i++) {
-            const int32_t is_above = mct_motion_row(motion, i)[channel] * rows >= sum;
+            const int32_t is_above = mct_motion_row(motion, p, rows, i)[channel] * count >= sum;
             crossings += i > 0 && is_above != was_above;
             was_above = is_above;
         }
-        const int32_t mean = (sum < 0 ? sum - rows / 2 : sum + rows / 2) / rows;
+        const int32_t mean = (sum < 0 ? sum - count / 2 : sum + count / 2) / count;
         if (p->features & MCT_MOTION_MEAN) {
             *features++ = (int16_t)mean;
         }
         if (p->features & MCT_MOTION_RMS) {
-            *features++ = saturated((int32_t)mct_root((uint32_t)(squares / (uint32_t)rows)));
+            *features++ = saturated((int32_t)mct_root((uint32_t)(squares / (uint32_t)count)));
         }
         if (p->features & MCT_MOTION_CROSSINGS) {
             *features++ = (int16_t)crossings;
         }
         if (p->bands > 0) {
-            features = bands(motion, channel, sum, work, features);
+            features = bands(motion, p, rows, channel, sum, work, features);
         }
     }
 }

@@ -24,7 +24,7 @@ typedef struct {
     const int16_t *mults;      /* of each axis, at most 2^14 in size */
     const uint8_t *shifts;     /* 0 ... 30 */
     const uint16_t *band_ends; /* the bin behind each band, rising, 2 ... points / 2 */
-    uint16_t window;           /* rows, 2 ... 512 */
+    uint16_t window;           /* rows, 1 ... 512 */
     uint16_t step;             /* rows from one window to the next, at least 1 */
     uint16_t points;           /* of the Fourier transform: 32, 128, 512, not less than window */
     uint8_t axes;              /* 1 ... 9 */
@@ -36,25 +36,27 @@ typedef struct {
 
 typedef struct {
     int32_t gravity[MCT_MOTION_MOST_AXES]; /* times 2^gravity_shift, below 2^30 */
-    const mct_motion_params *p;
-    int16_t *rows;   /* [window][channels], a ring */
-    uint16_t next;   /* the row of the ring that comes next */
-    uint16_t due;    /* rows until a window is complete */
-    uint8_t is_warm; /* gravity is known */
+    uint16_t next;                         /* the row of the ring that comes next */
+    uint16_t due;                          /* rows until a window is complete */
+    uint8_t is_warm;                       /* gravity is known */
 } mct_motion;
 
-/* Forget all rows. rows: window times channels, which are the axes and the magnitude. */
-void mct_motion_reset(mct_motion *motion, const mct_motion_params *p, int16_t *rows);
+/* Forget all rows. */
+void mct_motion_reset(mct_motion *motion, const mct_motion_params *p);
 
-/* Take a row of the sensor, a number for each axis. Returns 1 if a window is complete, else 0. */
-int32_t mct_motion_push(mct_motion *motion, const int16_t *row);
+/* Take a row of the sensor, a number for each axis. Returns 1 if a window is complete, else 0. rows:
+ * [window][channels], a ring; channels are the axes and the magnitude. */
+int32_t mct_motion_push(mct_motion *motion, const mct_motion_params *p, int16_t *rows,
+                        const int16_t *row);
 
 /* Row i of the window, 0 the oldest: a number for each channel. */
-const int16_t *mct_motion_row(const mct_motion *motion, uint32_t i);
+const int16_t *mct_motion_row(const mct_motion *motion, const mct_motion_params *p,
+                              const int16_t *rows, uint32_t i);
 
 /* The features of a complete window, those of a channel side by side. work: `points` numbers, free
  * between calls; none are needed without bands. */
-void mct_motion_features(const mct_motion *motion, int32_t *work, int16_t *features);
+void mct_motion_features(const mct_motion *motion, const mct_motion_params *p, const int16_t *rows,
+                         int32_t *work, int16_t *features);
 
 #ifdef __cplusplus
 }

@@ -68,7 +68,7 @@ class Motion:
         edges = (1, *self.band_ends)
         wrong = {
             f"{len(self.axes)} axes: take 1 to {MOST_AXES}": not 1 <= len(self.axes) <= MOST_AXES,
-            f"{self.window} rows: take 2 to {MOST_ROWS}": not 2 <= self.window <= MOST_ROWS,
+            f"{self.window} rows: take 1 to {MOST_ROWS}": not 1 <= self.window <= MOST_ROWS,
             f"a window every {self.step} rows: take 1 to 65535": not 1 <= self.step <= 0xFFFF,
             f"a filter of 2^{self.gravity_shift} rows: take a shift of 0 to {MOST_GRAVITY_SHIFT}": (
                 not 0 <= self.gravity_shift <= MOST_GRAVITY_SHIFT

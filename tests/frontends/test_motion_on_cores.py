@@ -34,10 +34,10 @@ static int learn(void)
         .bands = {len(HOW.band_ends)},
     }};
     uint32_t count = 0;
-    mct_motion_reset(&moved, &params, rows);
+    mct_motion_reset(&moved, &params);
     for (uint32_t i = 0; i < sizeof x / sizeof *x; i += {len(AXES)}) {{
-        if (mct_motion_push(&moved, x + i)) {{
-            mct_motion_features(&moved, work, saved[count++]);
+        if (mct_motion_push(&moved, &params, rows, x + i)) {{
+            mct_motion_features(&moved, &params, rows, work, saved[count++]);
         }}
     }}
     return count != {WINDOWS};
