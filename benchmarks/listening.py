@@ -22,10 +22,11 @@ from rich.table import Table
 from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.features import listening_bytes
+from mcutrain.frontends import parse
 from mcutrain.ir.graph import Graph
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.frontends.networks import keyword_listener, listener
+from tests.frontends.networks import gestures, keyword_listener, listener
 
 FRAMES = 49
 MAIN = """
@@ -53,6 +54,8 @@ def made(frontend: str) -> Graph:
     """A network that takes its frames; without a front end if it is empty, of audio's."""
     if frontend.startswith("mfcc"):
         return keyword_listener(FRAMES)
+    if frontend.startswith("motion"):
+        return gestures(parse(frontend))
     return listener(FRAMES, frontend=frontend)
 
 
@@ -86,24 +89,29 @@ def hops(program: CortexM, count: int, frontend: str) -> tuple[float, float, flo
     front = graph.input_order.frontend
     assert front is not None
     hop, first = front.hop, front.least_samples
-    x = np.random.default_rng(0).normal(0, 3000, first + hop * (count - 1)).astype(np.int16)
-    rows = front.stream().push(x)[-FRAMES:]
+    shape = (first + hop * (count - 1), *front.input_shape[1:])
+    x = np.random.default_rng(0).normal(0, 3000, shape).astype(np.int16)
+    frames = front.output_shape[0]
+    rows = front.stream().push(x)[-frames:]
     if front.c.window is None:
         x_type = next(iter(graph.types(graph.inputs)))
         rows = front.codes(rows, x_type.scale, x_type.zero_point)
     program.call("reset")
     pushed, ready, place = [], [], 0
     for frame in range(count):
-        size = first if frame == 0 else hop
-        program.write("sound", x[place : place + size].tobytes())
-        program.call("push", size)
-        pushed.append(program.count)
-        program.call("ready")
-        ready.append(program.count)
-        place += size
+        end, counts = first + hop * frame, np.zeros(2)
+        for begin in range(place, end, front.c.queue):
+            piece = x[begin : min(begin + front.c.queue, end)]
+            program.write("sound", piece.tobytes())
+            for i, arguments in enumerate((("push", len(piece)), ("ready",))):
+                program.call(*arguments)
+                counts[i] += program.count
+        pushed.append(counts[0])
+        ready.append(counts[1])
+        place = end
     program.call("take")
     found = program.read("listening", listening_bytes(front))
-    assert np.roll(rows, count % FRAMES, axis=0).tobytes() in found, "the rows are numpy's"
+    assert np.roll(rows, count % frames, axis=0).tobytes() in found, "the rows are numpy's"
     return float(np.mean(pushed[1:])), float(np.mean(ready[1:])), float(program.count)
 
 
@@ -111,7 +119,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--frames", type=int, default=52)
-    parser.add_argument("--frontend", default="audio:step_ms=20", help="or mfcc")
+    parser.add_argument("--frontend", default="audio:step_ms=20", help="or mfcc, motion:…")
     arguments = parser.parse_args()
     table = Table("core", "push", "frame", "take", "flash", "stack")
     for cpu in CORES:

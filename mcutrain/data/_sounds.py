@@ -51,6 +51,11 @@ def read_raw_sounds(listing: Listing, order: InputOrder, progress: Progress | No
     """
     front = order.frontend
     assert front is not None, "there is a front end"
+    if front.takes_rows:
+        raise DataError(
+            f"the front end {front.kind} takes rows of numbers, as in CSV files, but there are WAV "
+            "files: give one that takes sound, as --frontend audio"
+        )
     x = np.empty((len(listing.paths), *order.model_shape), np.float32)
     for i, path in enumerate(listing.paths):
         try:

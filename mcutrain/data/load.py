@@ -21,6 +21,7 @@ from mcutrain.data._folders import (
 )
 from mcutrain.data._npz import of_raw, read_arrays, split_of
 from mcutrain.data._place import read_place
+from mcutrain.data._raw_rows import of_rows, raw_windows, takes_rows
 from mcutrain.data._sounds import SOUNDS, read_raw_sounds, read_sounds
 from mcutrain.data._tables import TABLES, Windows, read_series, split_of_series
 from mcutrain.data.dataset import Dataset, Samples, Split
@@ -79,11 +80,16 @@ class PlaceReader:
         return split_in_order(split, self.order, self.note)
 
     def _of_tables(self, path: Path) -> Split:
-        shape = None if self.order is None else self.order.model_shape
-        windows = windows_of(shape, self.stride)
+        order = self.order
+        windows = windows_of(None if order is None else order.model_shape, self.stride)
         found, names = read_series(path, self.progress, self.least_classes, self.left_out)
-        split = split_of_series(found, names, windows, self.test_share, self.seed)
-        return self._drawn(split).each(lambda part: replace(part, is_in_order=self.turns))
+        is_raw = takes_rows(order)
+        if is_raw and order is not None:
+            windows = raw_windows(found, order, self.stride)
+        split = self._drawn(split_of_series(found, names, windows, self.test_share, self.seed))
+        if is_raw and order is not None:
+            return split.each(lambda part: of_rows(part, order))
+        return split.each(lambda part: replace(part, is_in_order=self.turns))
 
     def _drawn(self, split: Split) -> Split:
         return split.drawn(self.samples, self.test_samples, self.seed)
@@ -147,7 +153,7 @@ def load(
     ones, each is centre-cropped and resized at once. Without, they become RGB and must have one
     size. WAV files become MFCCs (see `mcutrain.data.mfcc`), or what the front end of `order` makes
     of them. CSV files, or one with a column of labels, are cut into windows as `input_shape` says,
-    one every `stride` rows.
+    one every `stride` rows; those of whole numbers that the front end takes become what it makes.
     `progress(done, total)` is called per file.
 
     `order`, of a model, says its input's shape and the order in which its users have samples: what

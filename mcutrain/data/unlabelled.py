@@ -23,6 +23,7 @@ from mcutrain.data._folders import (
 )
 from mcutrain.data._npz import Arrays, given_split, of_raw, read_arrays
 from mcutrain.data._place import read_place
+from mcutrain.data._raw_rows import of_rows, raw_windows, takes_rows
 from mcutrain.data._tables import TABLES, check_windows, dataset_of, read_series
 from mcutrain.data.dataset import Indices, Labels, Samples, as_samples, drawn, order
 from mcutrain.data.layout import InputOrder, Note, in_order
@@ -69,10 +70,14 @@ def load_samples(
     def of_tables(place: Path) -> Samples:
         found, names = read_series(place, progress, note=told)
         windows = windows_of(None if known is None else known.model_shape, stride)
+        is_raw = takes_rows(known)
+        if is_raw and known is not None:
+            windows = raw_windows(found, known, stride)
         train = [series for series in found if not series.part]
         check_windows(train, windows.length(found[0].rows.shape[1]), "training")
         part = dataset_of(train, names, windows)
-        return part.x[_mixed(part.y, count, seed)]
+        part = part.take(_mixed(part.y, count, seed))
+        return of_rows(part, known).x if is_raw and known is not None else part.x
 
     def of_file(place: Path) -> Samples:
         is_table = place.suffix.lower() in TABLES.suffixes

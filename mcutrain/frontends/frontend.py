@@ -133,7 +133,17 @@ class Frontend(ABC):
     @property
     @abstractmethod
     def rate_hz(self) -> int:
-        """Samples a second."""
+        """Samples a second; 0 if it is not known."""
+
+    @property
+    def feature_scale(self) -> float:
+        """The real number that a feature of 1 is."""
+        return self.FEATURE_SCALE
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether raw samples are rows of some numbers, as in CSV files, and no sound."""
+        return len(self.input_shape) > 1
 
     @property
     def channels(self) -> int:
@@ -182,7 +192,8 @@ class Frontend(ABC):
     def check(self, samples: Array) -> None:
         """Raise DataError for what are no windows of raw samples."""
         shape = self.input_shape
-        if samples.dtype != self.input_dtype or samples.ndim != 1 + len(shape):
+        is_like = samples.ndim == 1 + len(shape) and samples.shape[2:] == shape[1:]
+        if samples.dtype != self.input_dtype or not is_like:
             raise DataError(
                 f"the front end {self.kind} takes {self.input_dtype} samples "
                 f"(n, {', '.join(map(str, shape))}), not {samples.dtype} {samples.shape}: save "
@@ -211,7 +222,7 @@ class Frontend(ABC):
 
     def as_real(self, features: Array) -> npt.NDArray[np.float32]:
         """Features as real numbers."""
-        found: npt.NDArray[np.float32] = (features * self.FEATURE_SCALE).astype(np.float32)
+        found: npt.NDArray[np.float32] = (features * self.feature_scale).astype(np.float32)
         return found
 
     def compute(self, samples: Array, scale: float, zero_point: int) -> Int8:

@@ -10,6 +10,7 @@ from typing import Any
 
 from mcutrain.errors import DataError
 from mcutrain.frontends.frontend import MOST_TEXT, Frontend
+from mcutrain.frontends.rows import MotionFrontend
 from mcutrain.frontends.sound import AudioFrontend
 from mcutrain.frontends.speech import MfccFrontend
 
@@ -18,7 +19,9 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib
 
-KINDS: Mapping[str, type[Frontend]] = {made.kind: made for made in (AudioFrontend, MfccFrontend)}
+KINDS: Mapping[str, type[Frontend]] = {
+    made.kind: made for made in (AudioFrontend, MfccFrontend, MotionFrontend)
+}
 MOST_BYTES = 1 << 16
 
 

@@ -79,8 +79,8 @@ class Listening:
     """What a library's front end takes, besides arena and state.
 
     sram_bytes: what is heard and computed, samples that wait, and the window. flash_bytes,
-    frame_instructions: of its C and of a frame, by instruction set. hop_us: from one frame to the
-    next.
+    frame_instructions: of its C and of a frame, by instruction set; empty if it was not
+    counted. hop_us: from one frame to the next; 0 if it is not known.
     """
 
     frontend: str
@@ -92,10 +92,11 @@ class Listening:
     def summary(self) -> str:
         """Return a sentence that describes it."""
         each = ", ".join(f"{n:,} ({isa})" for isa, n in self.frame_instructions.items())
-        return (
-            f"{self.sram_bytes:,} bytes of SRAM besides, for the front end {self.frontend}; a "
-            f"frame, every {self.hop_us / 1000:g} ms, takes {each} instructions."
-        )
+        memory = f"{self.sram_bytes:,} bytes of SRAM besides, for the front end {self.frontend}"
+        if not each:
+            return f"{memory}."
+        when = f", every {self.hop_us / 1000:g} ms," if self.hop_us else ""
+        return f"{memory}; a frame{when} takes {each} instructions."
 
 
 def _buffers(arena: MemoryPlan) -> list[Record]:
@@ -294,7 +295,7 @@ def listening_of(step: TrainingStep, target: Target | None) -> Listening | None:
     front = frontend_of(step.plan.training)
     if front is None or (target is not None and target.has_firmware):
         return None
-    hop_us = 1_000_000 * front.hop // front.rate_hz
+    hop_us = 1_000_000 * front.hop // front.rate_hz if front.rate_hz else 0
     c = front.c
     return Listening(
         front.text, listening_bytes(front), hop_us, dict(c.flash_bytes), dict(c.instructions)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from mcutrain.frontends import Frontend
 from mcutrain.functions.preparing import with_frontend
 from mcutrain.ir.graph import Graph
 from tests.simulation.networks import Network, same
@@ -41,6 +42,12 @@ def listener(
 def keyword_listener(frames: int = 6, classes: int = 3) -> Graph:
     """The same by MFCCs."""
     return listener(frames, classes, "mfcc", 10, MFCC_SCALE, MFCC_ZERO_POINT)
+
+
+def gestures(front: Frontend, classes: int = 3) -> Graph:
+    """Tells windows of a motion sensor apart."""
+    frames, width = front.output_shape
+    return listener(frames, classes, front.text, width, 1 / 16, 0)
 
 
 def float_file(path: Path, frames: int = 49, classes: int = 3) -> Path:

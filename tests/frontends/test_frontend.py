@@ -11,13 +11,18 @@ from hypothesis import strategies as st
 
 from mcutrain.data import quantize_input
 from mcutrain.errors import DataError
-from mcutrain.frontends import Frontend, audio, mfcc, parse
+from mcutrain.frontends import MOST_TEXT, Frontend, audio, mfcc, motion, parse
+from mcutrain.frontends.motion import Axis, Motion
 from mcutrain.frontends.sound import AudioFrontend
 from mcutrain.frontends.speech import MfccFrontend
 from tests.frontends.sounds import sound
 
 TWO = AudioFrontend(20, 2)
-BY_KIND = (TWO, MfccFrontend(2))
+BY_KIND = (
+    TWO,
+    MfccFrontend(2),
+    parse("motion:axes=1,frames=4,window=150,step=200,rms=1,bands=4,unit=77,mult=-5,shift=2"),
+)
 
 
 @pytest.mark.parametrize("front", BY_KIND, ids=lambda front: front.kind)
@@ -39,7 +44,7 @@ def test_codes_by_steps_are_those_of_the_real_numbers(
 @given(seed=st.integers(0, 2**32))
 def test_no_feature_is_outside_the_range(seed: int) -> None:
     for front in BY_KIND:
-        found = front.features(sound(seed, 800)[np.newaxis])
+        found = front.features(sound(seed, 800).reshape(1, 800, *front.input_shape[1:]))
         assert found.min() >= front.RANGE[0]
         assert found.max() <= front.RANGE[1]
 
@@ -85,6 +90,42 @@ def test_a_text_is_read_as_it_is_written() -> None:
     assert parse("mfcc", (49, 10, 1)) == parse("mfcc:frames=49") == MfccFrontend(49)
 
 
+@pytest.mark.parametrize(
+    ("text", "shape", "options"),
+    [
+        ("motion", (128, 3, 1), {"axes": 3, "frames": 128, "window": 1, "step": 1}),
+        ("motion:magnitude=3", (128, 4), {"axes": 3, "frames": 128}),
+        ("motion:axes=1", (128, 1), {"axes": 1, "frames": 128}),
+        ("motion:axes=3", (384,), {"axes": 3, "frames": 128}),
+        ("motion:window=64,rms=1,bands=4", (5, 15), {"axes": 3, "frames": 5, "step": 64}),
+        ("motion:axes=6,window=64,mean=1,rms=1", (12,), {"frames": 1, "step": 64}),
+    ],
+)
+def test_motion_takes_frames_and_axes_from_the_model(
+    text: str, shape: tuple[int, ...], options: dict[str, int]
+) -> None:
+    front = parse(text, shape)
+    assert front.options().items() >= options.items()
+    assert parse(front.text, shape) == parse(front.text) == front
+
+
+def test_bands_are_octaves_and_the_unit_is_one() -> None:
+    how = parse("motion:axes=2,frames=3,window=200,step=9,bands=8,rms=1,unit=100,rate=50")
+    kernel = Motion((Axis(),) * 2, 200, 9, has_rms=True, band_ends=(2, 4, 8, 16, 32, 64, 128, 256))
+    x = sound(7, 2 * 218).reshape(1, 218, 2)
+    expected = motion.features(kernel, motion.MotionWindows(kernel).push(x[0]))
+    assert np.array_equal(how.features(x)[0], expected)
+    assert np.array_equal(how.real(x)[0], (expected / 100).astype(np.float32))
+    assert (how.input_shape, how.hop, how.rate_hz) == ((218, 2), 9, 50)
+
+
+def test_the_longest_text_is_read() -> None:
+    text = "motion:axes=9,frames=1024,window=512,step=65535,gravity=15,magnitude=3,mean=1,rms=1"
+    text += ",crossings=1,bands=8,mult=-16384,shift=30,unit=32768,rate=1000000"
+    assert parse(text).text == text
+    assert len(text) <= MOST_TEXT
+
+
 def test_a_file_says_the_same(tmp_path: Path) -> None:
     path = tmp_path / "front.toml"
     path.write_text('kind = "audio"\nstep_ms = 10\nframes = 98\n')
@@ -106,6 +147,20 @@ def test_a_file_says_the_same(tmp_path: Path) -> None:
         ("mfcc", (49, 40), r"takes \(49, 40\)"),
         ("mfcc:frames=48", (49, 10), "makes 48 frames"),
         ("mfcc", None, "how many frames"),
+        ("motion", None, "say axes"),
+        ("motion:axes=3", None, "say frames"),
+        ("motion", (384,), "say axes"),
+        ("motion:axes=10", (128, 10), "give 1 to 9"),
+        ("motion:axes=4", (128, 3), r"128 frames of 4 numbers of 4 axes.*takes \(128, 3\)"),
+        ("motion:frames=9", (128, 3), "makes 9 frames of 3"),
+        ("motion:frames=2000", (2000, 3), "give 1 to 1,024"),
+        ("motion:window=8", (128, 3), "without features is a row"),
+        ("motion:step=2", (128, 3), "without features is a row"),
+        ("motion:rms=2,window=8", (5, 3), "rms is 2"),
+        ("motion:bands=5,window=32", (5, 15), "2 to 16"),
+        ("motion:magnitude=3", (128, 3), "magnitude of 3 of 2"),
+        ("motion:mult=20000", (128, 3), "times 20000"),
+        ("motion:unit=0", (128, 3), "unit is 0"),
         ("mfcc:frames=0", None, "give 1 to"),
         ("nowhere.toml", (49, 40), "describes no front end"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.features.listening import listening_bytes
-from mcutrain.frontends import Frontend
+from mcutrain.frontends import Frontend, parse
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.simulation.build import WARNINGS
 from mcutrain.simulation.rates import LearningRate
-from tests.frontends.networks import keyword_listener, listener
+from tests.frontends.networks import gestures, keyword_listener, listener
 from tests.frontends.sounds import Sound, sound
 
-FRAMES, QUEUE_SAMPLES = 6, 2048
+FRAMES = 6
 Rows = npt.NDArray[np.int8]
 NOT_READY = 2  # MCT_ERROR_SIZE
 
@@ -37,12 +37,26 @@ class Device:
         self.simulator: CompiledSimulator = step.simulator()
         self.c = self.simulator._library
         self.front, self.type = front_of(step.graph), step.input_type
-        kept = self.front.c.window
-        self._row = (ctypes.c_int8, 40) if kept is None else (ctypes.c_int16, kept.kept)
+        kept, width = self.front.c.window, self.front.output_shape[1]
+        self._row = (ctypes.c_int8, width) if kept is None else (ctypes.c_int16, kept.kept)
         self.c.mct_window_rows.restype = ctypes.POINTER(self._row[0])
         self.c.mct_infer.restype = ctypes.POINTER(ctypes.c_int8)
         for name in ("mct_window_ready", "mct_window_first", "mct_push_lost"):
             getattr(self.c, name).restype = ctypes.c_uint32
+
+    @property
+    def window_samples(self) -> int:
+        return self.front.input_shape[0]
+
+    def hear(self, seed: int, count: int) -> Sound:
+        """So many samples: of sound, or rows as wild."""
+        return heard_by(self.front, seed, count)
+
+    def push_all(self, samples: Sound) -> None:
+        """In halves that find room, and look for frames."""
+        for piece in np.array_split(samples, 2):
+            self.push(piece)
+            self.ready()
 
     def push(self, samples: Sound) -> None:
         piece = np.ascontiguousarray(samples)
@@ -83,7 +97,25 @@ def front_of(graph: Graph) -> Frontend:
     return order.frontend
 
 
-KINDS = {"audio": listener, "mfcc": keyword_listener}
+def heard_by(front: Frontend, seed: int, count: int) -> Sound:
+    values = sound(seed, count * front.channels)
+    return values if front.channels == 1 else values.reshape(count, front.channels)
+
+
+ROWS = "motion:gravity=4,magnitude=3,mult=3,shift=2,unit=4096,axes=3"
+FEATURES = "motion:axes=2,window=24,step=10,mean=1,rms=1,crossings=1,bands=3,unit=256"
+
+
+def moved(text: str) -> Callable[[int], Graph]:
+    return lambda frames: gestures(parse(f"{text},frames={frames}"))
+
+
+KINDS = {
+    "audio": listener,
+    "mfcc": keyword_listener,
+    "rows": moved(ROWS),
+    "features": moved(FEATURES),
+}
 CASES = [(kind, rows) for kind in KINDS for rows in ("off", "max")]
 
 
@@ -96,23 +128,25 @@ def device(request: pytest.FixtureRequest) -> Device:
     return Device(step)
 
 
-def pieces(x: Sound, lengths: Sequence[int]) -> Iterator[Sound]:
+def pieces(x: Sound, lengths: Sequence[int], most: int) -> Iterator[Sound]:
     for piece in np.split(x, np.minimum(np.cumsum(lengths), len(x))):
-        yield from np.split(piece, range(QUEUE_SAMPLES, len(piece), QUEUE_SAMPLES))
+        yield from np.split(piece, range(most, len(piece), most))
 
 
 @settings(deadline=None)
-@given(seed=st.integers(0, 2**32), lengths=st.lists(st.integers(0, 1500), max_size=12))
+@given(seed=st.integers(0, 2**32), lengths=st.lists(st.integers(0, 50), max_size=12))
 def test_pieces_of_any_size_give_the_windows_of_numpy(
     device: Device, seed: int, lengths: list[int]
 ) -> None:
-    x = sound(seed, 6000)
+    front = device.front
+    first, hop = front.least_samples, front.hop
+    x = device.hear(seed, first + 17 * hop + hop // 4)
     expected, heard, taken = device.front.stream().push(x), 0, 0
     device.c.mct_window_reset()
-    for piece in pieces(x, lengths):
+    for piece in pieces(x, [-(-n * hop // 10) for n in lengths], front.c.queue):
         device.push(piece)
         heard += len(piece)
-        frames = max(0, (heard - 480) // 320 + 1)
+        frames = max(0, (heard - first) // hop + 1)
         assert device.ready() == (frames - taken if frames >= FRAMES else 0)
         if frames < FRAMES:
             assert device.c.mct_window_take() == NOT_READY
@@ -126,40 +160,37 @@ def test_pieces_of_any_size_give_the_windows_of_numpy(
 
 
 def test_after_a_reset_a_window_is_that_of_a_file(device: Device) -> None:
-    x = sound(4, 480 + 320 * (FRAMES - 1))
+    x = device.hear(4, device.window_samples)
     for forget in (device.c.mct_window_reset, lambda: device.c.mct_reset(ctypes.c_uint32(1))):
-        device.push(sound(9, 1000))
+        device.push(device.hear(9, 60))
         device.ready()
-        device.push(sound(9, 100))
+        device.push(device.hear(9, 40))
         forget()
-        device.push(x[:1000])
-        device.ready()
-        device.push(x[1000:])
+        device.push_all(x)
         assert device.ready() == FRAMES
         assert np.array_equal(device.window, device.computed(x))
 
 
 def test_what_finds_no_room_is_lost_and_counted(device: Device) -> None:
     device.c.mct_window_reset()
-    before, x = int(device.c.mct_push_lost()), sound(8, 3 * QUEUE_SAMPLES)
-    device.push(x[: QUEUE_SAMPLES - 5])
-    device.push(x[QUEUE_SAMPLES - 5 : 2 * QUEUE_SAMPLES])
-    assert int(device.c.mct_push_lost()) - before == QUEUE_SAMPLES
+    size = device.front.c.queue
+    before, x = int(device.c.mct_push_lost()), device.hear(8, 3 * size)
+    device.push(x[: size - 5])
+    device.push(x[size - 5 : 2 * size])
+    assert int(device.c.mct_push_lost()) - before == size
     device.push(x[:7])
-    assert int(device.c.mct_push_lost()) - before == QUEUE_SAMPLES + 7
+    assert int(device.c.mct_push_lost()) - before == size + 7
     device.ready()
-    device.push(x[2 * QUEUE_SAMPLES :])
-    kept = np.concatenate((x[:QUEUE_SAMPLES], x[2 * QUEUE_SAMPLES :]))
+    device.push(x[2 * size :])
+    kept = np.concatenate((x[:size], x[2 * size :]))
     device.ready()
     assert np.array_equal(device.window, device.last(kept))
 
 
 def test_a_step_on_a_window_is_that_of_the_simulation(device: Device) -> None:
-    x, rate = sound(21, 480 + 320 * (FRAMES - 1)), LearningRate(1 << 30, -3)
+    x, rate = device.hear(21, device.window_samples), LearningRate(1 << 30, -3)
     device.c.mct_reset(ctypes.c_uint32(1))
-    device.push(x[:2000])
-    device.ready()
-    device.push(x[2000:])
+    device.push_all(x)
     assert device.ready() == FRAMES
     assert device.c.mct_window_take() == 0
     result = (ctypes.c_int32 * 2)()
@@ -181,7 +212,7 @@ def test_a_library_has_the_c_of_its_front_end_and_says_its_bytes() -> None:
     assert {"src/mct_audio.c", "src/mct_audio_tables.h", "src/mct_samples.c"} <= files.keys()
     header = files["src/wake_model.h"]
     assert "void wake_push(" in header
-    fixed = listening_bytes(front) - 2 * QUEUE_SAMPLES
+    fixed = listening_bytes(front) - 2 * front.c.queue
     assert f"WAKE_LISTENING_BYTES ({fixed} + 2 * WAKE_QUEUE)" in header
 
 
@@ -201,6 +232,7 @@ def test_without_a_front_end_a_library_stays_as_it_was() -> None:
 
 
 HOOK = """
+#define NUMBERS {numbers}
 #include "mct_model.h"
 int32_t calls;
 const int16_t *sound;
@@ -208,7 +240,7 @@ void hook(void);
 void hook(void)
 {
     if (sound != NULL) {
-        mct_push(sound + 320 * calls, 320);
+        mct_push(sound + MCT_HOP * NUMBERS * calls, MCT_HOP);
         calls++;
         mct_window_ready();
     }
@@ -227,7 +259,7 @@ def test_frames_that_come_while_a_window_is_taken_wait(
     (tmp_path / "src" / "mct_config.h").write_text(
         "void hook(void);\n#define MCT_BETWEEN_NODES() hook()\n"
     )
-    (tmp_path / "hook.c").write_text(HOOK)
+    (tmp_path / "hook.c").write_text(HOOK.replace("{numbers}", str(device.front.channels)))
     sources = [*sorted((tmp_path / "src").glob("*.c")), tmp_path / "hook.c"]
     flags = ["-O0", "-std=c11", "-shared", "-fPIC", f"-I{tmp_path / 'src'}", *WARNINGS]
     target = tmp_path / "hooked.so"
@@ -235,21 +267,22 @@ def test_frames_that_come_while_a_window_is_taken_wait(
     assert subprocess.run(command).returncode == 0
     c = ctypes.CDLL(str(target))
     c.mct_infer.restype = ctypes.POINTER(ctypes.c_int8)
-    window_samples = 480 + 320 * (FRAMES - 1)
-    x = sound(31, window_samples + 320 * 40)
-    expected = device.last(x[:window_samples])
+    hop, width = device.front.hop, device.front.channels
+    samples = device.window_samples
+    half, x = samples // 2, device.hear(31, samples + hop * 40)
+    expected = device.last(x[:samples])
     place = x.ctypes.data
     c.mct_reset(ctypes.c_uint32(1))
-    c.mct_push(ctypes.c_void_p(place), ctypes.c_uint32(window_samples - 100))
+    c.mct_push(ctypes.c_void_p(place), ctypes.c_uint32(half))
     c.mct_window_ready()
-    c.mct_push(ctypes.c_void_p(place + 2 * (window_samples - 100)), ctypes.c_uint32(100))
+    c.mct_push(ctypes.c_void_p(place + 2 * width * half), ctypes.c_uint32(samples - half))
     assert c.mct_window_ready() == FRAMES
     more = ctypes.c_void_p.in_dll(c, "sound")
-    more.value = place + 2 * window_samples
+    more.value = place + 2 * width * samples
     assert c.mct_window_take() == 0
     more.value = None
     count = ctypes.c_int32.in_dll(c, "calls").value
-    assert 0 < count <= QUEUE_SAMPLES // 320, "all that came found room"
+    assert 0 < count <= device.front.c.queue // hop, "all that came found room"
     found = list(c.mct_infer()[: device.simulator.output_bytes])
     assert found == list(device.simulator.infer(expected[np.newaxis])[0])
     assert c.mct_window_ready() == count

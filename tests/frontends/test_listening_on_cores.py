@@ -18,11 +18,11 @@ from mcutrain.features.listening import listening_bytes
 from tests.boards.test_library_on_cores import BARE, CHIP, CORES, SCRIPT, SECONDS, Core
 from tests.codegen.test_own_program import compiler, run
 from tests.compiled import make
-from tests.frontends.networks import keyword_listener, listener
-from tests.frontends.sounds import Sound, sound
+from tests.frontends.sounds import Sound
+from tests.frontends.test_listening import KINDS, heard_by
 
-FRAMES, CLASSES = 6, 3
-KINDS = {
+FRAMES = 6
+ON_CORES = {
     "cortex-m0plus": CORES["cortex-m0plus"],
     "cortex-m4": Core("mps2-an386", "cortex-m4", 0, 0x20000000, "dsp"),
 }
@@ -41,7 +41,7 @@ static int learn(void)
     uint32_t place = 0, windows = 0;
     mct_reset(1);
     for (uint32_t i = 0; i < PIECES; i++) {
-        mct_push(sound + place, pieces[i]);
+        mct_push(sound + place * WIDTH, pieces[i]);
         place += pieces[i];
         if (mct_window_ready() == 0) {
             continue;
@@ -69,18 +69,19 @@ class Expected:
     outputs: npt.NDArray[np.int8]
 
 
-@pytest.fixture(scope="module", params=[listener, keyword_listener])
+@pytest.fixture(scope="module", params=KINDS, ids=str)
 def library(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Expected, int]:
     """A library, what is expected of it, and the bytes that it is planned to listen with."""
-    step = prepare(request.param(FRAMES, CLASSES), "head")
+    step = prepare(KINDS[request.param](FRAMES), "head")
     front = step.graph.input_order.frontend  # type: ignore[union-attr]
     assert front is not None
-    lengths = np.random.default_rng(7).integers(1, 900, 16).tolist()
-    x = sound(12, sum(lengths))
+    lengths = np.random.default_rng(7).integers(1, max(4, 3 * front.hop), 16).tolist()
+    x = heard_by(front, 12, sum(lengths))
     made, kind = front.stream().push(x), step.input_type
-    heard = [max(0, (end - 480) // 320 + 1) for end in np.cumsum(lengths).tolist()]
+    first, hop = front.least_samples, front.hop
+    heard = [max(0, (end - first) // hop + 1) for end in np.cumsum(lengths).tolist()]
     ends = [n for before, n in zip([0, *heard], heard, strict=False) if n > before and n >= FRAMES]
     features = np.stack([front.of_window(made[n - FRAMES : n]) for n in ends])
     windows = front.codes(features, kind.scale, kind.zero_point)
@@ -92,10 +93,11 @@ def library(
     lines = (
         f"#define NUMBER {'int8_t' if front.c.window is None else 'int16_t'}",
         f"#define NUMBERS {rows.shape[1]}u",
+        f"#define WIDTH {front.channels}u",
         f"#define PIECES {len(lengths)}",
         f"#define WINDOWS {len(ends)}u",
         f"static const uint32_t pieces[] = {{{','.join(map(str, lengths))}}};",
-        f"static const int16_t sound[] = {{{','.join(map(str, x))}}};\n",
+        f"static const int16_t sound[] = {{{','.join(map(str, x.reshape(-1)))}}};\n",
     )
     (folder / "sound.h").write_text("\n".join(lines))
     (folder / "main.c").write_text(MAIN + BARE)
@@ -103,12 +105,12 @@ def library(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ON_CORES)
 def test_a_core_hears_what_numpy_hears_and_takes_the_planned_bytes(
     name: str, library: tuple[Path, Expected, int], tmp_path: Path
 ) -> None:
     written, expected, planned_bytes = library
-    core, gcc, qemu = KINDS[name], compiler("arm-none-eabi-gcc"), compiler("qemu-system-arm")
+    core, gcc, qemu = ON_CORES[name], compiler("arm-none-eabi-gcc"), compiler("qemu-system-arm")
     folder = Path(shutil.copytree(written, tmp_path / "library"))
     flags = f"-mcpu={core.cpu} -mthumb -I{CHIP / 'include'}"
     make(folder, f"CC={gcc}", "AR=arm-none-eabi-ar", f"CFLAGS={flags}")
