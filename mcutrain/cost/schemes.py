@@ -22,6 +22,7 @@ from mcutrain.cost import instructions
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.kept import KeptCosts
 from mcutrain.cost.memory import cost_of, flash_bytes
+from mcutrain.features import heard_bytes, listening_bytes
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan.training_plan import least_front_bytes
 from mcutrain.pipeline import StepOptions, TrainingStep, differentiated, prepare
@@ -85,6 +86,7 @@ def cost_model(
     code = None if isa is None else code_sizes(isa)
     planning = replace(options.learning_alone, swap="")  # a scheme may train no layer in part
     fixed = 0 if target is None else target.stack_bytes + target.firmware_bytes()
+    fixed += _heard(graph, target)
 
     @_remembered
     def planned(scheme: UpdateScheme) -> Needs:
@@ -105,6 +107,13 @@ def cost_model(
         layer_bits=layer_bits,
         update_rule=update_rule,
     )
+
+
+def _heard(graph: Graph, target: Target | None) -> int:
+    """Bytes of SRAM that schemes of a network with a front end take anyway, see heard_bytes."""
+    front = None if graph.input_order is None else graph.input_order.frontend
+    is_sent = target is not None and target.has_firmware
+    return 0 if front is None or is_sent else listening_bytes(front)
 
 
 def has_compiler(target: Target) -> bool:
@@ -141,7 +150,7 @@ def _needs(step: TrainingStep, target: Target | None) -> Needs:
     )
     sram = target.sram_bytes if target is not None else lambda arena, state: arena + state
     return Needs(
-        sram_bytes=sram(plan.arena_bytes, plan.state_bytes),
+        sram_bytes=sram(plan.arena_bytes, plan.state_bytes) + heard_bytes(plan.training, target),
         arena_bytes=plan.arena_bytes,
         state_bytes=plan.state_bytes,
         flash_bytes=0 if code is None else flash_bytes(plan.training, code),

@@ -47,7 +47,7 @@ from mcutrain.features.feature import (
 )
 from mcutrain.features.gate.reference import GateState
 from mcutrain.features.ladder.reference import LadderState
-from mcutrain.features.listening import frontend_of, listening_bytes
+from mcutrain.features.listening import frontend_of, heard_bytes, listening_bytes
 from mcutrain.features.reference import WORD, StepRate
 from mcutrain.features.replay import bytes_of_ring
 from mcutrain.features.swap.reference import SwapState
@@ -78,6 +78,7 @@ __all__ = [
     "features_of_program",
     "following",
     "frontend_of",
+    "heard_bytes",
     "listening_bytes",
     "plan_lines",
     "plan_values",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.memory import flash_bytes
+from mcutrain.features import heard_bytes
 from mcutrain.functions.choosing import limits_of
 from mcutrain.pipeline import TrainingStep
 from mcutrain.selection.cost import Limits
@@ -54,11 +55,15 @@ class MemoryLimit:
         return f", assumed: {NO_BOARD}" if self.is_usual else ""
 
     def needs(self, step: TrainingStep) -> int:
-        """Bytes of SRAM: on a board all that its firmware takes, else arena and state."""
+        """Bytes of SRAM: on a board all that its firmware takes, else arena and state.
+
+        What a library hears by its front end is among them.
+        """
         plan = step.plan
+        heard = heard_bytes(plan.training, self.target)
         if self.target is None or self.target.ram is None:
-            return plan.sram_bytes
-        return self.target.sram_bytes(plan.arena_bytes, plan.resident_bytes)
+            return plan.sram_bytes + heard
+        return self.target.sram_bytes(plan.arena_bytes, plan.resident_bytes) + heard
 
     def fits(self, step: TrainingStep) -> bool:
         """Return whether there is enough SRAM, and enough flash as far as that is known."""

@@ -15,6 +15,7 @@ from mcutrain.cost.flash import code_sizes, flash_parts
 from mcutrain.cost.instructions import USUAL_ISA, estimate
 from mcutrain.cost.ladder import front_costs, front_flash_bytes
 from mcutrain.cost.time import step_time
+from mcutrain.features import heard_bytes
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.op import ParameterUpdate
 from mcutrain.memplan import MemoryPlan, PlannedFront, TrainingPlan, rows_kept, state_parts
@@ -222,6 +223,8 @@ def _share(
 
 def _usage(plan: TrainingPlan, target: Target | None, linked: Memory | None) -> Usage:
     state = tuple(UsagePart(name, size) for name, size in _state_parts(plan).items() if size)
+    heard = heard_bytes(plan.training, target)
+    state += (UsagePart("front end", heard),) if heard else ()
     flash = planned_flash(plan, "" if target is None else target.costs)
     if target is None or target.ram is None:
         return Usage((UsagePart("arena", plan.arena_bytes), *state), flash)

@@ -15,7 +15,9 @@ from mcutrain_host.manifest import FILE, LadderFronts, Manifest
 from mcutrain_host.memory import linked_memory
 from mcutrain_host.reading import read_text as read_regular
 
-from mcutrain.errors import PlanError, ReportError
+from mcutrain.errors import DataError, PlanError, ReportError
+from mcutrain.features import listening_bytes
+from mcutrain.frontends import parse as parse_frontend
 from mcutrain.memplan import STEP, Buffer, MemoryPlan, read_csv, read_fronts
 from mcutrain.memplan.placed import POLICY, level_name
 from mcutrain.memplan.plan import align_up
@@ -143,11 +145,24 @@ def _step_names(path: Path) -> dict[str, list[str]]:
     return {part: [f"{node[1]} ({node[2]})" for node in found] for part, found in nodes.items()}
 
 
+def _heard(frontend: str) -> int:
+    """Bytes of what a library hears by a front end. Raises ReportError."""
+    try:
+        return listening_bytes(parse_frontend(frontend))
+    except DataError as error:
+        raise ReportError(f"the manifest's front end is none: {error}") from error
+
+
 def _usage(folder: Path, manifest: Manifest) -> Usage:
     arena, state = manifest.arena_bytes, manifest.state_bytes
-    parts = (UsagePart("arena", arena), UsagePart("trainable state", state))
+    parts: tuple[UsagePart, ...] = (
+        UsagePart("arena", arena),
+        UsagePart("trainable state", state),
+    )
     flash = (UsagePart("frozen weights and biases", manifest.constant_bytes),)
-    board = manifest.board
+    board, order = manifest.board, manifest.sample_order
+    if board is None and order is not None and order.frontend:
+        parts += (UsagePart("front end", _heard(order.frontend)),)
     if board is None or board.memory.ram is None:
         return Usage(parts, flash)
     memory = board.memory

@@ -11,6 +11,7 @@ import pytest
 from mcutrain_host.manifest import BoardProject
 
 import mcutrain
+from mcutrain.cost.schemes import cost_model
 from mcutrain.data import quantize_input
 from mcutrain.data.layout import InputOrder
 from mcutrain.errors import DataError, McutrainError, PlanError
@@ -18,10 +19,15 @@ from mcutrain.features import listening_bytes
 from mcutrain.frontends import Frontend, parse
 from mcutrain.functions.board_samples import read_for_board
 from mcutrain.functions.listener import SILENT
+from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.run_options import DataOptions
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import load
+from mcutrain.report.collect import collect
+from mcutrain.report.project import read_project
 from mcutrain.simulation import RunSettings
+from mcutrain.sparse import parse_scheme
+from mcutrain.target import load_target
 from tests.frontends.networks import float_file, sound_folder, write_wav
 from tests.frontends.sounds import sound
 
@@ -216,3 +222,29 @@ def test_wav_files_become_integer_mfccs_near_the_real_ones(folder: Path, keyword
     apart = np.abs(ours.reshape(-1).astype(int) - exact.reshape(-1))
     assert apart.max() <= 1
     assert np.mean(apart > 0) < 0.01
+
+
+def test_selection_and_budgets_count_what_a_library_hears(folder: Path) -> None:
+    said, plain = load(folder / "said.tflite"), load(folder / "plain.tflite")
+    own, head = listening_bytes(front_of(said)), parse_scheme("head")
+    board = load_target("nucleo-f446re")
+    for target, expected in ((None, own), (board, 0)):
+        costs = [cost_model(graph, target) for graph in (said, plain)]
+        assert costs[0].plan(head).sram_bytes - costs[1].plan(head).sram_bytes == expected
+        assert costs[0].fixed_sram_bytes - costs[1].fixed_sram_bytes == expected
+        limit = MemoryLimit.of(target, None)
+        needs = [limit.needs(mcutrain.prepare(graph, "head")) for graph in (said, plain)]
+        assert needs[0] - needs[1] == expected
+
+
+def test_reports_have_the_front_end_among_the_sram(folder: Path, tmp_path: Path) -> None:
+    step = mcutrain.prepare(folder / "said.tflite", "head")
+    own = listening_bytes(front_of(step.graph))
+    mcutrain.generate(folder / "said.tflite", tmp_path / "library", "head", stream="off")
+    mcutrain.generate(folder / "said.tflite", tmp_path / "board", "head", board="nucleo-f446re")
+    for report in (collect(step), read_project(tmp_path / "library")):
+        assert report.usage is not None
+        assert {p.name: p.size_bytes for p in report.usage.sram}["front end"] == own
+    for report in (collect(step, load_target("nucleo-f446re")), read_project(tmp_path / "board")):
+        assert report.usage is not None
+        assert "front end" not in {part.name for part in report.usage.sram}

@@ -9,8 +9,9 @@ from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import McutrainError
 from mcutrain.features.feature import Code, ProgramFeature, Told
 from mcutrain.frontends import Frontend
+from mcutrain.target import Target
 
-__all__ = ["FEATURE", "frontend_of", "listening_bytes"]
+__all__ = ["FEATURE", "frontend_of", "heard_bytes", "listening_bytes"]
 
 SAMPLE_BYTES = 2
 QUEUE_BYTES, COUNTER_BYTES = 12, 16
@@ -32,6 +33,16 @@ def listening_bytes(front: Frontend) -> int:
     found += queue_bytes(front) + feature_bytes * width
     rows_bytes = width if c.window is None else feature_bytes * c.window.kept
     return -(-(found + frames * rows_bytes) // 4) * 4
+
+
+def heard_bytes(training: TrainGraph, target: Target | None) -> int:
+    """Of what a program hears, besides arena and state. 0 on a board with its own firmware.
+
+    The host of such a board computes features, and sends those.
+    """
+    front = frontend_of(training)
+    is_sent = target is not None and target.has_firmware
+    return 0 if front is None or is_sent else listening_bytes(front)
 
 
 def queue_bytes(front: Frontend) -> int:
