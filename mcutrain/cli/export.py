@@ -88,6 +88,11 @@ def _print(model: Path, result: Export) -> None:
     show(f"{result.path}: {result.size_bytes:,} bytes; {changed}, {how}.")
     if result.merged:
         show(f"{result.merged}.")
+    if result.frontend:
+        show(
+            "Note: it was trained on raw samples, which the original's file does not say: give "
+            f"--frontend {result.frontend} to the commands that take it."
+        )
     if result.other_bits:
         show(f"Note: {result.other_bits}.")
     else:

@@ -11,7 +11,8 @@ from mcutrain_host.errors import HostError, StateTooLongError
 from mcutrain_host.saved import HEADER_BYTES, SavedState
 
 from mcutrain.codegen.program import Program
-from mcutrain.errors import PlanError, SchemeError, StateError, UnsupportedError
+from mcutrain.data.layout import InputOrder
+from mcutrain.errors import DataError, PlanError, SchemeError, StateError, UnsupportedError
 from mcutrain.features import features_of
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
@@ -48,12 +49,13 @@ def step_of(original: Graph, recipe: Recipe) -> TrainingStep:
 def model_of(original: Graph, recipe: Recipe, where: str) -> Graph:
     """What was trained: the model's graph with the modules that were put into it, if some were.
 
-    It has the name that the model had then, which a state's hash depends on.
+    It has the name that the model had then, which a state's hash depends on, and the front end.
     original: of the model's file, or of the one with modules. where: a state is, for sentences.
     Raises StateError where it is another model than the one that was trained.
     """
     if not recipe.model:
         return original
+    original = _with_frontend(original, recipe.frontend, where)
     found, named = graph_digest(original), replace(original, name=recipe.name or original.name)
     if found != recipe.model:
         if recipe.numbers and numbers_of(original) == recipe.numbers:
@@ -71,6 +73,18 @@ def model_of(original: Graph, recipe: Recipe, where: str) -> Graph:
             f"{where} does not say of which modules it is ({error}): give the file that "
             "--save-model wrote"
         ) from error
+
+
+def _with_frontend(graph: Graph, text: str, where: str) -> Graph:
+    """With the front end that samples of the training came from; the file's own, if it says one."""
+    shape = graph.tensors[graph.inputs[0]].type.shape[1:]
+    order = graph.input_order or InputOrder.own(shape, graph.name)
+    if not text or order.frontend is not None:
+        return graph
+    try:
+        return replace(graph, input_order=order.with_frontend(text))
+    except DataError as error:
+        raise StateError(f"{where} was trained with another model's front end: {error}") from error
 
 
 def trained_graph(

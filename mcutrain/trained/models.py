@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcutrain.formats import format_of, format_of_content, patch, write
+from mcutrain.formats import format_of, format_of_content, load, patch, write
 from mcutrain.ir.difference import changed
 from mcutrain.ir.graph import Graph
 from mcutrain.shown import Record, Shown
@@ -19,6 +19,7 @@ class Export(Shown):
     reason: why the file was written anew; empty if it is the original's with other parameters.
     other_bits: why mcutrain, reading the file back, computes other bits; empty if it does not.
     merged: what became of modules, and how outputs changed; empty if they stayed. outputs: shapes.
+    frontend: what made its samples of raw ones, if the file does not say so; else empty.
     """
 
     path: Path
@@ -28,6 +29,7 @@ class Export(Shown):
     other_bits: str = ""
     merged: str = ""
     outputs: tuple[tuple[int, ...], ...] = ()
+    frontend: str = ""
 
     @property
     def is_original(self) -> bool:
@@ -54,6 +56,7 @@ class Export(Shown):
             "written_anew_because": self.reason or None,
             "other_bits_because": self.other_bits or None,
             "merged": self.merged or None,
+            "frontend_not_in_file": self.frontend or None,
         }
 
 
@@ -89,7 +92,17 @@ def export(
         reason = patch(source, original, trained, path)
     other_bits = write(trained, path) if reason else ""
     outputs = tuple(t.shape for t in trained.types(trained.outputs))
-    return Export(path, path.stat().st_size, names, reason, other_bits, merged, outputs)
+    size_bytes, unsaid = path.stat().st_size, _unsaid_frontend(trained, source, reason)
+    return Export(path, size_bytes, names, reason, other_bits, merged, outputs, unsaid)
+
+
+def _unsaid_frontend(trained: Graph, source: Path, reason: str) -> str:
+    """The front end of a graph that was written into the file `source`, which says none."""
+    order = trained.input_order
+    if order is None or order.frontend is None or reason:
+        return ""
+    own = load(source).input_order
+    return order.frontend.text if own is None or own.frontend is None else ""
 
 
 def _module_sizes(graph: Graph) -> dict[str, int]:

@@ -28,6 +28,7 @@ from mcutrain.report.project import read_project
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import parse_scheme
 from mcutrain.target import load_target
+from tests.cli.conftest import called
 from tests.frontends.networks import float_file, sound_folder, write_wav
 from tests.frontends.sounds import sound
 
@@ -248,3 +249,26 @@ def test_reports_have_the_front_end_among_the_sram(folder: Path, tmp_path: Path)
     for report in (collect(step, load_target("nucleo-f446re")), read_project(tmp_path / "board")):
         assert report.usage is not None
         assert "front end" not in {part.name for part in report.usage.sram}
+
+
+def test_an_export_says_the_front_end_or_has_it(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is written anew has the entry; another keeps all else that it says."""
+    how: dict[str, Any] = {"epochs": 1, "learning_rate": 0.05, "class_names": NAMES}
+    found = {}
+    for name, frontend in (("plain", "audio"), ("said", "")):
+        model, state = folder / f"{name}.tflite", tmp_path / f"{name}.mcts"
+        mcutrain.simulate(model, raw(folder), "head", frontend=frontend, **how, save_state=state)
+        same = mcutrain.export(model, tmp_path / f"{name}.tflite", state)
+        assert same.is_original
+        anew = mcutrain.export(model, tmp_path / f"{name}.onnx", state)
+        found[name] = (same.frontend, anew.frontend)
+        assert front_of(load(anew.path)).text == TEXT
+        written = load(same.path).input_order
+        assert (written is not None and written.frontend is not None) is (name == "said")
+    assert found == {"plain": (TEXT, ""), "said": ("", "")}
+    files = [str(folder / "plain.tflite"), str(tmp_path / "again.tflite")]
+    state = str(tmp_path / "plain.mcts")
+    assert called("export", files[0], "--state", state, "-o", files[1]) == 0
+    assert f"--frontend {TEXT}" in " ".join(capsys.readouterr().out.split())
