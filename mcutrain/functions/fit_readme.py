@@ -81,16 +81,18 @@ def _commands(story: Story) -> list[str]:
     if story.is_float:
         int8 = f"by-hand{story.int8.suffix}"
         calibration = ["--calibration", story.data, *_seed(story), *_pixels(story)]
+        calibration += _frontend(story)
         found.append(["quantize", str(story.model), *calibration, "-o", int8])
     simulate = ["simulate", int8, *data, "--scheme", str(story.folder / "scheme.toml")]
     simulate += ["--classes", story.classes] if story.classes != "auto" else []
     simulate += ["--epochs", str(story.epochs), *_rate(story), *_reading(story), *_seed(story)]
+    simulate += _frontend(story)
     simulate += ["--augment", ",".join(story.training.augment)] if story.training.augment else []
     found.append([*simulate, "--checkpoint", "by-hand.npz"])
     output = f"by-hand-trained{story.trained.suffix}"
     found.append(["export", int8, "--state", "by-hand.npz", "-o", output])
     generate = ["generate", int8, "--scheme", str(story.folder / "scheme.toml")]
-    generate += ["--classes", story.project_classes, *_seed(story)]
+    generate += ["--classes", story.project_classes, *_seed(story), *_frontend(story)]
     if story.board:
         generate += ["--board", story.board]
         generate += ["--slots", story.slots] if story.slots != "on" else []
@@ -108,6 +110,10 @@ def _rate(story: Story) -> list[str]:
 
 def _seed(story: Story) -> list[str]:
     return ["--seed", str(story.seed)] if story.seed else []
+
+
+def _frontend(story: Story) -> list[str]:
+    return ["--frontend", story.reading.frontend] if story.reading.frontend else []
 
 
 def _pixels(story: Story) -> list[str]:

@@ -38,7 +38,7 @@ from mcutrain.functions.listener import SILENT, Done, Listener, Progress
 from mcutrain.functions.models import export
 from mcutrain.functions.options import Classes, MemoryOptions, SimulatedRequest
 from mcutrain.functions.pixel_guess import Taking, guess_pixels
-from mcutrain.functions.preparing import HEAD, Asked
+from mcutrain.functions.preparing import HEAD, Asked, with_frontend
 from mcutrain.functions.quantize_options import InputOptions
 from mcutrain.functions.quantizing import quantize
 from mcutrain.functions.run_options import (
@@ -312,7 +312,7 @@ class _Fitting:
     def run(self) -> FitResult:
         asked, path = self.asked, self.folder.path
         int8 = self._int8()
-        graph = load(int8)
+        graph = with_frontend(load(int8), asked.reading.frontend)
         split = self._split(graph)
         chosen = self._scheme(graph, split)
         plan = self._plan(graph, split, chosen)
@@ -407,6 +407,7 @@ class _Fitting:
                 asked.data,
                 int8,
                 taking=pixels,
+                frontend=asked.reading.frontend,
                 seed=asked.seed,
                 listener=self.listener,
             )
@@ -594,6 +595,7 @@ class _Fitting:
             board=hardware.board,
             slots=hardware.slots,
             class_names=learnt.run.samples.split.names if training.has_labels else None,
+            frontend=self.asked.reading.frontend,
             seed=self.asked.seed,
             listener=_Muted(self.listener),
         )

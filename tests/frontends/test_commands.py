@@ -272,3 +272,24 @@ def test_an_export_says_the_front_end_or_has_it(
     state = str(tmp_path / "plain.mcts")
     assert called("export", files[0], "--state", state, "-o", files[1]) == 0
     assert f"--frontend {TEXT}" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("file", ["m.onnx", "plain.tflite"])
+def test_fit_hears_by_a_front_end_in_all_that_it_writes(
+    folder: Path, file: str, tmp_path: Path
+) -> None:
+    how: dict[str, Any] = {"epochs": 1, "learning_rate": 0.01, "class_names": NAMES}
+    found = mcutrain.fit(
+        folder / file, folder / "data", tmp_path / "out", "head", frontend=TEXT, **how
+    )
+    if file == "m.onnx":
+        int8 = load(next((tmp_path / "out").glob("model.int8.*")))
+        by_hand = mcutrain.quantize(folder / file, folder / "data", frontend=TEXT).graph
+        assert front_of(int8).text == front_of(load(found.trained)).text == TEXT
+        assert int8.types(int8.inputs) == by_hand.types(by_hand.inputs)
+    assert (tmp_path / "out" / "project" / "src" / "mct_audio.c").exists()
+    readme = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    commands = [line for line in readme.splitlines() if line.startswith("mcutrain ")]
+    for line in commands:
+        hears = line.split()[1] in {"quantize", "simulate", "generate"}
+        assert (f"--frontend {TEXT}" in line) is hears, line
