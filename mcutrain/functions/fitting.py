@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -244,11 +244,15 @@ def _content(model: Path) -> bytes:
 
 @dataclass
 class _Folder:
-    """The folder, and what its fit.json says was done so far. is_new: if this call made it."""
+    """The folder, and what its fit.json says was done so far.
+
+    is_new: if all that is in it is of this call. is_made: if this call made the folder, too.
+    """
 
     path: Path
     facts: dict[str, Any]
     is_new: bool = False
+    is_made: bool = False
 
     @classmethod
     def of(cls, path: Path, asked: _Asked) -> _Folder:
@@ -262,9 +266,10 @@ class _Folder:
                     f"{path} holds files that `mcutrain fit` did not write: name another folder "
                     "with -o"
                 )
+            is_made = not path.exists()
             with writing(path):
                 path.mkdir(parents=True, exist_ok=True)
-            found = cls(path, {"version": VERSION, "asked": own}, is_new=True)
+            found = cls(path, {"version": VERSION, "asked": own}, is_new=True, is_made=is_made)
             found.keep()
             return found
         try:
@@ -286,9 +291,18 @@ class _Folder:
         return cls(path, facts)
 
     def remove_useless(self) -> None:
-        """Remove it where this call made it, and has not even come to choosing a scheme."""
-        if self.is_new and "scheme" not in self.facts:
-            shutil.rmtree(self.path)
+        """Empty it where this call began it, and has not even come to choosing a scheme.
+
+        A folder that was there stays. What cannot be removed stays, too: why the call fails is said
+        by another error.
+        """
+        if not self.is_new or "scheme" in self.facts:
+            return
+        with suppress(OSError):
+            for file in self.path.iterdir():
+                file.unlink()
+            if self.is_made:
+                self.path.rmdir()
 
     def keep(self, **facts: Any) -> None:
         """Write down what is done."""

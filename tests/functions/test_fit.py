@@ -188,6 +188,16 @@ def test_bad_input_is_said_before_a_folder_is_made(tmp_path):
         assert not (tmp_path / "o").exists()
 
 
+def test_a_folder_that_was_there_is_there_after_bad_input_and_empty(tmp_path):
+    own, link = tmp_path / "own", tmp_path / "link"
+    own.mkdir()
+    link.symlink_to(own)
+    for output in (own, link):
+        with pytest.raises(DataError, match="does not exist"):
+            mcutrain.fit(MODEL, tmp_path / "no", output)
+        assert list(own.iterdir()) == []
+
+
 def test_without_a_scheme_the_memory_decides_and_without_epochs_the_time(tmp_path):
     model, told = write_small(tmp_path), Told()
     found = mcutrain.fit(
