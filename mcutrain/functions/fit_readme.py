@@ -9,13 +9,21 @@ from pathlib import Path
 
 from mcutrain.functions.run_options import DataOptions, FitOptions
 
+NAMES = "classes.json"
+
+
+def is_list(names: Sequence[str]) -> bool:
+    """Whether --class-names can have these names as a list with commas."""
+    return all(name == name.strip() != "" and not {",", "/"} & set(name) for name in names)
+
 
 @dataclass(frozen=True)
 class Story:
     """What a README tells. Paths are as commands take them from where `fit` was called.
 
     int8, trained: files in the folder. board: "" for a library.
-    rate: None if nothing was trained by steps. samples: None for all.
+    rate: None if nothing was trained by steps. samples: None for all. names: of the project's
+    classes; those that no list with commas can say are in the folder's file NAMES.
     """
 
     folder: Path
@@ -32,6 +40,7 @@ class Story:
     seed: int
     classes: str
     project_classes: str
+    names: tuple[str, ...]
     reading: DataOptions
     training: FitOptions
     lines: tuple[str, ...]
@@ -50,6 +59,8 @@ def readme(story: Story) -> str:
         ("report.html", "the run, the memory plan and the scheme as a page; `mcutrain report`"),
         ("fit.json", "what was asked for and done; the same `mcutrain fit` goes on from it"),
     ]
+    if not is_list(story.names):
+        files.append((NAMES, "the names of the classes, as `--class-names` takes them"))
     return "\n".join(
         [
             f"# {story.model.name}, trained on {story.data}",
@@ -87,19 +98,20 @@ def _commands(story: Story) -> list[str]:
     simulate += ["--classes", story.classes] if story.classes != "auto" else []
     simulate += ["--epochs", str(story.epochs), *_rate(story), *_reading(story), *_seed(story)]
     simulate += _frontend(story)
-    simulate += ["--augment", ",".join(story.training.augment)] if story.training.augment else []
+    simulate += _augment(story)
     found.append([*simulate, "--checkpoint", "by-hand.npz"])
     output = f"by-hand-trained{story.trained.suffix}"
     found.append(["export", int8, "--state", "by-hand.npz", "-o", output])
     generate = ["generate", int8, "--scheme", str(story.folder / "scheme.toml")]
     generate += ["--classes", story.project_classes, *_seed(story), *_frontend(story)]
+    generate += _names(story, story.names)
     if story.board:
         generate += ["--board", story.board]
         generate += ["--slots", story.slots] if story.slots != "on" else []
     found.append([*generate, "-o", "by-hand-project"])
     if story.board:
         train = ["train", "by-hand-project", *data, "--epochs", str(story.epochs), *_rate(story)]
-        train += [*_reading(story), *_seed(story)]
+        train += [*_reading(story), *_seed(story), *_augment(story)]
         found += [["build", "by-hand-project"], ["flash", "by-hand-project"], train]
     return [shlex.join(["mcutrain", *words]) for words in found]
 
@@ -110,6 +122,18 @@ def _rate(story: Story) -> list[str]:
 
 def _seed(story: Story) -> list[str]:
     return ["--seed", str(story.seed)] if story.seed else []
+
+
+def _augment(story: Story) -> list[str]:
+    kinds = story.training.augment
+    return ["--augment", ",".join(kinds)] if kinds else []
+
+
+def _names(story: Story, names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    text = ",".join(names) if is_list(names) else str(story.folder / NAMES)
+    return ["--class-names", text]
 
 
 def _frontend(story: Story) -> list[str]:
@@ -140,8 +164,7 @@ def _reading(story: Story) -> list[str]:
         ("--stride", reading.stride, None),
     ):
         found += [] if value == other else [flag, f"{value}"]
-    names = reading.class_names
-    return found if names is None else [*found, "--class-names", ",".join(names)]
+    return [*found, *_names(story, reading.class_names or ())]
 
 
 def _joined(numbers: Sequence[float]) -> str:

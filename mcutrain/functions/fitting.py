@@ -31,7 +31,7 @@ from mcutrain.functions.chosen import read_samples
 from mcutrain.functions.describing import ModelInfo, info
 from mcutrain.functions.files import check_writable_folder, replace_file, writing
 from mcutrain.functions.firmware import answers, build, flash
-from mcutrain.functions.fit_readme import Story, readme
+from mcutrain.functions.fit_readme import NAMES, Story, is_list, readme
 from mcutrain.functions.generating import Generated, generate
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Done, Listener, Progress
@@ -351,7 +351,10 @@ class _Fitting:
             time.monotonic() - self.begun,
             learnt.doubts,
         )
-        text = readme(self._story(fitted, learnt, int8, plan))
+        story = self._story(fitted, learnt, int8, plan)
+        if not is_list(story.names):
+            replace_file(path / NAMES, json.dumps(story.names).encode())
+        text = readme(story)
         replace_file(path / "README.md", text.encode())
         if asked.line.port is not None:
             board = self._on_board(split, learnt, plan, asked.line.port)
@@ -377,6 +380,7 @@ class _Fitting:
             seed=asked.seed,
             classes=str(asked.classes),
             project_classes="keep" if new_classes is None else str(new_classes),
+            names=_class_names(learnt),
             reading=asked.reading,
             training=asked.training,
             lines=tuple(choice.line for choice in fitted.choices),
@@ -471,7 +475,9 @@ class _Fitting:
         )
         shape = "×".join(str(size) for size in split.train.x.shape[1:])
         value = f"{len(split.train):,} training and {len(split.test):,} test samples of {shape}"
-        named = f"{len(split.names)} classes, {_shortened(split.names)}" if split.names else ""
+        named = (
+            f"{len(split.names)} classes, {_shortened(split.names)}" if split.is_labelled else ""
+        )
         self._chose("data", value, named, "--test-share, --samples, --class-names")
         return split
 
@@ -599,7 +605,6 @@ class _Fitting:
 
     def _project(self, int8: Path, learnt: Learnt) -> Generated:
         hardware = self.asked.hardware
-        training = learnt.step.plan.training
         made = generate(
             int8,
             self.folder.path / PROJECT,
@@ -608,7 +613,7 @@ class _Fitting:
             loss=learnt.asked.options.loss,
             board=hardware.board,
             slots=hardware.slots,
-            class_names=learnt.run.samples.split.names if training.has_labels else None,
+            class_names=_class_names(learnt) or None,
             frontend=self.asked.reading.frontend,
             seed=self.asked.seed,
             listener=_Muted(self.listener),
@@ -694,6 +699,11 @@ def _new_classes(learnt: Learnt) -> int | None:
     recipe = learnt.step.recipe
     assert recipe is not None, "it was made by `prepare`"
     return recipe.options.classes
+
+
+def _class_names(learnt: Learnt) -> tuple[str, ...]:
+    """Return what the classes are called that are learnt; nothing where none are."""
+    return learnt.run.samples.split.names if learnt.step.plan.training.has_labels else ()
 
 
 def _only_names(reading: DataOptions) -> DataOptions:

@@ -7,9 +7,11 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcutrain_host.manifest import BoardProject
 from mcutrain_host.saved import SavedState
 
 import mcutrain
@@ -24,10 +26,12 @@ from mcutrain.runs.watch import Watch
 from mcutrain.simulation import Progress, Run
 from tests.cli.conftest import Board, called
 from tests.cli.small import write_small
+from tests.quant.networks import OnnxNetwork
 
 FILES = {
     *("README.md", "fit.json", "report.html", "report.json", "run.npz", "scheme.toml"),
     *("state.mcts", "train.jsonl", "project", "model.int8.tflite", "trained.tflite"),
+    "classes.json",  # T-shirt/top has a slash
 }
 QUICK = {"epochs": 2, "learning_rate": 0.01, "samples": 60, "test_samples": 40}
 
@@ -294,3 +298,48 @@ def test_a_board_that_ends_elsewhere_is_said(tmp_path, monkeypatch):
             mcutrain.fit(MODEL, DATA, tmp_path / "out", port=board.url, **asked)
     finally:
         board.cut_power()
+
+
+@pytest.mark.parametrize("name", ["a b", "left/right", "red, green"])
+def test_its_project_knows_the_names_of_the_data_and_so_does_that_by_hand(
+    name, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    net = OnnxNetwork([1, 24])
+    net.save(tmp_path / "m.onnx", net.gemm("input", 24, 3))
+    x = np.random.default_rng(0).normal(0, 1, (60, 24)).astype(np.float32)
+    names = np.array(["0", name, "z"])
+    np.savez(tmp_path / "d.npz", x=x, y=np.arange(60) % 3, class_names=names)
+    quantized = mcutrain.quantize("m.onnx", "d.npz", "m.int8.tflite")
+    assert not quantized.graph.class_names
+    how: dict[str, Any] = {"epochs": 1, "learning_rate": 0.01, "board": "nucleo-f446re"}
+    found = mcutrain.fit(
+        "m.int8.tflite",
+        "d.npz",
+        "out",
+        "head",
+        class_names=names.tolist(),
+        augment=["noise"],
+        **how,
+    )
+    text = (found.folder / "README.md").read_text(encoding="utf-8")
+    commands = [shlex.split(x)[1:] for x in text.splitlines() if x.startswith("mcutrain ")]
+    for part in commands:
+        assert ("--augment" in part) is (part[0] in {"simulate", "train"})
+        if part[0] in {"simulate", "generate"}:
+            assert called(*part) == 0
+    for project in (found.folder / "project", Path("by-hand-project")):
+        assert BoardProject.read(project).manifest.class_names == tuple(names)
+
+
+def test_data_without_labels_have_no_classes(tmp_path):
+    net = OnnxNetwork([1, 24])
+    net.save(tmp_path / "m.onnx", net.gemm(net.op("Relu", net.gemm("input", 24, 5)), 5, 24))
+    x = np.random.default_rng(0).normal(0, 1, (40, 24)).astype(np.float32)
+    np.savez(tmp_path / "d.npz", x=x)
+    told = Told()
+    how: dict[str, Any] = {"epochs": 1, "learning_rate": 0.01, "listener": told}
+    found = mcutrain.fit(tmp_path / "m.onnx", tmp_path / "d.npz", tmp_path / "out", "head", **how)
+    assert found.result.loss is not None
+    line = next(line for line in told.lines if line.startswith("data "))
+    assert "classes" not in line
