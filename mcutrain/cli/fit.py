@@ -10,7 +10,7 @@ import typer
 from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import say, show, show_json
-from mcutrain.functions.board_options import LineOptions
+from mcutrain.functions.board_options import OptionalLine
 from mcutrain.functions.options import MemoryOptions, Seed
 from mcutrain.functions.run_options import DataOptions, FitOptions
 
@@ -49,7 +49,7 @@ def fit(
     training: FitOptions,
     hardware: MemoryOptions,
     reading: DataOptions,
-    line: LineOptions,
+    line: OptionalLine,
     seed: Seed = 0,
     json: shared_flags.Json = False,
 ) -> None:

@@ -59,6 +59,21 @@ class LineOptions(Keywords):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OptionalLine(LineOptions):
+    """The line to a board, if there is one."""
+
+    port: Annotated[
+        str | None,
+        Flag(
+            "Where the board is, to end there: /dev/ttyACM0, COM3, socket://127.0.0.1:5000 or "
+            "another URL of pyserial; if it is left out, no board is looked for.",
+            metavar="PORT",
+            shown=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class BoardDataOptions(DataOptions):
     """How a data set is read for a board, which need not be tested."""
 

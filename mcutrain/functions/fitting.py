@@ -25,7 +25,7 @@ from mcutrain.errors import (
 )
 from mcutrain.formats import read_float
 from mcutrain.functions.automatic import AUTO, auto_scheme
-from mcutrain.functions.board_options import LineOptions
+from mcutrain.functions.board_options import OptionalLine
 from mcutrain.functions.board_training import BoardRun, train_board
 from mcutrain.functions.chosen import read_samples
 from mcutrain.functions.describing import ModelInfo, info
@@ -159,7 +159,7 @@ def fit(
     training: FitOptions = FitOptions(),
     hardware: MemoryOptions = MemoryOptions(),
     reading: DataOptions = DataOptions(),
-    line: LineOptions = LineOptions(),
+    line: OptionalLine = OptionalLine(),
     seed: Seed = 0,
     listener: Listener = SILENT,
 ) -> FitResult:
@@ -208,7 +208,7 @@ class _Asked:
     training: FitOptions
     hardware: MemoryOptions
     reading: DataOptions
-    line: LineOptions
+    line: OptionalLine
     seed: int
 
     @property

@@ -285,6 +285,13 @@ def test_with_a_port_the_board_trains_to_the_same_state(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+def test_the_help_says_that_without_a_port_no_board_is_looked_for(capsys):
+    assert called("fit", "--help") == 0
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "no board is looked for" in text
+    assert "the only board that answers" not in text
+
+
 def test_a_board_that_ends_elsewhere_is_said(tmp_path, monkeypatch):
     asked: dict[str, Any] = {"board": "native", "scheme": "head", "listener": Told(), **QUICK}
     first = mcutrain.fit(MODEL, DATA, tmp_path / "out", **asked)
