@@ -168,4 +168,10 @@ def _reading(story: Story) -> list[str]:
 
 
 def _joined(numbers: Sequence[float]) -> str:
-    return ",".join(f"{number:g}" for number in numbers)
+    """All of their digits: the same bytes come of them."""
+    return ",".join(_digits(float(number)) for number in numbers)
+
+
+def _digits(number: float) -> str:
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)

@@ -20,8 +20,10 @@ from mcutrain.demo import IMAGES as DATA
 from mcutrain.demo import MODEL
 from mcutrain.errors import ArgumentError, BuildError, DataError, McutrainError, OptionError
 from mcutrain.functions import fitting
+from mcutrain.functions.fit_readme import Story, readme
 from mcutrain.functions.fitting import LEAST_OF_A_CLASS, MOST_EPOCHS, _length
 from mcutrain.functions.listener import Listener
+from mcutrain.functions.run_options import DataOptions, FitOptions
 from mcutrain.runs.watch import Watch
 from mcutrain.simulation import Progress, Run
 from tests.cli.conftest import Board, called
@@ -337,6 +339,36 @@ def test_its_project_knows_the_names_of_the_data_and_so_does_that_by_hand(
             assert called(*part) == 0
     for project in (found.folder / "project", Path("by-hand-project")):
         assert BoardProject.read(project).manifest.class_names == tuple(names)
+
+
+@given(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.floats(1, 300))
+def test_the_commands_have_all_digits_of_numbers(mean, high):
+    story = Story(
+        folder=Path("out"),
+        model=Path("m.onnx"),
+        is_float=True,
+        data="images",
+        int8=Path("out/model.int8.onnx"),
+        trained=Path("out/trained.onnx"),
+        rate=0.1,
+        epochs=1,
+        samples=None,
+        board="",
+        slots="on",
+        seed=0,
+        classes="auto",
+        project_classes="keep",
+        names=(),
+        reading=DataOptions(mean=mean, std=mean),
+        training=FitOptions(pixels=(0, high)),
+        lines=(),
+    )
+    words = shlex.split(next(x for x in readme(story).splitlines() if " simulate " in x))
+    assert [float(x) for x in words[words.index("--mean") + 1].split(",")] == mean
+    words = shlex.split(next(x for x in readme(story).splitlines() if " quantize " in x))
+    text = words[words.index("--pixels") + 1]
+    assert text.startswith("0,")
+    assert float(text[2:]) == high
 
 
 def test_data_without_labels_have_no_classes(tmp_path):
