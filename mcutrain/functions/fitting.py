@@ -330,6 +330,7 @@ class _Fitting:
         split = self._split(graph)
         chosen = self._scheme(graph, split)
         plan = self._plan(graph, split, chosen)
+        split = self._drawn(graph, split, plan)
         learnt = self._learn(graph, split, chosen, plan)
         head = self._head(graph, split, learnt, plan)
         trained = path / f"trained{int8.suffix}"
@@ -480,6 +481,17 @@ class _Fitting:
         )
         self._chose("data", value, named, "--test-share, --samples, --class-names")
         return split
+
+    def _drawn(self, graph: Graph, split: Split, length: _Length) -> Split:
+        """Draw what the time allows from all samples, as --samples of a command by hand does.
+
+        Some of those that were asked for would be others.
+        """
+        reading = self.asked.reading
+        if length.samples is None or reading.samples is None:
+            return split
+        fewer, quiet = replace(reading, samples=length.samples), _Muted(self.listener)
+        return read_samples(graph, self.asked.data, fewer, Asked(), self.asked.seed, quiet)
 
     # ------------------------------------------------------------------------- what, and how long
 

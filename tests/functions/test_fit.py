@@ -341,6 +341,20 @@ def test_its_project_knows_the_names_of_the_data_and_so_does_that_by_hand(
         assert BoardProject.read(project).manifest.class_names == tuple(names)
 
 
+def test_fewer_samples_than_asked_for_are_those_of_the_command_by_hand(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    few = fitting._Length(1, 20)
+    monkeypatch.setattr(fitting, "_length", lambda *given: (few, "what the time allows"))
+    how = {**QUICK, "epochs": None}
+    found = mcutrain.fit(MODEL, DATA, "out", "head", listener=Told(), **how)
+    assert found.result.steps == 20
+    text = (found.folder / "README.md").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line.startswith(("mcutrain simulate", "mcutrain export")):
+            assert called(*shlex.split(line)[1:]) == 0
+    assert found.trained.read_bytes() == Path("by-hand-trained.tflite").read_bytes()
+
+
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.floats(1, 300))
 def test_the_commands_have_all_digits_of_numbers(mean, high):
     story = Story(
