@@ -75,7 +75,7 @@ def readme(story: Story) -> str:
             "",
             "## The same by hand",
             "",
-            f"From where `mcutrain fit` was called. They write beside {folder}, not into it.",
+            f"From where `mcutrain fit` was called. They write there, not into {folder}.",
             "",
             "```sh",
             *_commands(story),

@@ -114,6 +114,7 @@ def test_the_commands_of_its_readme_end_with_the_same_bytes(fitted, tmp_path, mo
     found, _ = fitted
     text = (found.folder / "README.md").read_text(encoding="utf-8")
     commands = [line for line in text.splitlines() if line.startswith("mcutrain ")]
+    assert f"They write there, not into {found.folder}." in text
     monkeypatch.chdir(tmp_path)
     parts = [shlex.split(line)[1:] for line in commands]
     assert [part[0] for part in parts] == [
