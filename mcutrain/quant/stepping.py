@@ -91,6 +91,11 @@ def window_of(graph: Graph, rings: Iterable[Ring]) -> Graph:
     new = {ring.new for ring in rings}
     memories = _memories(graph, rings)
     outputs = tuple(name for name in graph.outputs if name not in new)
+    count = len(graph.inputs) - len(rings)
+    if count != 1:
+        raise UnsupportedError(
+            f"the streaming network takes {count} inputs beside its state; supported is one"
+        )
     x = graph.inputs[0]
     if len(graph.tensors[x].type.shape) < 3:
         raise UnsupportedError(f"the input {x!r} has no axis of time; {ADVICE}")

@@ -15,6 +15,7 @@ from mcutrain.oracle.tflite import as_installed, interpreter, tflite_outputs
 from mcutrain.quant.stepping import stepwise
 from tests.formats.oracle import needs_interpreter
 from tests.formats.streaming_models import StreamingBuilder, streaming_model
+from tests.formats.tflite_builder import TfliteBuilder
 
 SEEDS = st.integers(0, 2**32 - 1)
 SHAPES = st.sampled_from(
@@ -191,6 +192,42 @@ def test_a_state_that_does_not_begin_with_zeros_is_refused(tmp_path):
     memory, _ = b.ring(x, (1, 1, 4, 2), 3, like, first=like["zero_point"] + 1)
     text = refused(tmp_path, b, x, b.dense(memory, 32, 2))
     assert "does not begin with zeros" in text
+
+
+def test_a_state_that_begins_with_fewer_zeros_is_refused(tmp_path, monkeypatch):
+    b, like, x = begun()
+    real = TfliteBuilder.constant
+
+    def one(self, name, data, **more):
+        return real(self, name, data.ravel()[:1] if "zeros" in name else data, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TfliteBuilder, "constant", one)
+        memory, _ = b.ring(x, (1, 1, 4, 2), 3, like)
+    text = refused(tmp_path, b, x, b.dense(memory, 32, 2))
+    assert "does not begin with zeros" in text
+
+
+@pytest.mark.parametrize("is_assigned", [False, True])
+def test_a_state_that_nothing_reads_is_left_out(tmp_path, is_assigned):
+    b, _, x = begun()
+    if is_assigned:
+        handle = b.main.tensor("state", (), "resource")
+        b.main.operator("VAR_HANDLE", [], handle, "VarHandleOptions", SharedName="state")
+        b.main.operator("ASSIGN_VARIABLE", [handle, x], [], "AssignVariableOptions")
+    graph = loaded(tmp_path, b.content(x, b.dense(x, 8, 2)))
+    assert graph.step_rows == 0
+    assert graph.tensors[graph.inputs[0]].type.shape == (1, 1, 4, 2)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_streaming_network_takes_one_input(tmp_path, count):
+    b, like, x = begun()
+    memory, _ = b.ring(x, (1, 1, 4, 2), 3, like)
+    y = b.dense(memory, 32, 2)
+    xs = [x, b.main.tensor("x2", (1, 1, 4, 2), **like)][:count]
+    with pytest.raises(UnsupportedError, match=f"takes {count} inputs beside its state"):
+        loaded(tmp_path, b.main.content(xs, [y], more=[b.once.subgraph([], [])]))
 
 
 def test_a_state_that_keeps_other_rows_is_refused(tmp_path, monkeypatch):

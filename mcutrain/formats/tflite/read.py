@@ -47,6 +47,8 @@ def _window(model: FileModel, name: str) -> Graph:
     with obstacles.told(tuple):
         step, variables = as_step(model)
         graph = Converter(step, INT8_RULES).graph(name)
+        if not variables:
+            return graph  # what is kept is not read
         edges = zip(graph.inputs[-len(variables) :], graph.outputs[-len(variables) :], strict=True)
         return window_of(graph, (Ring(*edge) for edge in edges))
 

@@ -6,6 +6,7 @@ A variable (VAR_HANDLE) is set once (CALL_ONCE) to zero points, read (READ_VARIA
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -192,7 +193,8 @@ def _check_beginning(model: FileModel, read: dict[str, int]) -> None:
     for name, index in read.items():
         t, value = model.tensors[index], first.get(name)
         zero = t.zero_points[0] if t.zero_points and value and value.dtype == t.dtype else 0
-        if value is None or value.data is None or not np.all(value.data == zero):
+        data = None if value is None else value.data
+        if data is None or data.size != math.prod(t.shape) or not np.all(data == zero):
             raise UnsupportedError(
                 f"the variable that is read as {t.name!r} does not begin with zeros by a CALL_ONCE "
                 "of constants; supported is a state that does"
