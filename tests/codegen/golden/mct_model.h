@@ -34,7 +34,7 @@
  *
  * MCT_BETWEEN_NODES(), defined in the same way, runs behind each node of the network, of those that
  * compute row by row behind each strip: to feed a watchdog, or to let other tasks run. It calls no
- * function of this file. Undefined, it costs nothing. As
+ * function of this file, but for those that say so. Undefined, it costs nothing. As
  *
  *     void feed_watchdog(void);
  *     #define MCT_BETWEEN_NODES() feed_watchdog()
