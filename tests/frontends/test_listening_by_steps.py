@@ -83,6 +83,8 @@ def test_steps_take_the_frames_of_a_front_end(
             c.hear()
 
     half = front.least_samples + 19 * front.hop
+    c.mct_push(ctypes.c_void_p(x.ctypes.data), ctypes.c_uint32(1000))
+    assert c.mct_window_ready() == c.mct_window_first() == 0, "it begins with mct_reset"
     c.mct_reset(ctypes.c_uint32(1))
     hear(x[:half])
     assert c.mct_window_take() == 0
