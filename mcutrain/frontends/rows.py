@@ -20,6 +20,8 @@ STATE_BYTES = 44
 """Of mct_motion, without its rows."""
 QUEUE_ROWS = 64
 MOST_UNIT = 1 << 15
+MOST_WINDOW_ROWS = 1 << 20
+"""Of a window of frames: three hours at 100 Hz."""
 SWITCHES = ("mean", "rms", "crossings")
 DEFAULTS = {"window": 1, "unit": 1, "mult": 1}
 C = """static const int16_t motion_mults[] = {{{mults}}};
@@ -130,6 +132,12 @@ class MotionFrontend(Frontend):
             how = self.motion
         except ValueError as error:
             raise DataError(f"motion: {error}") from error
+        if self.input_shape[0] > MOST_WINDOW_ROWS:
+            raise DataError(
+                f"motion: {self.frames} frames every {self.step} rows are {self.input_shape[0]:,} "
+                f"rows, but a window has at most {MOST_WINDOW_ROWS:,}: give fewer frames, or a "
+                "smaller step"
+            )
         if not how.features and (self.window, self.step) != (1, 1):
             raise DataError(
                 f"motion: window is {self.window} and step {self.step}, but a frame without "

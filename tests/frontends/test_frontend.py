@@ -120,7 +120,7 @@ def test_bands_are_octaves_and_the_unit_is_one() -> None:
 
 
 def test_the_longest_text_is_read() -> None:
-    text = "motion:axes=9,frames=1024,window=512,step=65535,gravity=15,magnitude=3,mean=1,rms=1"
+    text = "motion:axes=9,frames=1024,window=512,step=1023,gravity=15,magnitude=3,mean=1,rms=1"
     text += ",crossings=1,bands=8,mult=-16384,shift=30,unit=32768,rate=1000000"
     assert parse(text).text == text
     assert len(text) <= MOST_TEXT
@@ -156,6 +156,7 @@ def test_a_file_says_the_same(tmp_path: Path) -> None:
         ("motion:frames=2000", (2000, 3), "give 1 to 1,024"),
         ("motion:window=8", (128, 3), "without features is a row"),
         ("motion:step=2", (128, 3), "without features is a row"),
+        ("motion:rms=1,window=8,step=65535", (18, 3), "1,114,103 rows, but a window has at most"),
         ("motion:rms=2,window=8", (5, 3), "rms is 2"),
         ("motion:bands=5,window=32", (5, 15), "2 to 16"),
         ("motion:magnitude=3", (128, 3), "magnitude of 3 of 2"),
