@@ -16,6 +16,7 @@ from mcutrain.analysis.front import all_cuts, trunk
 from mcutrain.analysis.problem import Problem
 from mcutrain.analysis.trial import compiled, evaluate
 from mcutrain.autodiff.classifier import Classifier
+from mcutrain.codegen import Interface
 from mcutrain.data import Dataset, Split
 from mcutrain.errors import DataError, SchemeError, UnsupportedError
 from mcutrain.formats import load, with_class_names, write
@@ -186,3 +187,9 @@ def test_it_is_not_imprinted_and_learns_nothing_at_positions() -> None:
     net = Network((4, 4, 2), 1)
     with pytest.raises(SchemeError, match=r"one number at each position.*--classes 2"):
         prepare(net.graph(net.conv(net.x, 1)), "head")
+
+
+def test_the_header_says_what_is_predicted() -> None:
+    for outputs, part in ((1, "class 1 where its probability"), (3, "the class of the largest")):
+        step = prepare(network(outputs == 1, outputs), "last:1")
+        assert part in step.library(Interface()).files["src/mct_model.h"]
