@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mcutrain.cli import shared_flags
+from mcutrain.cli import INTERRUPTED, shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import say, show, show_json
 from mcutrain.functions.board_options import OptionalLine
@@ -20,6 +20,7 @@ Model = Annotated[
         metavar="MODEL", help="A float or int8 .tflite or .onnx file.", show_default=False
     ),
 ]
+GOES_ON = "mcutrain: interrupted; the same command goes on"
 
 
 def fit(
@@ -63,21 +64,29 @@ def fit(
     """
     from mcutrain.functions.fitting import fit as fitted
 
-    found = fitted(
-        model,
-        data,
-        output,
-        scheme,
-        classes=shared_flags.as_classes(classes),
-        training=training,
-        hardware=hardware,
-        reading=reading,
-        line=line,
-        seed=seed,
-        listener=OnScreen(json),
-    )
+    try:
+        found = fitted(
+            model,
+            data,
+            output,
+            scheme,
+            classes=shared_flags.as_classes(classes),
+            training=training,
+            hardware=hardware,
+            reading=reading,
+            line=line,
+            seed=seed,
+            listener=OnScreen(json),
+        )
+    except KeyboardInterrupt:
+        say(GOES_ON)
+        raise typer.Exit(INTERRUPTED) from None
     if json:
         show_json(found.to_dict())
+    if found.board is not None and found.board.is_interrupted:
+        say(GOES_ON)
+        raise typer.Exit(INTERRUPTED)
+    if json:
         return
     say(
         f"done in {found.seconds / 60:.1f} minutes; {found.folder / 'README.md'} says what is where"

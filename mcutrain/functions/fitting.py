@@ -360,7 +360,6 @@ class _Fitting:
         if asked.line.port is not None:
             board = self._on_board(split, learnt, plan, asked.line.port)
             fitted = replace(fitted, board=board, choices=tuple(self.choices))
-        self.folder.keep(finished=True)
         return fitted
 
     def _story(self, fitted: FitResult, learnt: Learnt, int8: Path, length: _Length) -> Story:
@@ -735,7 +734,11 @@ def _score(result: SimulationResult) -> str:
 def _beside(learnt: Learnt, head: SimulationResult | None) -> str:
     result = learnt.result
     if result.loss is not None and result.loss_before is not None:
-        return f"loss {result.loss_before:.3f} before, {result.loss:.3f} after"
+        text = f"loss {result.loss_before:.3f} before, {result.loss:.3f} after"
+        if head is None or head.loss is None:
+            return text
+        text += f"; the head alone {head.loss:.3f}"
+        return f"{text}, which is less: --scheme head" if head.loss < result.loss else text
     text = f"{percent(result.before)} before, {percent(result.accuracy)} after"
     if head is None:
         return text

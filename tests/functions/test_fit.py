@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -397,3 +398,18 @@ def test_data_without_labels_have_no_classes(tmp_path):
     assert found.result.loss is not None
     line = next(line for line in told.lines if line.startswith("data "))
     assert "classes" not in line
+
+
+def test_after_an_interruption_the_command_says_that_it_goes_on(tmp_path, monkeypatch, capsys):
+    def pressed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting, "fit", pressed)
+    assert called("fit", MODEL, DATA, "-o", tmp_path / "out") == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    cut = SimpleNamespace(is_interrupted=True)
+    found = SimpleNamespace(board=cut, to_dict=dict)
+    monkeypatch.setattr(fitting, "fit", lambda *_, **__: found)
+    for more in ((), ("--json",)):
+        assert called("fit", MODEL, DATA, "-o", tmp_path / "out", *more) == 130
+        assert "the same command goes on" in capsys.readouterr().err
