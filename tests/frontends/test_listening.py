@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from mcutrain import prepare
 from mcutrain.codegen import Interface
+from mcutrain.errors import McutrainError
 from mcutrain.features.listening import listening_bytes
 from mcutrain.frontends import Frontend, parse
 from mcutrain.ir.graph import Graph
@@ -286,3 +287,9 @@ def test_frames_that_come_while_a_window_is_taken_wait(
     found = list(c.mct_infer()[: device.simulator.output_bytes])
     assert found == list(device.simulator.infer(expected[np.newaxis])[0])
     assert c.mct_window_ready() == count
+
+
+def test_an_input_that_no_feature_moves_is_named() -> None:
+    step = prepare(listener(scale=1e5), "head", stream="off")
+    with pytest.raises(McutrainError, match=r"scale 100000, has one value .* audio"):
+        step.simulator()

@@ -65,6 +65,12 @@ def _check(training: TrainGraph, told: Told, is_board: bool) -> None:
             f"the front end {front.text} gives {frames} x {width} values, but the network takes "
             f"{training.input_type.elements}: give the front end that it was made for"
         )
+    x = training.input_type
+    if front is not None and not len(front.steps_of(x.scale, x.zero_point)[1]):
+        raise McutrainError(
+            f"the network's input, of scale {x.scale:g}, has one value for all that the front end "
+            f"{front.text} gives: give the front end that it was made for"
+        )
 
 
 def _code(code: Code, told: Told) -> Mapping[str, Any]:
