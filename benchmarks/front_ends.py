@@ -17,8 +17,8 @@ from rich.table import Table
 from unicorn import arm_const
 
 from mcutrain.frontends import audio, mfcc, motion, vision
-from mcutrain.frontends.motion import Axis, Motion
-from mcutrain.frontends.normalization import InputQuantization, Normalization
+from mcutrain.frontends.motion import Motion, SensorAxis
+from mcutrain.frontends.normalization import ChannelNormalization, InputQuantization
 from mcutrain.frontends.vision import Crop, Format, Method, Vision
 from mcutrain.target import FIRMWARE
 
@@ -103,9 +103,9 @@ uint32_t hop(uint32_t count)
     return 0;
 }}
 """
-MOVES = Motion(tuple(Axis(m, 14) for m in (16384, 16384, -16384)), 128, 32, 8, 3, True, True, True,
-               (4, 8, 16, 64))  # fmt: skip
-NORMALIZATION = Normalization.of(
+AXES = tuple(SensorAxis(m, 14) for m in (16384, 16384, -16384))
+MOVES = Motion(AXES, 128, 32, 8, 3, True, True, True, (4, 8, 16, 64))
+NORMALIZATION = ChannelNormalization.of(
     [123.7, 116.3, 103.5], [58.4, 57.1, 57.4], InputQuantization(0.0187, -14)
 )
 

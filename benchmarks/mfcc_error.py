@@ -62,7 +62,7 @@ class Model:
 
 def ours(model: Model) -> Callable[[Sound], Inputs]:
     """The integer MFCCs."""
-    how = mfcc.Quantization.of(model.scale, model.zero_point)
+    how = mfcc.MfccQuantization.of(model.scale, model.zero_point)
 
     def made(x: Sound) -> Inputs:
         return mfcc.quantized(mfcc.features(x)[0], int(x.max()), how)

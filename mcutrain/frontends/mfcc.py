@@ -40,7 +40,7 @@ MULT_BITS = 14
 
 
 @dataclass(frozen=True)
-class Quantization:
+class MfccQuantization:
     """How a coefficient c becomes an int8: (c * mult + half) >> shift, plus the zero point."""
 
     mult: int
@@ -48,7 +48,7 @@ class Quantization:
     zero_point: int
 
     @classmethod
-    def of(cls, scale: float, zero_point: int) -> Quantization:
+    def of(cls, scale: float, zero_point: int) -> MfccQuantization:
         """Of a model's input. Raises ValueError for a scale outside 2^-20 to 2^9."""
         if not 2.0**-20 < scale < 2.0**9:
             raise ValueError(f"an input's scale is between 2^-20 and 2^9, not {scale}")
@@ -104,7 +104,7 @@ def level(peak: int) -> int:
 
 
 def quantized(
-    frames: npt.NDArray[np.int16], peak: int, quantization: Quantization
+    frames: npt.NDArray[np.int16], peak: int, quantization: MfccQuantization
 ) -> npt.NDArray[np.int8]:
     """Coefficients (..., 10) as a model takes them, of a window whose largest sample is `peak`."""
     found = _less_level(frames, peak)

@@ -32,7 +32,7 @@ LOWEST, HIGHEST = -(1 << 15), (1 << 15) - 1
 
 
 @dataclass(frozen=True)
-class Axis:
+class SensorAxis:
     """What an axis is multiplied by: mult / 2^shift. Raises ValueError for what C does not hold."""
 
     mult: int = 1
@@ -54,7 +54,7 @@ class Motion:
     band_ends: the bin behind each band; the first band begins at bin 1.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[SensorAxis, ...]
     window: int
     step: int
     gravity_shift: int = 0

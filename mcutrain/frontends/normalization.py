@@ -3,7 +3,7 @@
 A model's quantized input holds a real number as scale * (q - zero_point). Where all channels have
 one mean and one deviation, and the mean is a whole number that the zero point can be, that is a
 normalization already: `folded` says so, and the numbers of the sensor are the input as they are.
-Else `Normalization` makes the input of them: (x * mult + bias) >> shift in 32 bits, for each
+Else `ChannelNormalization` makes the input of them: (x * mult + bias) >> shift in 32 bits, for each
 channel. What it rounds is within 1/32 of the exact number (tests/frontends).
 firmware/frontends/mct_normalize.c computes the same.
 """
@@ -47,7 +47,7 @@ def folded(
 
 
 @dataclass(frozen=True)
-class Normalization:
+class ChannelNormalization:
     """What C computes of each channel: (x * mult + bias) >> shift, within int8.
 
     |x| is at most 2^15, mult below 2^14, |bias| below 2^30 + 2^22: the sum is below 2^31.
@@ -60,7 +60,7 @@ class Normalization:
     @classmethod
     def of(
         cls, means: Sequence[float], deviations: Sequence[float], quantization: InputQuantization
-    ) -> Normalization:
+    ) -> ChannelNormalization:
         """Raises ValueError for means outside of int16 and for deviations that are too small."""
         rows = [_channel(*pair, quantization) for pair in zip(means, deviations, strict=True)]
         mults, biases, shifts = zip(*rows, strict=True)

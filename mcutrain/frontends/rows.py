@@ -14,7 +14,7 @@ import numpy.typing as npt
 from mcutrain.errors import DataError
 from mcutrain.frontends import motion
 from mcutrain.frontends.frontend import MOST_FRAMES, Array, FeatureStream, Frontend, FrontendC
-from mcutrain.frontends.motion import Axis, Motion
+from mcutrain.frontends.motion import Motion, SensorAxis
 
 STATE_BYTES = 44
 """Of mct_motion, without its rows."""
@@ -175,7 +175,7 @@ class MotionFrontend(Frontend):
     def motion(self) -> Motion:
         """What the kernel is told. Raises ValueError."""
         return Motion(
-            (Axis(self.mult, self.shift),) * self.axes,
+            (SensorAxis(self.mult, self.shift),) * self.axes,
             self.window,
             self.step,
             self.gravity,

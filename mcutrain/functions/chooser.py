@@ -54,7 +54,7 @@ from mcutrain.quant import replace_head
 from mcutrain.selection.contribution import JOINT, Contributions, contributions_of
 from mcutrain.selection.cost import CostModel
 from mcutrain.selection.fitting import fitting, least_sram_bytes
-from mcutrain.selection.select import Found, Selector
+from mcutrain.selection.select import BestScheme, Selector
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation.samples import content_of
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
@@ -510,7 +510,7 @@ class Chooser:
             return f"by gradients nothing else that fits in {self.memory.name} helps"
         return f"by gradients it helps most of all that fits in {self.memory.name}"
 
-    def _next(self, selector: Selector, found: Found) -> Alternative | None:
+    def _next(self, selector: Selector, found: BestScheme) -> Alternative | None:
         """Return what an eighth more memory would buy; None if that gains nothing."""
         limit = found.limits.sram_bytes
         if limit is None:

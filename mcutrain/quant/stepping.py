@@ -35,7 +35,7 @@ ADVICE = (
 
 
 @dataclass(frozen=True)
-class Ring:
+class StateRing:
     """Rows that a step keeps for the next one.
 
     kept: the input of the step's graph with the rows before the step. new: the output with those
@@ -53,7 +53,7 @@ class Stepped:
     """
 
     graph: Graph
-    rings: tuple[Ring, ...]
+    rings: tuple[StateRing, ...]
 
     @property
     def ring_bytes(self) -> int:
@@ -80,7 +80,7 @@ class _Rows:
     unread: int
 
 
-def window_of(graph: Graph, rings: Iterable[Ring]) -> Graph:
+def window_of(graph: Graph, rings: Iterable[StateRing]) -> Graph:
     """The network over the whole window on which a streaming network's output depends.
 
     graph: computes one step: inputs are the new rows and each ring's `kept`, outputs the network's
@@ -102,7 +102,7 @@ def window_of(graph: Graph, rings: Iterable[Ring]) -> Graph:
     own = drop_dead_nodes(replace(graph, outputs=outputs))
     time = _Time.of(own, graph.tensors[x].type.shape[TIME], memories)
     needed = _needed_rows(own, time, memories)
-    work, sources = _Making(own, time), dict[str, str]()
+    work, sources = _Remaking(own, time), dict[str, str]()
     work.tensor(x, needed[x], x)
     for node in own.nodes:
         y = node.outputs[0]
@@ -123,7 +123,7 @@ def stepwise(graph: Graph, rows: int) -> Stepped:
     rows. Raises UnsupportedError where rows do not divide by a stride.
     """
     time = _Time.of(graph, rows, {})
-    kept, work, sources = _kept_rows(graph, time), _Making(graph, time), dict[str, str]()
+    kept, work, sources = _kept_rows(graph, time), _Remaking(graph, time), dict[str, str]()
     rings = []
 
     def keep(x: str) -> None:
@@ -134,7 +134,7 @@ def stepwise(graph: Graph, rows: int) -> Stepped:
         name = work.node_names.take(memory)
         work.nodes.append(Node(name, Concatenation(TIME), (ring, x), (memory,)))
         sources[x] = memory
-        rings.append(Ring(ring, work.part(x, memory, range(fresh, fresh + count), "new")))
+        rings.append(StateRing(ring, work.part(x, memory, range(fresh, fresh + count), "new")))
 
     x = graph.inputs[0]
     work.tensor(x, rows, x)
@@ -156,7 +156,7 @@ def stepwise(graph: Graph, rows: int) -> Stepped:
     return Stepped(proven(made.with_nodes(work.nodes)), tuple(rings))
 
 
-def _memories(graph: Graph, rings: Iterable[Ring]) -> dict[str, str]:
+def _memories(graph: Graph, rings: Iterable[StateRing]) -> dict[str, str]:
     """Concatenation of kept and new rows → the tensor of the new rows."""
     found = {}
     for ring in rings:
@@ -310,7 +310,7 @@ class _Time:
         return (rows - 1) * how.stride + how.span, how.unread
 
 
-class _Making:
+class _Remaking:
     """Tensors and nodes of a network in the making, from those of another."""
 
     def __init__(self, graph: Graph, time: _Time) -> None:

@@ -40,7 +40,7 @@ LIMIT_NAMES = {"sram_bytes": "SRAM", "flash_bytes": "flash", "instructions": "in
 
 
 @dataclass(frozen=True)
-class Found:
+class BestScheme:
     """The best scheme within limits. gain: expected; bound: what none gains more than."""
 
     scheme: UpdateScheme
@@ -96,7 +96,7 @@ class Selector:
         self.joint = self._of_kernels()
         self._solves = self._cuts = 0
 
-    def find(self, limits: Limits) -> Found:
+    def find(self, limits: Limits) -> BestScheme:
         """The best scheme, as it is planned, without what explains it. Raises PlanError as select.
 
         What says which limit binds takes as long as finding the scheme itself.
@@ -105,7 +105,7 @@ class Selector:
         if best is None:
             raise self._too_small(limits)
         scheme = self._scheme(best)
-        return Found(scheme, best.gain, bound, self.costs.plan(scheme), limits)
+        return BestScheme(scheme, best.gain, bound, self.costs.plan(scheme), limits)
 
     def select(self, limits: Limits, with_next: bool = True) -> Selection:
         """The best scheme. Raises PlanError with the least budget if nothing fits."""

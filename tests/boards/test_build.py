@@ -229,7 +229,7 @@ def test_a_folder_without_board_cannot_be_built(tmp_path):
     with pytest.raises(ProjectError, match="is no generated project"):
         build(tmp_path)
     training_step().project.write(tmp_path / "library")
-    with pytest.raises(ProjectError, match="without a board"):
+    with pytest.raises(ProjectError, match="without firmware for a board"):
         build(tmp_path / "library")
 
 

@@ -164,14 +164,19 @@ def test_a_library_on_another_cortex_m_has_the_simulations_bits(
     assert_learns([qemu, *machine, *quiet, *semihosting], core.isa)
 
 
-@pytest.mark.slow
-def test_a_library_on_risc_v_has_the_simulations_bits(written: Path, tmp_path: Path) -> None:
-    pytest.importorskip("ziglang")
-    qemu = compiler("qemu-riscv32")
-    folder = Path(shutil.copytree(written, tmp_path / "library"))
+def built_for_risc_v(folder: Path) -> Path:
+    """A program of the library that learns, for Linux on RV32IMC without a C library."""
     (folder / "main.c").write_text(MAIN % (SEED, RATE.mult_q31, RATE.shift) + ON_LINUX)
     target = ("-target", "riscv32-freestanding", "-ffreestanding", "-fno-sanitize=all")
     sources = [*sorted(folder.glob("src/*.c")), CHIP / "mct_libc.c"]
     include = ("-Isrc", f"-I{CHIP / 'include'}")
     run([*ZIG, *target, "-O2", *include, "main.c", *sources, "-o", "program"], folder)
-    assert_learns([qemu, str(folder / "program")], "portable")
+    return folder / "program"
+
+
+@pytest.mark.slow
+def test_a_library_on_risc_v_has_the_simulations_bits(written: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    qemu = compiler("qemu-riscv32")
+    folder = Path(shutil.copytree(written, tmp_path / "library"))
+    assert_learns([qemu, str(built_for_risc_v(folder))], "portable")

@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from mcutrain_host.toolchain import ZIG
 
 from mcutrain.codegen import Interface
 from mcutrain.pipeline import TrainingStep, prepare
@@ -16,9 +15,9 @@ from mcutrain.sparse import parse_scheme
 from mcutrain.update_rules import RULES, SGD
 from tests.boards.projects import RATE, SEED, built
 from tests.boards.stress import boards_with_power_cuts, end_power_cuts, taught
-from tests.boards.test_library_on_cores import MAIN, ON_LINUX, SECONDS, add_samples
+from tests.boards.test_library_on_cores import SECONDS, add_samples, built_for_risc_v
 from tests.boards.test_same_bits import on_unicorn
-from tests.codegen.test_own_program import compiler, run
+from tests.codegen.test_own_program import compiler
 from tests.simulation.networks import residual_network, samples
 
 OTHERS = sorted(RULES.keys() - {SGD})
@@ -75,10 +74,7 @@ def test_a_library_on_risc_v_trains_by_a_rule_as_the_simulation_does(
     folder = tmp_path / "library"
     step_by(rule).library(Interface()).write(folder)
     add_samples(folder, *samples(residual_network(size=16), STEPS, 4))
-    (folder / "main.c").write_text(MAIN % (SEED, RATE.mult_q31, RATE.shift) + ON_LINUX)
-    target = ("-target", "riscv32-linux-musl", "-static", "-fno-sanitize=all")
-    sources = sorted(folder.glob("src/*.c"))
-    run([*ZIG, *target, "-O2", "-Isrc", "main.c", *sources, "-o", "program"], folder)
-    done = subprocess.run([qemu, str(folder / "program")], capture_output=True, timeout=SECONDS)
+    program = str(built_for_risc_v(folder))
+    done = subprocess.run([qemu, program], capture_output=True, timeout=SECONDS)
     assert done.returncode == 0
     assert done.stdout.partition(b"\n")[2] == expected(rule)

@@ -124,7 +124,7 @@ def test_what_is_of_a_boards_firmware_gets_a_sentence(run: Run, tmp_path: Path) 
     run("generate", MODEL, *SCHEME, "--board", BOARD, "-o", folder)
     for command in (("build",), ("flash",), ("board",), ("train", "--data", MODEL)):
         said = run(command[0], folder, *command[1:]).sentence
-        assert "build and flash a package as its README.md says" in said, command
+        assert "a package is built and flashed as its README.md says" in said, command
     for asked in (
         ("selftest", BOARD, "--emulator"),
         ("profile", MODEL, *SCHEME, "--board", BOARD, "--count"),

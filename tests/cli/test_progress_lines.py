@@ -135,7 +135,7 @@ def test_a_board_says_its_step_and_the_time_left(clock, capsys):
     step = {"cycles": 1234}
     means = Smoothed()
     means.add(1, 0.5, 0.75)
-    with watching_board(lessons, False, is_other_course=False) as shown:
+    with watching_board(lessons, False) as shown:
         identity = {"board": "pico", "model": "m", "scheme": "head", "sram_bytes": 5000}
         shown.connected(SimpleNamespace(**identity), 0)  # type: ignore[arg-type]
         printed(capsys)

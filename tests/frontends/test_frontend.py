@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcutrain.data import quantize_input
 from mcutrain.errors import DataError
 from mcutrain.frontends import MOST_TEXT, Frontend, audio, mfcc, motion, parse
-from mcutrain.frontends.motion import Axis, Motion
+from mcutrain.frontends.motion import Motion, SensorAxis
 from mcutrain.frontends.sound import AudioFrontend
 from mcutrain.frontends.speech import MfccFrontend
 from tests.frontends.sounds import sound
@@ -111,7 +111,9 @@ def test_motion_takes_frames_and_axes_from_the_model(
 
 def test_bands_are_octaves_and_the_unit_is_one() -> None:
     how = parse("motion:axes=2,frames=3,window=200,step=9,bands=8,rms=1,unit=100,rate=50")
-    kernel = Motion((Axis(),) * 2, 200, 9, has_rms=True, band_ends=(2, 4, 8, 16, 32, 64, 128, 256))
+    kernel = Motion(
+        (SensorAxis(),) * 2, 200, 9, has_rms=True, band_ends=(2, 4, 8, 16, 32, 64, 128, 256)
+    )
     x = sound(7, 2 * 218).reshape(1, 218, 2)
     expected = motion.features(kernel, motion.MotionWindows(kernel).push(x[0]))
     assert np.array_equal(how.features(x)[0], expected)

@@ -18,7 +18,7 @@ from tests.frontends.in_c import FOLDER, Guarded, libraries
 from tests.frontends.sounds import Sound, sound
 
 SOURCES = ("mct_mfcc.c", "mct_fourier.c")
-KEYWORDS = mfcc.Quantization.of(0.5847029089927673, 83)
+KEYWORDS = mfcc.MfccQuantization.of(0.5847029089927673, 83)
 """The input of kws_ref_model."""
 EXTREME = (-32768, 32767)
 
@@ -53,7 +53,7 @@ class InC:
         return np.array(frames, np.int16).reshape(-1, 10), np.array(peaks, np.int16).reshape(-1)
 
     def quantized(
-        self, frames: npt.NDArray[np.int16], peak: int, how: mfcc.Quantization
+        self, frames: npt.NDArray[np.int16], peak: int, how: mfcc.MfccQuantization
     ) -> npt.NDArray[np.generic]:
         packed = np.array([(how.mult, how.shift, how.zero_point)], "<i2, u1, i1")
         level, found = self.library.mct_mfcc_level(ctypes.c_int16(peak)), []
@@ -159,7 +159,7 @@ def test_c_computes_the_same_bits(
     x = sound(seed, 2000)
     lengths = cuts.draw(st.lists(st.integers(0, 700), max_size=8))
     frames, peaks = mfcc.features(x)
-    how = mfcc.Quantization.of(scale, cuts.draw(st.integers(-128, 127)))
+    how = mfcc.MfccQuantization.of(scale, cuts.draw(st.integers(-128, 127)))
     peak = cuts.draw(st.sampled_from([*peaks.tolist(), -32768, 0, 1, 32767]))
     for library in in_c:
         found = library.features(x, lengths)
@@ -260,4 +260,4 @@ def test_a_sound_of_another_kind_is_named(wrong: npt.NDArray[np.generic]) -> Non
 @pytest.mark.parametrize("scale", [0, -1, 2**-20, 512, float("inf"), float("nan")])
 def test_a_scale_out_of_range_is_refused(scale: float) -> None:
     with pytest.raises(ValueError, match="between"):
-        mfcc.Quantization.of(scale, 0)
+        mfcc.MfccQuantization.of(scale, 0)

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcutrain.frontends import motion
-from mcutrain.frontends.motion import Axis, Motion
+from mcutrain.frontends.motion import Motion, SensorAxis
 from tests.frontends.in_c import Guarded, libraries
 
 SOURCES = ("mct_motion.c", "mct_fourier.c")
 Rows = npt.NDArray[np.int16]
-PLAIN = tuple(Axis() for _ in range(3))
+PLAIN = tuple(SensorAxis() for _ in range(3))
 
 
 class Params(ctypes.Structure):
@@ -88,8 +88,10 @@ def in_c(
 @st.composite
 def motions(draw: st.DrawFn) -> Motion:
     """All that can be asked for."""
-    axis = st.builds(Axis, st.integers(-(1 << 14), 1 << 14), st.integers(0, 16))
-    axes = tuple(draw(st.lists(axis | st.just(Axis()), min_size=1, max_size=motion.MOST_AXES)))
+    axis = st.builds(SensorAxis, st.integers(-(1 << 14), 1 << 14), st.integers(0, 16))
+    axes = tuple(
+        draw(st.lists(axis | st.just(SensorAxis()), min_size=1, max_size=motion.MOST_AXES))
+    )
     window = draw(st.integers(1, 60) | st.sampled_from([128, 200, 512]))
     points = next(n for n in (32, 128, 512) if n >= window)
     ends = draw(st.sets(st.integers(2, points // 2), max_size=5))
@@ -232,7 +234,7 @@ def test_what_does_not_fit_is_named(change: dict[str, object], message: str) -> 
 @pytest.mark.parametrize(("mult", "shift"), [(16385, 0), (1, 31), (1, -1)])
 def test_a_factor_out_of_range_is_refused(mult: int, shift: int) -> None:
     with pytest.raises(ValueError, match="an axis times"):
-        Axis(mult, shift)
+        SensorAxis(mult, shift)
 
 
 @pytest.mark.parametrize("wrong", [np.zeros((5, 3)), np.zeros((5, 2), np.int16)])

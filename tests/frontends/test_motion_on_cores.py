@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from mcutrain.frontends import motion
-from mcutrain.frontends.motion import Axis, Motion
+from mcutrain.frontends.motion import Motion, SensorAxis
 from tests.frontends.in_c import CORES, array_in_c, saved_by
 from tests.frontends.test_motion import SOURCES, moved
 
-AXES = (Axis(-3, 1), Axis(16384, 15), Axis(), Axis(100, 7))
+AXES = (SensorAxis(-3, 1), SensorAxis(16384, 15), SensorAxis(), SensorAxis(100, 7))
 HOW = Motion(AXES, 100, 40, 6, 3, True, True, True, (4, 10, 64))
 WINDOWS = 5
 MAIN = f"""

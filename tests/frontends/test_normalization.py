@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcutrain.frontends.normalization import InputQuantization, Normalization, folded
+from mcutrain.frontends.normalization import ChannelNormalization, InputQuantization, folded
 from tests.frontends.in_c import Guarded, libraries
 
 SOURCES = ("mct_normalize.c",)
@@ -27,7 +27,7 @@ class Params(ctypes.Structure):
 
 
 def by_c(
-    library: ctypes.CDLL, how: Normalization, x: npt.NDArray[np.generic]
+    library: ctypes.CDLL, how: ChannelNormalization, x: npt.NDArray[np.generic]
 ) -> npt.NDArray[np.generic]:
     arrays = (
         np.array(how.mults, np.int16),
@@ -73,7 +73,7 @@ def test_c_and_numpy_are_within_a_32th_of_the_exact_number(
 ) -> None:
     means, deviations = zip(*pairs, strict=True)
     quantization = InputQuantization(units, zero_point)
-    how = Normalization.of(means, deviations, quantization)
+    how = ChannelNormalization.of(means, deviations, quantization)
     limits, random = np.iinfo(dtype), np.random.default_rng(seed)
     near = np.array(means) + np.array(deviations) * random.normal(0, 50 * units, (40, len(pairs)))
     far = random.integers(limits.min, limits.max + 1, (40, len(pairs)))
@@ -92,7 +92,7 @@ def test_c_and_numpy_are_within_a_32th_of_the_exact_number(
 def test_the_largest_sums_fit(
     in_c: list[ctypes.CDLL], mean: int, zero_point: int, unit: float
 ) -> None:
-    how = Normalization.of([mean], [unit], InputQuantization(1, zero_point))
+    how = ChannelNormalization.of([mean], [unit], InputQuantization(1, zero_point))
     x = np.array([[-32768], [32767], [0]], np.int16)
     for library in in_c:
         assert np.array_equal(by_c(library, how, x), how.normalized(x))
@@ -142,11 +142,11 @@ def test_pixels_less_128_are_folded() -> None:
 )
 def test_what_does_not_fit_is_named(mean: float, deviation: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Normalization.of([mean], [deviation], InputQuantization(1, 0))
+        ChannelNormalization.of([mean], [deviation], InputQuantization(1, 0))
 
 
 @pytest.mark.parametrize("wrong", [np.zeros((4, 2)), np.zeros((4, 3), np.int16)])
 def test_numbers_of_another_kind_are_named(wrong: npt.NDArray[np.generic]) -> None:
-    how = Normalization.of([0, 0], [1, 1], InputQuantization(1, 0))
+    how = ChannelNormalization.of([0, 0], [1, 1], InputQuantization(1, 0))
     with pytest.raises(ValueError, match=str(wrong.dtype)):
         how.normalized(wrong)  # type: ignore[arg-type]

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcutrain.frontends.normalization import InputQuantization, Normalization
+from mcutrain.frontends.normalization import ChannelNormalization, InputQuantization
 from tests.frontends.in_c import CORES, array_in_c, saved_by
 from tests.frontends.test_normalization import SOURCES
 
-HOW = Normalization.of([123.7, -32768, 5], [58.4, 9000, 1], InputQuantization(0.0187, -14))
+HOW = ChannelNormalization.of([123.7, -32768, 5], [58.4, 9000, 1], InputQuantization(0.0187, -14))
 MAIN = """
 #include "mct_normalize.h"
 static int8_t saved[2][300];

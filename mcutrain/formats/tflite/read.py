@@ -20,7 +20,7 @@ from mcutrain.formats.tflite.variables import NAMES, as_step, has_variables
 from mcutrain.ir.graph import Graph
 from mcutrain.quant.canonical import canonical
 from mcutrain.quant.float_graph import FloatGraph
-from mcutrain.quant.stepping import Ring, window_of
+from mcutrain.quant.stepping import StateRing, window_of
 
 
 def load_tflite(path: str | Path) -> Graph:
@@ -50,7 +50,7 @@ def _window(model: FileModel, name: str) -> Graph:
         if not variables:
             return graph  # what is kept is not read
         edges = zip(graph.inputs[-len(variables) :], graph.outputs[-len(variables) :], strict=True)
-        return window_of(graph, (Ring(*edge) for edge in edges))
+        return window_of(graph, (StateRing(*edge) for edge in edges))
 
 
 def _with_kept_outputs(model: FileModel) -> FileModel:
