@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from mcutrain.analysis.progress import TrialsDone
 from mcutrain.arguments import PathLike
 from mcutrain.experiments.parallel import Standing
-from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, BuildOptions, ClassOptions, EmulationOptions, FlashOptions, LineOptions, RecordOptions, ReplayOptions, StateOptions, WaitOptions
+from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, BuildOptions, ClassOptions, EmulationOptions, FlashOptions, LineOptions, OptionalLine, RecordOptions, ReplayOptions, StateOptions, WaitOptions
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.options import BoardOptions, GeneratedRequest, HeadOptions, LearningRequest, MeasureOptions, MemoryOptions, PlanOptions, PreparedRequest, ProfiledRequest, ProgramOptions, ProxyCascade, SimulatedRequest, StepRequest
 from mcutrain.functions.quantize_options import CalibrationOptions, InputOptions, QuantizeOptions
@@ -320,7 +320,7 @@ def fit(
     training: FitOptions = ...,
     hardware: MemoryOptions = ...,
     reading: DataOptions = ...,
-    line: LineOptions = ...,
+    line: OptionalLine = ...,
     seed: int = ...,
     listener: Listener = ...,
     minutes: float = ...,
