@@ -25,6 +25,8 @@ from tests.host.test_files import full_disk
 SIZE = Size(train=100, test=30, epochs=2)
 SETTINGS = ("--samples", 80, "--test-samples", 20, "--epochs", 3, "--lr", "0.03", "--flip")
 PATIENCE_SECONDS = 120
+# Some seconds: with less, Ctrl-C comes behind the end on a busy machine.
+EPOCHS_TO_INTERRUPT = 15
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +145,7 @@ def test_ctrl_c_exits_with_130_and_the_same_command_continues(
     run: Call, model: Path, tmp_path: Path
 ) -> None:
     command = ["simulate", model, "--data", demo.IMAGES, "--scheme", "full", *SETTINGS]
+    command += ["--epochs", EPOCHS_TO_INTERRUPT]
     assert run(*command, "--save-state", "whole").code == 0  # fills the cache, too
     command += ["--checkpoint", "run.npz", "--save-state", "parts"]
     process = subprocess.Popen(
