@@ -25,6 +25,7 @@ analysis: trains once for each tensor to see what it is worth
 boards: runs whole programs on virtual boards, for minutes
 cli: runs every command on a network and images, for minutes
 docs: runs notebooks and tutorials, and builds the site
+fleets: trains boards of a fleet by compiled C
 formats: reads hundreds of model files, most of them damaged
 functions: runs the commands as functions, as cli does
 frontends: computes a million features

@@ -133,6 +133,11 @@ class StateFile:
         return replace(SavedState.parse(raw, str(self.path)), recipe=self.recipe)
 
 
+def with_checksum(header: bytes, state: bytes) -> bytes:
+    """Return a saved state without a recipe. header: HEADER, packed; state: what lies behind."""
+    return header + zlib.crc32(state, zlib.crc32(header)).to_bytes(4, "little") + state
+
+
 def _no_state(where: Path | str) -> str:
     return f"{where} is no trained state of this version of mcutrain"
 

@@ -18,6 +18,7 @@ _NAMES = {
     "mcutrain.data": ("Normalization", "Split"),
     "mcutrain.errors": ("McutrainError",),
     "mcutrain.functions.automatic": ("auto_scheme",),
+    "mcutrain.functions.averaging": ("FleetAverage", "average"),
     "mcutrain.functions.board_training": ("BoardRun", "train_board"),
     "mcutrain.functions.chooser": ("AutoScheme",),
     "mcutrain.functions.choosing": ("select",),

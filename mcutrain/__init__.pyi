@@ -1,6 +1,6 @@
 """For type checkers. mcutrain.functions.stub writes it, and a test compares it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from mcutrain.analysis.progress import TrialsDone
 from mcutrain.arguments import PathLike
 from mcutrain.experiments.parallel import Standing
@@ -30,6 +30,7 @@ from mcutrain.functions.comparing import Comparison as Comparison
 from mcutrain.functions.episodes import FewShot as FewShot
 from mcutrain.functions.fitting import FitResult as FitResult
 from mcutrain.functions.firmware import Flashed as Flashed
+from mcutrain.functions.averaging import FleetAverage as FleetAverage
 from mcutrain.functions.generating import Generated as Generated
 from mcutrain.ir.graph import Graph as Graph
 from mcutrain.functions.imprinting import ImprintedClass as ImprintedClass
@@ -62,6 +63,7 @@ __all__ = [
     "FewShot",
     "FitResult",
     "Flashed",
+    "FleetAverage",
     "Generated",
     "Graph",
     "ImprintedClass",
@@ -86,6 +88,7 @@ __all__ = [
     "analyze",
     "augment",
     "auto_scheme",
+    "average",
     "build",
     "compare",
     "diff",
@@ -201,6 +204,18 @@ def auto_scheme(
     samples: int | None = ...,
     test_samples: int | None = ...,
 ) -> AutoScheme: ...
+
+def average(
+    model: PathLike,
+    base: PathLike,
+    trained: Sequence[PathLike] | Mapping[str, PathLike],
+    output: PathLike,
+    *,
+    weights: Sequence[int] | None = ...,
+    rounding: Literal["nearest", "stochastic"] = ...,
+    trim: int = ...,
+    seed: int = ...,
+) -> FleetAverage: ...
 
 def build(
     project: PathLike,

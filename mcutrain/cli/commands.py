@@ -17,6 +17,7 @@ from mcutrain.cli import (
     INTERRUPTED,
     analyze,
     augment,
+    average,
     board,
     build,
     compare,
@@ -111,7 +112,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
         monitor.monitor,
         pull.pull,
     ),
-    "A trained model file": (export.export, diff.diff),
+    "A trained model file": (export.export, diff.diff, average.average),
 }
 """The commands of --help, in the order in which a newcomer needs them."""
 for panel, functions in PANELS.items():

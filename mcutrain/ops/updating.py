@@ -75,16 +75,23 @@ class UpdateRule:
         index = np.arange(acc.size).reshape(acc.shape)
         return fixedpoint.round_stochastic(fraction, key, index)
 
+    def ends(self, dtype: np.dtype[Any]) -> tuple[int, int]:
+        """Where numbers of this type saturate, residual bits included."""
+        if dtype == np.int8:  # -128 stays unused: weights are symmetric
+            return -127 << self.residual_bits, (128 << self.residual_bits) - 1
+        if dtype == np.int16:
+            return -DIFFERENCE_LIMIT, DIFFERENCE_LIMIT
+        return -BIAS_LIMIT, BIAS_LIMIT
+
     def apply(self, w: Array, residual: Array | None, delta: Array) -> tuple[Array, Array]:
         """The new weights and residuals; w and residual as int64 of delta's shape."""
-        if w.dtype == np.int8:  # -128 stays unused: weights are symmetric
-            low, high = -127 << self.residual_bits, (128 << self.residual_bits) - 1
+        low, high = self.ends(w.dtype)
+        if w.dtype == np.int8:
             most = STEP_LIMIT << self.residual_bits
         elif w.dtype == np.int16:
-            low, high = -DIFFERENCE_LIMIT, DIFFERENCE_LIMIT
             most = BIAS_STEP_LIMIT >> -self.residual_bits
         else:
-            low, high, most = -BIAS_LIMIT, BIAS_LIMIT, BIAS_STEP_LIMIT
+            most = BIAS_STEP_LIMIT
         bits = max(self.residual_bits, 0)
         master = w.astype(np.int64) << bits
         if residual is not None:

@@ -1,0 +1,13 @@
+"""Fleets: what many boards learnt, added up exactly, as one state for all of them.
+
+A board's contribution is the difference of its trained numbers to the state that its round began
+with, the base. Differences are integers and are added in int64, so a sum is the same in any order
+and over any tree of gateways (federated averaging of McMahan et al., 2017, algorithm 1, in
+integers).
+"""
+
+from mcutrain.fleets.average import ROUNDINGS, averaged, trimmed
+from mcutrain.fleets.contribution import Contribution
+from mcutrain.fleets.numbers import FleetLayout, TrainedNumbers
+
+__all__ = ["ROUNDINGS", "Contribution", "FleetLayout", "TrainedNumbers", "averaged", "trimmed"]

@@ -1,0 +1,104 @@
+"""A new base from what boards learnt: the mean by weight, or the mean without the farthest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from mcutrain_host.saved import SavedState
+
+from mcutrain import fixedpoint
+from mcutrain.errors import ArgumentError, StateError
+from mcutrain.fleets.contribution import Contribution
+from mcutrain.fleets.numbers import FleetLayout
+
+Array = npt.NDArray[Any]
+Rounding = Literal["nearest", "stochastic"]
+ROUNDINGS: tuple[Rounding, ...] = ("nearest", "stochastic")
+
+
+def averaged(
+    layout: FleetLayout,
+    base: SavedState,
+    total: Contribution,
+    rounding: Rounding = "nearest",
+    seed: int = 0,
+) -> bytes:
+    """The base plus the mean of what boards learnt, as a saved state.
+
+    A trained number moves by floor(sum / weight + 1/2), or by floor(sum / weight + r) with r drawn
+    evenly from [0, 1) by seed and by the number's place, so that small means are not lost over
+    many rounds. It saturates as an update does. The outputs' exponent is the largest of a board's.
+    Counters go on by the most updates of a board; all else is the base's. Raises StateError if
+    the sum is of another round.
+    """
+    _check(layout, base, total)
+    moves = {}
+    for place, (name, sums) in enumerate(total.sums.items()):
+        if rounding == "stochastic":
+            added = _drawn(sums.size, total.weight, fixedpoint.node_key(seed & 0xFFFFFFFF, place))
+            moves[name] = (sums + added) // total.weight
+        else:
+            moves[name] = (2 * sums + total.weight) // (2 * total.weight)
+    return _moved(layout, base, moves, total)
+
+
+def trimmed(
+    layout: FleetLayout, base: SavedState, boards: Sequence[Contribution], left_out: int
+) -> bytes:
+    """The base plus the mean, by number, without the left_out smallest and largest differences.
+
+    It bounds what boards that lie or diverge can do, as long as they are at most left_out (Yin et
+    al., 2018, definition 2). Every board has the same weight; means are rounded to the nearest.
+    boards: single ones. Raises ArgumentError where none would be left, StateError as `averaged`.
+    """
+    if not 0 <= 2 * left_out < len(boards):
+        raise ArgumentError(
+            f"of {len(boards)} boards, {left_out} cannot be left out at either end: "
+            f"at most {(len(boards) - 1) // 2}"
+        )
+    if any(len(one.boards) > 1 for one in boards):
+        raise ArgumentError("a trimmed mean needs each board's own contribution, not a sum of them")
+    total = boards[0]
+    for one in boards[1:]:
+        total = total + one
+    _check(layout, base, total)
+    kept, moves = len(boards) - 2 * left_out, {}
+    for name in total.sums:
+        ordered = np.sort(np.stack([one.differences[name] for one in boards]), axis=0)
+        sums = ordered[left_out : left_out + kept].sum(axis=0)
+        moves[name] = (2 * sums + kept) // (2 * kept)
+    return _moved(layout, base, moves, total)
+
+
+def _check(layout: FleetLayout, base: SavedState, total: Contribution) -> None:
+    if total.model_hash != base.model_hash:
+        raise StateError(
+            "the contributions are of another model, or of another scheme, than the base"
+        )
+    if total.base != sha256(base.raw).hexdigest():
+        raise StateError(
+            f"the contributions began with the base {total.base[:12]}…, and this one is "
+            f"{sha256(base.raw).hexdigest()[:12]}…: give the base of their round"
+        )
+    expected = {name: value.size for name, value in layout.read(base).items()}
+    if {name: value.size for name, value in total.sums.items()} != expected:
+        raise StateError("the contributions have other tensors than the base")
+
+
+def _moved(
+    layout: FleetLayout, base: SavedState, moves: dict[str, Array], total: Contribution
+) -> bytes:
+    before = layout.read(base)
+    numbers = {name: before[name] + move for name, move in moves.items()}
+    return layout.with_numbers(base, numbers, total.updates, total.output_exponent)
+
+
+def _drawn(count: int, below: int, key: int) -> Array:
+    """Whole numbers of 0 … below - 1, evenly drawn; below: at most 2**30."""
+    index = np.arange(count)
+    drawn = (fixedpoint.random16(key, 2 * index) << 16) + fixedpoint.random16(key, 2 * index + 1)
+    return (drawn * below) >> 32
