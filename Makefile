@@ -45,7 +45,7 @@ MYPY = @if .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo quick test draws test-tflite stress check format review bench site clean
+.PHONY: help demo quick test draws test-tflite test-flower stress check format review bench site clean
 
 help:
 	@echo "make demo         train a small network on this computer and on a virtual board"
@@ -55,6 +55,7 @@ help:
 	@echo "make stress       the long tests: 200 power cuts and 500 line faults of each board, 10 minutes of fuzzing"
 	@echo "make check        only the checks: format, lint, types, import directions"
 	@echo "make test-tflite  the oracle tests with tflite-runtime and numpy 1.26"
+	@echo "make test-flower  the tests of fleets with Flower, which is 270 MB"
 	@echo "make format       format Python and C"
 	@echo "make review       what cppcheck and clang-tidy find in an emitted program, by rule"
 	@echo "make bench        which benchmarks there are"
@@ -81,6 +82,9 @@ draws: .venv/.dev
 
 test-tflite: .venv-tflite/.test
 	.venv-tflite/bin/python -m pytest -n 2 -m oracle
+
+test-flower: .venv-flower/.test
+	.venv-flower/bin/python -m pytest -n 2 tests/fleets
 
 # Hours on two cores. Prints what it did: how many cuts, steps, runs.
 stress: .venv/.dev .venv/.node
@@ -116,7 +120,7 @@ site: .venv/.dev
 	@echo "site/index.html"
 
 clean:
-	rm -rf .venv .venv-tflite build dist mcutrain.egg-info site
+	rm -rf .venv .venv-tflite .venv-flower build dist mcutrain.egg-info site
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -146,6 +150,11 @@ clean:
 .venv-tflite/.test: pyproject.toml | .venv-tflite/.created
 	@echo "setting up .venv-tflite with tflite-runtime and numpy 1.26"
 	.venv-tflite/$(PIP_INSTALL) -e '.[images,oracle-tflite,test]'
+	@touch $@
+
+.venv-flower/.test: pyproject.toml | .venv-flower/.created
+	@echo "setting up .venv-flower with Flower"
+	.venv-flower/$(PIP_INSTALL) -e '.[fleet,images,test]'
 	@touch $@
 
 # Debian and Ubuntu package ensurepip apart from python3; virtualenv or pip itself can stand in.

@@ -53,6 +53,7 @@ OPTIONAL = {
         Package("uvicorn", ("uvicorn",), "web", "a live page (--web)"),
         Package("stm32loader", ("stm32loader",), "stm32", "flashing an STM32 over a serial line"),
         Package("pyocd", ("pyocd",), "pyocd", "flashing by a debug probe"),
+        Package("flwr", ("flwr",), "fleet", "running a fleet's Flower app"),
         Package("distributed", ("distributed",), "dask", "an analysis on a Dask cluster"),
         Package("ray", ("ray",), "ray", "an analysis on a Ray cluster"),
     )

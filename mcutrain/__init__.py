@@ -30,6 +30,8 @@ _NAMES = {
         *("build", "flash", "virtual_board"),
     ),
     "mcutrain.functions.fitting": ("FitResult", "fit"),
+    "mcutrain.functions.fleet_project": ("FleetProject", "fleet"),
+    "mcutrain.functions.gateway": ("Gateway",),
     "mcutrain.functions.generating": ("Generated", "generate"),
     "mcutrain.functions.imprinting": ("ImprintedClass", "imprint"),
     "mcutrain.functions.latent_data": ("LatentData", "latents"),

@@ -31,6 +31,8 @@ from mcutrain.functions.episodes import FewShot as FewShot
 from mcutrain.functions.fitting import FitResult as FitResult
 from mcutrain.functions.firmware import Flashed as Flashed
 from mcutrain.functions.averaging import FleetAverage as FleetAverage
+from mcutrain.functions.fleet_project import FleetProject as FleetProject
+from mcutrain.functions.gateway import Gateway as Gateway
 from mcutrain.functions.generating import Generated as Generated
 from mcutrain.ir.graph import Graph as Graph
 from mcutrain.functions.imprinting import ImprintedClass as ImprintedClass
@@ -64,6 +66,8 @@ __all__ = [
     "FitResult",
     "Flashed",
     "FleetAverage",
+    "FleetProject",
+    "Gateway",
     "Generated",
     "Graph",
     "ImprintedClass",
@@ -95,6 +99,7 @@ __all__ = [
     "export",
     "fit",
     "flash",
+    "fleet",
     "generate",
     "imprint",
     "info",
@@ -367,6 +372,12 @@ def flash(
     way: str | None = ...,
     to: str | None = ...,
 ) -> Flashed: ...
+
+def fleet(
+    model: PathLike,
+    base: PathLike,
+    output: PathLike,
+) -> FleetProject: ...
 
 def generate(
     model: PathLike | Graph | TrainingStep,

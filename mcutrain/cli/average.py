@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from mcutrain.functions.averaging import FleetAverage
 
 
+Base = Annotated[
+    Path,
+    typer.Argument(metavar="BASE", help="The state that a round begins with.", show_default=False),
+]
+
+
 def average(
     model: shared_flags.Model,
-    base: Annotated[
-        Path,
-        typer.Argument(
-            metavar="BASE", help="The state that the round began with.", show_default=False
-        ),
-    ],
+    base: Base,
     trained: Annotated[
         list[str],
         typer.Argument(

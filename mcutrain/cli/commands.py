@@ -27,6 +27,7 @@ from mcutrain.cli import (
     export,
     fit,
     flash,
+    fleet,
     generate,
     imprint,
     info,
@@ -112,7 +113,8 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
         monitor.monitor,
         pull.pull,
     ),
-    "A trained model file": (export.export, diff.diff, average.average),
+    "A trained model file": (export.export, diff.diff),
+    "A fleet of boards": (average.average, fleet.fleet),
 }
 """The commands of --help, in the order in which a newcomer needs them."""
 for panel, functions in PANELS.items():

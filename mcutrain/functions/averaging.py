@@ -63,7 +63,8 @@ class FleetAverage(Shown):
     def summary(self) -> str:
         """Return a line that describes it."""
         what = "the sum" if self.is_sum else "the mean"
-        return f"{self.path}: {what} of {self.boards:,} boards, {self.size_bytes:,} bytes"
+        boards = "1 board" if self.boards == 1 else f"{self.boards:,} boards"
+        return f"{self.path}: {what} of {boards}, {self.size_bytes:,} bytes"
 
     def records(self) -> list[Record]:
         """A row for each file that went into it."""
@@ -120,7 +121,7 @@ def average(
             f"{target} is to be a new base (.mcts) or a sum for others ({SUFFIX}): end its name so"
         )
     files = _named(trained)
-    fleet = _Fleet.of(Path(model), Path(base))
+    fleet = Fleet.of(Path(model), Path(base))
     parts = fleet.parts(files, weights)
     shares = tuple(_shares(files, parts))
     total = parts[0]
@@ -152,15 +153,15 @@ def average(
 
 
 @dataclass(frozen=True)
-class _Fleet:
-    """What all boards of a round have in common."""
+class Fleet:
+    """What all boards of a round have in common: the step that they train, and its base."""
 
     layout: FleetLayout
     base: SavedState
     recipe: Recipe
 
     @staticmethod
-    def of(model: Path, base: Path) -> _Fleet:
+    def of(model: Path, base: Path) -> Fleet:
         """Raise StateError where the base does not say how it is trained, or is another model's."""
         run = read_state(base)
         if run.recipe is None:
@@ -170,7 +171,7 @@ class _Fleet:
             )
         graph = model_of(load(model), run.recipe, str(base))
         layout = FleetLayout(step_of(graph, run.recipe))
-        return _Fleet(layout, layout.saved(_raw(run, layout), str(base)), run.recipe)
+        return Fleet(layout, layout.saved(_raw(run, layout), str(base)), run.recipe)
 
     def parts(self, files: Mapping[str, Path], weights: Sequence[int] | None) -> list[Contribution]:
         """Return what each file adds. Raises StateError, ArgumentError."""
@@ -187,13 +188,21 @@ class _Fleet:
                 raise ArgumentError(f"{file} is a sum, which has weights of its own: give none")
             return Contribution.parse(file.read_bytes(), str(file))
         state = self.layout.saved(_raw(read_state(file), self.layout), str(file))
+        return self.contribution(state, name, weight)
+
+    def contribution(self, state: SavedState, name: str, weight: int | None = None) -> Contribution:
+        """Return what a board learnt. weight: without, the samples since the base.
+
+        Raises StateError where there are none.
+        """
         if weight is None:
             accumulate = self.layout.step.plan.training.accumulate
-            weight = (state.position(accumulate) - self.base.position(accumulate)) % 2**32
+            learnt, before = state.position(accumulate), self.base.position(accumulate)
+            weight = (learnt - before) % 2**32
             if not 0 < weight < 2**31:
                 raise StateError(
-                    f"{file} has learnt from {state.position(accumulate):,} samples, and the base "
-                    f"from {self.base.position(accumulate):,}: leave it out, or give --weights"
+                    f"{name!r} has learnt from {learnt:,} samples, and the base from {before:,}: "
+                    "leave it out, or give --weights"
                 )
         return Contribution.of(self.layout, self.base, state, name, weight)
 

@@ -1,0 +1,214 @@
+"""A gateway: boards of a fleet that one computer owns, and what they learn in a round."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mcutrain_host.errors import HostError
+from mcutrain_host.json_values import ValuesError, from_values
+from mcutrain_host.reading import read_text
+from mcutrain_host.saved import SavedState, StateFile
+from mcutrain_host.text import reason
+
+from mcutrain.errors import ArgumentError, McutrainError
+from mcutrain.fleets import Contribution
+from mcutrain.functions.averaging import Fleet
+from mcutrain.functions.board_options import BoardDataOptions, LineOptions, StateOptions
+from mcutrain.functions.board_training import train_board
+from mcutrain.functions.chosen import read_samples
+from mcutrain.functions.listener import SILENT
+from mcutrain.functions.preparing import Asked
+from mcutrain.functions.run_options import DataOptions, ScheduledOptions
+from mcutrain.runs.training import prepare_run
+from mcutrain.simulation import RunSettings
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class GatewayBoard:
+    """A board of a gateway.
+
+    name: unlike that of any other board of the fleet. data: what it learns from, as `train` takes
+    it. project: of `generate --board`; without one, this computer computes what a board would.
+    port: where the board is; without, the only one that answers.
+    """
+
+    name: str
+    data: str
+    project: str = ""
+    port: str | None = None
+
+
+@dataclass(frozen=True)
+class GatewayFile:
+    """What a gateway.toml says. model: that boards train. class_names: as `--class-names`.
+
+    Paths are seen from the file's folder. frontend, mean, std: as the flags of that name.
+    """
+
+    model: str
+    boards: tuple[GatewayBoard, ...]
+    class_names: str | None = None
+    frontend: str = ""
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class FleetRound:
+    """How boards train in a round. number: of the round, from 1."""
+
+    number: int
+    epochs: int = 1
+    learning_rate: float = 0.02
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What boards of a gateway learnt in a round.
+
+    contributions: of each that did. failed: why others did not, by name. accuracy: of test samples
+    of their own data, with the base, weighted by what they learnt from; None without such samples.
+    """
+
+    contributions: tuple[Contribution, ...]
+    failed: Mapping[str, str]
+    accuracy: float | None
+
+    @property
+    def total(self) -> Contribution:
+        """The sum of all."""
+        total = self.contributions[0]
+        for one in self.contributions[1:]:
+            total = total + one
+        return total
+
+
+@dataclass(frozen=True)
+class _TrainedBoard:
+    """A board's state after a round, and how its test samples were classified with the base."""
+
+    state: SavedState
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """Boards and where their files are. tell: gets a line for each board."""
+
+    folder: Path
+    file: GatewayFile
+    tell: Told = lambda _: None
+
+    @staticmethod
+    def read(path: Path, tell: Told = lambda _: None) -> Gateway:
+        """Raise ArgumentError with a sentence for a file that is no gateway.toml."""
+        try:
+            values: dict[str, Any] = tomllib.loads(read_text(path))
+            file = from_values(GatewayFile, values, str(path))
+        except (HostError, ValuesError, OSError, ValueError) as error:
+            raise ArgumentError(f"cannot read the gateway {path}: {reason(error)}") from error
+        names = [board.name for board in file.boards]
+        if not names or len(set(names)) < len(names) or "" in names:
+            raise ArgumentError(f"{path}: each of [[boards]] needs a name of its own")
+        return Gateway(path.parent, file, tell)
+
+    def learn(self, base: bytes, lesson: FleetRound) -> Learned:
+        """Train all boards from a base, one after the other.
+
+        base: a saved state with its recipe. A board that cannot be reached or breaks off does not
+        keep others from it. Raises McutrainError where no board learnt anything.
+        """
+        done: list[Contribution] = []
+        failed: dict[str, str] = {}
+        right = tested = 0.0
+        with tempfile.TemporaryDirectory(prefix="mcutrain-fleet-") as folder:
+            begin = Path(folder) / "base.mcts"
+            begin.write_bytes(base)
+            fleet = Fleet.of(self.folder / self.file.model, begin)
+            for board in self.file.boards:
+                try:
+                    found = self._train(board, fleet, begin, lesson)
+                    one = fleet.contribution(found.state, board.name)
+                except (McutrainError, HostError) as error:
+                    failed[board.name] = reason(error)
+                    self.tell(f"{board.name} learnt nothing: {reason(error)}")
+                    continue
+                done.append(one)
+                if found.accuracy is not None:
+                    right, tested = right + found.accuracy * one.weight, tested + one.weight
+                self.tell(f"{board.name} learnt from {one.weight:,} samples")
+        if not done:
+            raise McutrainError("no board learnt anything: " + "; ".join(failed.values()))
+        return Learned(tuple(done), failed, right / tested if tested else None)
+
+    def _train(
+        self, board: GatewayBoard, fleet: Fleet, begin: Path, lesson: FleetRound
+    ) -> _TrainedBoard:
+        data = str(self.folder / board.data)
+        reading = DataOptions(
+            class_names=self.file.class_names,
+            frontend=self.file.frontend,
+            mean=self.file.mean,
+            std=self.file.std,
+        )
+        if board.project:
+            return self._on_board(board, fleet, begin, lesson, data, reading)
+        step = fleet.layout.step
+        graph = replace(step.graph, class_names=fleet.recipe.options.class_names)
+        split = read_samples(graph, data, reading, Asked(), lesson.number, SILENT)
+        settings = RunSettings(
+            epochs=lesson.epochs,
+            learning_rate=lesson.learning_rate,
+            schedule="constant",
+            seed=lesson.number,
+            test_every=0,
+        )
+        run = prepare_run(step, split, settings, normalization=reading.normalization)
+        run.state = replace(run.state, saved=fleet.base.raw)
+        result = run.train()
+        state = fleet.layout.saved(result.saved, board.name)
+        return _TrainedBoard(state, result.before)
+
+    def _on_board(
+        self,
+        board: GatewayBoard,
+        fleet: Fleet,
+        begin: Path,
+        lesson: FleetRound,
+        data: str,
+        reading: DataOptions,
+    ) -> _TrainedBoard:
+        accumulate = fleet.layout.step.plan.training.accumulate
+        state = begin.with_name("trained.mcts")
+        state.unlink(missing_ok=True)
+        done = train_board(
+            self.folder / board.project,
+            data,
+            line=LineOptions(port=board.port),
+            learning=ScheduledOptions(
+                epochs=lesson.epochs, learning_rate=lesson.learning_rate, schedule="constant"
+            ),
+            reading=BoardDataOptions(**vars(reading)),
+            saving=StateOptions(
+                state=state, begin_from=begin, after=fleet.base.position(accumulate), save_every=0
+            ),
+            seed=lesson.number,
+        )
+        if done.is_interrupted:
+            raise KeyboardInterrupt
+        file = StateFile.of(state)
+        saved = fleet.layout.saved(file.read(file.saved_bytes).raw, board.name)
+        accuracy = done.outcome.resumed if done.outcome.before is None else done.outcome.before
+        return _TrainedBoard(saved, accuracy)
