@@ -256,17 +256,9 @@ def test_frames_that_come_while_a_window_is_taken_wait(
     """The hook behind each strip of rows pushes more sound, and asks for its frames."""
     step = prepare(KINDS[kind](FRAMES), "head", stream="max")
     device = Device(step)
-    step.library(Interface()).write(tmp_path)
-    (tmp_path / "src" / "mct_config.h").write_text(
-        "void hook(void);\n#define MCT_BETWEEN_NODES() hook()\n"
-    )
-    (tmp_path / "hook.c").write_text(HOOK.replace("{numbers}", str(device.front.channels)))
-    sources = [*sorted((tmp_path / "src").glob("*.c")), tmp_path / "hook.c"]
-    flags = ["-O0", "-std=c11", "-shared", "-fPIC", f"-I{tmp_path / 'src'}", *WARNINGS]
-    target = tmp_path / "hooked.so"
-    command = [*c_compilers[0], *flags, *map(str, sources), "-o", str(target)]
-    assert subprocess.run(command).returncode == 0
-    c = ctypes.CDLL(str(target))
+    config = "void hook(void);\n#define MCT_BETWEEN_NODES() hook()\n"
+    source = HOOK.replace("{numbers}", str(device.front.channels))
+    c = hooked(step, c_compilers[0], tmp_path, config, source)
     c.mct_infer.restype = ctypes.POINTER(ctypes.c_int8)
     hop, width = device.front.hop, device.front.channels
     samples = device.window_samples
@@ -287,6 +279,55 @@ def test_frames_that_come_while_a_window_is_taken_wait(
     found = list(c.mct_infer()[: device.simulator.output_bytes])
     assert found == list(device.simulator.infer(expected[np.newaxis])[0])
     assert c.mct_window_ready() == count
+
+
+RUBBISH = """
+#include <string.h>
+#include "mct_model.h"
+extern uint8_t __start_uncleared[], __stop_uncleared[];
+void spoil(void);
+void spoil(void)
+{
+    memset(__start_uncleared, 0xA5, (size_t)(__stop_uncleared - __start_uncleared));
+}
+"""
+UNCLEARED = '#define MCT_LISTENING_ATTRIBUTES __attribute__((section("uncleared")))\n'
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_heard_may_lie_in_memory_that_is_not_cleared(
+    kind: str, c_compilers: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    step = prepare(KINDS[kind](FRAMES), "head")
+    device = Device(step)
+    device.c = hooked(step, c_compilers[0], tmp_path, UNCLEARED, RUBBISH)
+    device.c.mct_window_rows.restype = ctypes.POINTER(device._row[0])
+    device.c.spoil()
+    device.push(device.hear(1, 50))
+    assert device.ready() == 0
+    assert device.c.mct_push_lost() == 0
+    device.c.mct_reset(ctypes.c_uint32(1))
+    x = device.hear(4, device.window_samples)
+    device.push_all(x)
+    assert device.ready() == FRAMES
+    assert np.array_equal(device.window, device.computed(x))
+    assert device.c.mct_push_lost() == 0
+
+
+def hooked(
+    step: TrainingStep, compiler: tuple[str, ...], folder: Path, config: str, source: str
+) -> ctypes.CDLL:
+    """A library with an mct_config.h, and more C, as a shared one."""
+    step.library(Interface()).write(folder)
+    (folder / "src" / "mct_config.h").write_text(config)
+    (folder / "hook.c").write_text(source)
+    sources = [*sorted((folder / "src").glob("*.c")), folder / "hook.c"]
+    flags = ["-O0", "-std=c11", "-shared", "-fPIC", f"-I{folder / 'src'}", *WARNINGS]
+    target = folder / "hooked.so"
+    assert (
+        subprocess.run([*compiler, *flags, *map(str, sources), "-o", str(target)]).returncode == 0
+    )
+    return ctypes.CDLL(str(target))
 
 
 def test_an_input_that_no_feature_moves_is_named() -> None:
