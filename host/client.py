@@ -30,6 +30,7 @@ from mcutrain_host.protocol import (
     Command,
     Evaluation,
     Frame,
+    Heard,
     Identity,
     Inference,
     Rate,
@@ -53,6 +54,8 @@ SLOWER = 4.0
 """A board at work is asked again after its longest time for that command so far, times this."""
 LATE_BYTES = 16384
 """What is read, when the time is over, of what a link has; one that never falls silent has more."""
+RAW_BYTES = 2
+"""Of a number of a raw sample."""
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all."""
 
@@ -138,6 +141,41 @@ class Device:
         if len(labels) != size:
             raise ValueError(f"a sample has {size} labels, not {len(labels)}")
         self._send(Command.LABELS, labels, None)
+
+    def hear(self, raw: bytes, offset: int) -> Heard:
+        """Send raw samples of a stream, int16, little-endian. offset: its bytes so far; 0 begins.
+
+        raw: whole samples, any number of them. Returns what the board said of the last piece.
+        Raises ValueError for parts of samples, and of firmware that takes none.
+        """
+        sample_bytes = RAW_BYTES * self.identity.sample_numbers
+        if not sample_bytes:
+            raise ValueError("the board's firmware takes no raw samples")
+        if not raw or len(raw) % sample_bytes or offset % sample_bytes:
+            raise ValueError(f"raw samples have {sample_bytes} bytes each, not {len(raw)} in all")
+        room = self.identity.max_body - OFFSET_BYTES
+        piece_bytes = room - room % sample_bytes
+        for begin in range(0, len(raw), piece_bytes):
+            piece, at = raw[begin : begin + piece_bytes], offset + begin
+            body = at.to_bytes(4, "little") + piece
+            heard = self._ask(Command.HEAR, body, Heard.parse)
+            self._check(Command.HEAR, "received", heard.received, at + len(piece))
+        return heard
+
+    def take_window(self) -> int:
+        """Make the last window that was heard the sample, as `send_sample` does.
+
+        Returns how many of its frames are new. Raises RefusedError while there is none.
+        """
+        return self._ask(Command.WINDOW, b"", _u32)
+
+    def send_raw(self, window: bytes) -> None:
+        """Bring a window of raw samples to the board as a new stream, and make it the sample."""
+        size = RAW_BYTES * self.identity.sample_numbers * self.identity.window_samples
+        if len(window) != size:
+            raise ValueError(f"a window has {size} bytes of raw samples, not {len(window)}")
+        self.hear(window, 0)
+        self.take_window()
 
     def infer(self) -> Inference:
         """Run the network on the sample."""

@@ -19,6 +19,8 @@ RESPONSE = 0x80
 HEADER = struct.Struct("<BBHHH")
 MAX_BODY_BYTES = 512
 """Most bytes of a body in version 1; IDENTIFY says the device's own."""
+MOST_SAMPLE_NUMBERS, MOST_WINDOW_SAMPLES = 64, 1 << 20
+"""Of raw samples; more than a front end has."""
 OFFSET_BYTES = 4
 """Pieces of a sample or state follow their offset."""
 MIN_BODY_BYTES = OFFSET_BYTES + HEADER_BYTES
@@ -49,6 +51,8 @@ class Command(IntEnum):
     LABELS = 0x13
     COLLECT = 0x14
     IMPRINT = 0x15
+    HEAR = 0x16
+    WINDOW = 0x17
 
 
 LONG_COMMANDS = frozenset(
@@ -62,6 +66,7 @@ LONG_COMMANDS = frozenset(
         Command.SWAP,
         Command.COLLECT,
         Command.IMPRINT,
+        Command.HEAR,
         Command.RESTORE,
         Command.WRITE_STATE,
     }
@@ -149,6 +154,7 @@ class IdentityFlags(IntFlag):
     SWAPS = 128
     HAS_POSITIONS = 256
     IMPRINTS = 512
+    LISTENS = 1024
 
 
 @dataclass(frozen=True)
@@ -311,6 +317,18 @@ class Collected(Numbers):
 
 
 @dataclass(frozen=True)
+class Heard(Numbers):
+    """Answer to HEAR. received: bytes of the stream so far. frames: new since the last window; 0
+    while there are too few for one. lost: samples that found no room, of drivers, too."""
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<IIIQ")
+    received: int
+    frames: int
+    lost: int
+    cycles: int
+
+
+@dataclass(frozen=True)
 class RowWritten(Numbers):
     """Answer to IMPRINT: what the class's weights took."""
 
@@ -372,7 +390,8 @@ class Identity:
 
     latent_bytes: 0 where it takes samples only. remember: latents that its ring has room for.
     offered: samples that were offered to the ring. label_bytes: of a sample with a label for each
-    position; 0 of others.
+    position; 0 of others. sample_numbers, window_samples: numbers of a raw sample, and raw samples
+    of a window, of firmware that takes them; else 0.
     """
 
     max_body: int
@@ -397,12 +416,16 @@ class Identity:
     remember: int = 0
     offered: int = 0
     label_bytes: int = 0
+    sample_numbers: int = 0
+    window_samples: int = 0
 
     layout: ClassVar[struct.Struct] = struct.Struct("<HHQ12I")
     latents: ClassVar[struct.Struct] = struct.Struct("<3I")
     """Behind it, if the flags say TAKES_LATENTS."""
     labels: ClassVar[struct.Struct] = struct.Struct("<I")
     """Behind these, if the flags say HAS_POSITIONS."""
+    listening: ClassVar[struct.Struct] = struct.Struct("<2I")
+    """Behind these, if the flags say LISTENS."""
 
     @property
     def firmware(self) -> Firmware:
@@ -435,6 +458,11 @@ class Identity:
         return bool(self.flags & IdentityFlags.IMPRINTS)
 
     @property
+    def listens(self) -> bool:
+        """Whether it takes raw samples."""
+        return bool(self.flags & IdentityFlags.LISTENS)
+
+    @property
     def selects(self) -> bool:
         """Whether it chooses by itself which tensors it trains."""
         return bool(self.flags & IdentityFlags.SELECTS)
@@ -451,11 +479,13 @@ class Identity:
 
     def pack(self) -> bytes:
         """The body of IDENTIFY's response."""
-        *numbers, board, model, scheme, _, _, _, _ = astuple(self)
+        *numbers, board, model, scheme, _, _, _, _, _, _ = astuple(self)
         ring = (self.latent_bytes, self.remember, self.offered)
         more = self.latents.pack(*ring) if self.flags & IdentityFlags.TAKES_LATENTS else b""
         if self.flags & IdentityFlags.HAS_POSITIONS:
             more += self.labels.pack(self.label_bytes)
+        if self.listens:
+            more += self.listening.pack(self.sample_numbers, self.window_samples)
         return self.layout.pack(*numbers) + more + f"{board}\0{model}\0{scheme}\0".encode()
 
     @staticmethod
@@ -466,7 +496,9 @@ class Identity:
         takes_latents = bool(flags & IdentityFlags.TAKES_LATENTS)
         has_positions = bool(flags & IdentityFlags.HAS_POSITIONS)
         behind = size + (Identity.latents.size if takes_latents else 0)
-        end = behind + (Identity.labels.size if has_positions else 0)
+        heard = behind + (Identity.labels.size if has_positions else 0)
+        listens = bool(flags & IdentityFlags.LISTENS)
+        end = heard + (Identity.listening.size if listens else 0)
         texts = body[end:].split(b"\0")
         if len(body) < end or len(texts) != 4 or texts[3]:
             raise MalformedResponseError(f"{len(body)} bytes that are no identity")
@@ -474,7 +506,10 @@ class Identity:
         ring = Identity.latents.unpack_from(body, size) if takes_latents else ()
         values: list[Any] = [*Identity.layout.unpack_from(body), *names, *ring]
         label_bytes = Identity.labels.unpack_from(body, behind)[0] if has_positions else 0
-        identity = replace(Identity(*values), label_bytes=label_bytes)
+        raw = Identity.listening.unpack_from(body, heard) if listens else (0, 0)
+        identity = replace(
+            Identity(*values), label_bytes=label_bytes, sample_numbers=raw[0], window_samples=raw[1]
+        )
         identity.check()
         return identity
 
@@ -492,3 +527,10 @@ class Identity:
         for name in ("input_bytes", "output_bytes", "classes", "samples_per_update"):
             if getattr(self, name) == 0:
                 raise MalformedResponseError(f"{name} of 0")
+        if self.listens and not (
+            0 < self.sample_numbers <= MOST_SAMPLE_NUMBERS
+            and 0 < self.window_samples <= MOST_WINDOW_SAMPLES
+        ):
+            raise MalformedResponseError(
+                f"windows of {self.window_samples:,} raw samples of {self.sample_numbers:,} numbers"
+            )

@@ -424,6 +424,7 @@ def generate(
     isa: str = ...,
     package: str = ...,
     budgeted: bool = ...,
+    listen: bool = ...,
     class_names: Sequence[str] | None = ...,
     mean: Sequence[float] | None = ...,
     std: Sequence[float] | None = ...,
@@ -549,6 +550,7 @@ def plan(
     slots: Literal["on", "off"] = ...,
     sram: int | None = ...,
     frontend: str = ...,
+    listen: bool = ...,
 ) -> Planned: ...
 
 def ports(

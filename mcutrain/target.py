@@ -40,6 +40,8 @@ PROTOCOL_BYTES = 680
 """sizeof(mct_protocol) where pointers have four bytes; mct_app.c asserts it."""
 PROTOCOL_LATENT_BYTES = 688
 """Protocol and store of firmware that takes latents."""
+HEARD_BYTES = 4
+"""More of firmware that takes raw samples; where it takes latents without a ring, there is room."""
 PROTOCOL_RING_BYTES = 704
 """Protocol and store of firmware with a ring, without the two bytes for each latent."""
 RING_PLACE_BYTES = 2
@@ -74,7 +76,8 @@ class Target:
     memory map, flash is then None. latent_bytes, remember: of firmware that takes latents, and of
     how many its slots hold a ring, see `with_latents`; own_flash: the program's where the slots are
     the board's own, if for a ring they are larger. timing_bytes: of firmware that times its nodes.
-    imprint_bytes: of firmware that adds up a class's features. chooses: of firmware that chooses
+    imprint_bytes: of firmware that adds up a class's features. listening_bytes: of firmware that
+    takes raw samples. chooses: of firmware that chooses
     what it trains, by states that its slots keep. uart, flashing, emulation, output: the tables of
     that name, [flash] and [emulate]. package: of the build system that builds its programs; empty
     where mcutrain has firmware for it.
@@ -108,6 +111,7 @@ class Target:
     own_flash: Region | None = None
     timing_bytes: int = 0
     imprint_bytes: int = 0
+    listening_bytes: int = 0
     chooses: bool = False
     package: str = ""
 
@@ -169,17 +173,21 @@ class Target:
 
     def firmware_bytes(self) -> int:
         """Static RAM besides arena and state."""
-        return self.protocol_bytes + self.driver_bytes + self.timing_bytes + self.imprint_bytes
+        parts = (self.timing_bytes, self.imprint_bytes, self.listening_bytes)
+        return self.protocol_bytes + self.driver_bytes + sum(parts)
 
     @property
     def protocol_bytes(self) -> int:
         """SRAM of the firmware's protocol and store, with two bytes for each remembered latent."""
         if not self.has_firmware:
             return 0
+        heard = HEARD_BYTES if self.listening_bytes else 0
         if self.remember:
             ring = _align(RING_PLACE_BYTES * self.remember, 4)
-            return _align(PROTOCOL_RING_BYTES + ring, RAM_ALIGN_BYTES)
-        return PROTOCOL_LATENT_BYTES if self.latent_bytes else PROTOCOL_BYTES
+            return _align(PROTOCOL_RING_BYTES + heard + ring, RAM_ALIGN_BYTES)
+        if self.latent_bytes:
+            return PROTOCOL_LATENT_BYTES
+        return _align(PROTOCOL_BYTES + heard, RAM_ALIGN_BYTES)
 
     def with_latents(
         self, latent_bytes: int, remember: int, saved_bytes: int, program_bytes: int = 0

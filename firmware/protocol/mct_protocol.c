@@ -408,6 +408,9 @@ static mct_outcome mct_reset_to(mct_protocol *p, mct_body body) {
     switch (body.bytes[0]) {
     case MCT_RESET_WEIGHTS:
         mct_reset(mct_get32(body.bytes + 1));
+#ifdef MCT_LISTENING_BYTES
+        p->heard_bytes = 0;
+#endif
         mct_state_replaced(p);
         mct_forget_sample(p);
         mct_forget_ring(p);
@@ -440,14 +443,17 @@ static mct_outcome mct_identify(mct_protocol *p, mct_body body) {
                            (mct_store_exists() ? 4u : 0u) | (p->store.foreign ? 8u : 0u) |
                            MCT_PART_FLAGS;
     const uint32_t numbers[] = {
-        mct_position(),         MCT_INPUT_BYTES, MCT_OUTPUT_BYTES,     MCT_CLASSES,
-        MCT_SAMPLES_PER_UPDATE, MCT_ARENA_BYTES, MCT_STATE_BYTES,      MCT_SAVED_BYTES,
-        MCT_STACK_BYTES,        MCT_SRAM_BYTES,  mct_board_clock_hz(), p->store.number,
+        mct_position(),         MCT_INPUT_BYTES,    MCT_OUTPUT_BYTES,     MCT_CLASSES,
+        MCT_SAMPLES_PER_UPDATE, MCT_ARENA_BYTES,    MCT_STATE_BYTES,      MCT_SAVED_BYTES,
+        MCT_STACK_BYTES,        MCT_SRAM_BYTES,     mct_board_clock_hz(), p->store.number,
 #ifdef MCT_LATENT_BYTES
         MCT_LATENT_BYTES,       MCT_RING(p),
 #endif
 #ifdef MCT_LABEL_BYTES
         MCT_LABEL_BYTES,
+#endif
+#ifdef MCT_LISTENING_BYTES
+        MCT_SAMPLE_NUMBERS,     MCT_WINDOW_SAMPLES,
 #endif
     };
     uint8_t *at = body.bytes;

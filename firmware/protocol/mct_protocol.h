@@ -39,6 +39,8 @@ typedef enum {
     MCT_COMMAND_LABELS = 0x13,
     MCT_COMMAND_COLLECT = 0x14,
     MCT_COMMAND_IMPRINT = 0x15,
+    MCT_COMMAND_HEAR = 0x16,
+    MCT_COMMAND_WINDOW = 0x17,
     MCT_RESPONSE = 0x80,
 } mct_command;
 
@@ -108,6 +110,9 @@ typedef struct {
     uint8_t rate_set;   /* 1: rate is valid */
     uint8_t incomplete; /* 1: the state was written in part */
     uint8_t restart;    /* 1 + mct_reset_kind, when the response is sent */
+#ifdef MCT_LISTENING_BYTES
+    uint32_t heard_bytes; /* of raw samples, since the stream began */
+#endif
 #ifdef MCT_LATENT_BYTES
     uint8_t is_latent; /* 1: what was received is a latent */
 #endif

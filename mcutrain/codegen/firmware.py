@@ -16,6 +16,7 @@ from mcutrain.codegen.c_text import comment, string
 from mcutrain.codegen.interface import Interface
 from mcutrain.codegen.isa import chain
 from mcutrain.errors import McutrainError, TargetError
+from mcutrain.features import frontend_of, listening_bytes
 from mcutrain.memplan import DEEPEST, Latent, TrainingPlan, find_latent
 from mcutrain.target import FIRMWARE, PAGE_BYTES, PORTABLE, Target
 
@@ -238,6 +239,9 @@ def with_latents(
         target = replace(target, timing_bytes=TIMING_BYTES * (1 + len(interface.timing.nodes)))
     if interface.centre:
         target = replace(target, imprint_bytes=IMPRINT_BYTES + 4 * len(interface.centre))
+    front = frontend_of(plan.training) if interface.listen else None
+    if front is not None:
+        target = replace(target, listening_bytes=listening_bytes(front))
     saved_bytes = plan.kept_bytes + SAVED_HEADER_BYTES
     program_bytes = max(program_bytes, plan.constant_bytes)
     if interface.elastic is not None:

@@ -47,7 +47,7 @@ from mcutrain.features.feature import (
 )
 from mcutrain.features.gate.reference import GateState
 from mcutrain.features.ladder.reference import LadderState
-from mcutrain.features.listening import frontend_of, heard_bytes, listening_bytes
+from mcutrain.features.listening import check_listening, frontend_of, heard_bytes, listening_bytes
 from mcutrain.features.reference import WORD, StepRate
 from mcutrain.features.replay import bytes_of_ring
 from mcutrain.features.swap.reference import SwapState
@@ -72,6 +72,7 @@ __all__ = [
     "StepRate",
     "Words",
     "bytes_of_ring",
+    "check_listening",
     "conflict",
     "correcting",
     "features_of",
@@ -112,7 +113,7 @@ PROGRAM_FEATURES: tuple[ProgramFeature, ...] = (REPLAY, IMPRINT, LATENTS, *LATER
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProgramChoices(budgeted.BudgetedChoice):
+class ProgramChoices(budgeted.BudgetedChoice, listening.ListeningChoice):
     """Fields of an Interface that features of a program add, with the names of their flags."""
 
 

@@ -471,6 +471,14 @@ FrontendFlag = Annotated[
         shown=False,
     ),
 ]
+Listen = Annotated[
+    bool,
+    Flag(
+        "A board's own firmware takes raw samples, too, and computes the features of --frontend "
+        "itself, to the same bits; with --board. A library does so anyway.",
+        shown=False,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -483,6 +491,7 @@ class PlanOptions(MemoryOptions):
         bytes_flag("Fail if arena and state need more, such as 256K."),
     ] = None
     frontend: FrontendFlag = ""
+    listen: Listen = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -598,6 +607,7 @@ class ProgramOptions(Keywords):
             shown=False,
         ),
     ] = False
+    listen: Listen = False
     class_names: Annotated[
         Sequence[str] | None,
         Flag(

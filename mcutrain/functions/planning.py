@@ -17,7 +17,7 @@ from mcutrain.cost.streaming import fit_rows
 from mcutrain.cost.time import step_time
 from mcutrain.data import Data
 from mcutrain.errors import ArgumentError, OptionError, PlanError
-from mcutrain.features import frontend_of, listening_bytes, plan_values
+from mcutrain.features import check_listening, frontend_of, listening_bytes, plan_values
 from mcutrain.functions.automatic import AUTO
 from mcutrain.functions.chosen import Choosing, planned_step, with_scheme
 from mcutrain.functions.keywords import with_keywords
@@ -42,6 +42,8 @@ from mcutrain.sparse.elastic import ElasticTimes
 from mcutrain.target import RING_PLACE_BYTES, Target
 
 Model = Graph | TrainingStep | PathLike
+FRONTEND_PROGRAM_BYTES = 8192
+"""Flash of a front end and its commands, at most."""
 IMPRINT_PROGRAM_BYTES = 3072
 """Flash of a program that imprints: 2,040 to 2,904 bytes of code, and its features' centre."""
 Scheme = UpdateScheme | PathLike
@@ -76,11 +78,13 @@ class Ring:
 
 @dataclass(frozen=True)
 class Listening:
-    """What a library's front end takes, besides arena and state.
+    """What a program's front end takes, besides arena and state.
 
     sram_bytes: what is heard and computed, samples that wait, and the window. flash_bytes,
     frame_instructions: of its C and of a frame, by instruction set; empty if it was not
-    counted. hop_us: from one frame to the next; 0 if it is not known.
+    counted. hop_us: from one frame to the next; 0 if it is not known. is_of_board: whether these
+    bytes are among those of a board's own firmware. frame_us: what a frame takes there, roughly;
+    None where that is not known.
     """
 
     frontend: str
@@ -88,15 +92,19 @@ class Listening:
     hop_us: int
     flash_bytes: dict[str, int]
     frame_instructions: dict[str, int]
+    is_of_board: bool = False
+    frame_us: int | None = None
 
     def summary(self) -> str:
         """Return a sentence that describes it."""
         each = ", ".join(f"{n:,} ({isa})" for isa, n in self.frame_instructions.items())
-        memory = f"{self.sram_bytes:,} bytes of SRAM besides, for the front end {self.frontend}"
+        where = "of the SRAM are" if self.is_of_board else "of SRAM besides,"
+        memory = f"{self.sram_bytes:,} bytes {where} for the front end {self.frontend}"
         if not each:
             return f"{memory}."
         when = f", every {self.hop_us / 1000:g} ms," if self.hop_us else ""
-        return f"{memory}; a frame{when} takes {each} instructions."
+        time = "" if self.frame_us is None else f", {self.frame_us / 1000:.2g} ms"
+        return f"{memory}; a frame{when} takes {each} instructions{time}."
 
 
 def _buffers(arena: MemoryPlan) -> list[Record]:
@@ -220,14 +228,16 @@ def plan(
         choosing = Choosing(graph, classes, hardware.memory, listener=listener)
         asked = with_scheme(Asked.of(request), choosing, scheme, data, fixed_of(request))
         step = planned_step(asked, graph, classes, listener)
-    interface = planned_interface(step, target, request.latent, remember)
+    interface = planned_interface(step, target, request.latent, remember, hardware.listen)
+    check_listening(step.plan.training, hardware.listen, has_firmware(target))
     listening = listening_of(step, target)
     own_bytes = 0 if listening is None else listening.sram_bytes
     if request.stream == AUTO and not isinstance(model, TrainingStep):
         left = None if sram is None else sram - own_bytes
         step = with_fewer_rows(step, target, interface, left)
-    is_kept = remember or interface.elastic is not None
+    is_kept = remember or interface.elastic is not None or hardware.listen
     target = on_board(target, step, interface) if is_kept else target
+    listening = listening_of(step, target)
     if sram is not None:
         check_budget(step.plan, sram, own_bytes)
     if target is not None:
@@ -241,7 +251,7 @@ def fixed_of(request: StepRequest | GeneratedRequest) -> dict[str, object]:
 
 
 def planned_interface(
-    step: TrainingStep, target: Target | None, latent: str, remember: int
+    step: TrainingStep, target: Target | None, latent: str, remember: int, listen: bool = False
 ) -> Interface:
     """Return what `plan` knows of a program: as far as its memory depends on it."""
     is_named = latent != "auto" and not step.plan.training.is_tail
@@ -249,7 +259,13 @@ def planned_interface(
         remember=remember,
         latent=latent if is_named else None,
         elastic=elastic_times(step, target),
+        listen=listen,
     )
+
+
+def has_firmware(target: Target | None) -> bool:
+    """Whether the program is a board's own firmware, and no library."""
+    return target is not None and target.has_firmware
 
 
 def with_fewer_rows(
@@ -283,22 +299,35 @@ def on_board(target: Target | None, step: TrainingStep, interface: Interface) ->
     program_bytes = 0 if code is None else flash_bytes(step.plan.training, code)
     program_bytes += sum(front_flash_bytes(step.plan, code))
     program_bytes += IMPRINT_PROGRAM_BYTES if interface.centre else 0
+    program_bytes += FRONTEND_PROGRAM_BYTES if interface.listen else 0
     check_flash(step.plan, target)
     return with_latents(target, step.plan, interface, program_bytes)
 
 
 def listening_of(step: TrainingStep, target: Target | None) -> Listening | None:
-    """The front end of a step's library; None if it has none, and for a board's own firmware.
+    """The front end of a step's program; None if it has none, and for firmware that hears nothing.
 
-    The host of such a board computes features, and sends those.
+    target: as `on_board` has it. The host of such firmware computes features, and sends those.
     """
     front = frontend_of(step.plan.training)
-    if front is None or (target is not None and target.has_firmware):
+    is_of_board = target is not None and target.listening_bytes > 0
+    if front is None or (target is not None and target.has_firmware and not is_of_board):
         return None
     hop_us = 1_000_000 * front.hop // front.rate_hz if front.rate_hz else 0
     c = front.c
+    counted, frame_us = dict(c.instructions), None
+    if is_of_board and target is not None and target.costs in counted:
+        counted = {target.costs: counted[target.costs]}
+        seconds = target.step_seconds(counted[target.costs])
+        frame_us = None if seconds is None else round(1_000_000 * seconds)
     return Listening(
-        front.text, listening_bytes(front), hop_us, dict(c.flash_bytes), dict(c.instructions)
+        front.text,
+        listening_bytes(front),
+        hop_us,
+        dict(c.flash_bytes),
+        counted,
+        is_of_board,
+        frame_us,
     )
 
 

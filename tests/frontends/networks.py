@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import wave
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from mcutrain.frontends import Frontend
+from mcutrain.frontends import Frontend, parse
 from mcutrain.functions.preparing import with_frontend
 from mcutrain.ir.graph import Graph
 from tests.simulation.networks import Network, same
@@ -48,6 +49,23 @@ def gestures(front: Frontend, classes: int = 3) -> Graph:
     """Tells windows of a motion sensor apart."""
     frames, width = front.output_shape
     return listener(frames, classes, front.text, width, 1 / 16, 0)
+
+
+ROWS = "motion:gravity=4,magnitude=3,mult=3,shift=2,unit=4096,axes=3"
+FEATURES = "motion:axes=2,window=24,step=10,mean=1,rms=1,crossings=1,bands=3,unit=256"
+
+
+def _moved(text: str) -> Callable[[int], Graph]:
+    return lambda frames: gestures(parse(f"{text},frames={frames}"))
+
+
+KINDS: dict[str, Callable[[int], Graph]] = {
+    "audio": listener,
+    "mfcc": keyword_listener,
+    "rows": _moved(ROWS),
+    "features": _moved(FEATURES),
+}
+"""A network for each kind of front end, by frames of its windows."""
 
 
 def float_file(path: Path, frames: int = 49, classes: int = 3) -> Path:

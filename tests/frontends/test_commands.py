@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from mcutrain_host.manifest import BoardProject
+from mcutrain_host.manifest import BoardProject, Region
 
 import mcutrain
 from mcutrain.cost.schemes import cost_model
@@ -131,6 +132,41 @@ def test_plan_counts_the_bytes_of_listening(folder: Path) -> None:
         mcutrain.plan(model, "head", stream="least", sram=limit - 1)
     assert mcutrain.plan(folder / "plain.tflite", "head").listening is None
     assert mcutrain.plan(model, "head", board="nucleo-f446re").listening is None
+
+
+def test_a_boards_firmware_that_listens_has_the_bytes_that_plan_counts(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, board = folder / "said.tflite", "nucleo-f446re"
+    own = listening_bytes(front_of(load(model)))
+    plain = mcutrain.plan(model, "head", board=board)
+    found = mcutrain.plan(model, "head", board=board, listen=True)
+    assert found.board is not None
+    assert plain.board is not None
+    assert found.board.firmware_bytes() - plain.board.firmware_bytes() == own + 8
+    assert found.listening is not None
+    assert found.listening.summary().startswith(f"{own:,} bytes of the SRAM are for the front end")
+    flags = ("--scheme", "head", "--board", board, "--listen")
+    assert called("generate", model, "-o", tmp_path / "p", *flags) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"{own:,} bytes of the SRAM are" in said
+    assert "every 20 ms, takes 114,341 (dsp) instructions, 1 ms." in said
+    memory = BoardProject.read(tmp_path / "p").board.memory
+    assert memory.firmware_bytes == found.board.firmware_bytes()
+    with pytest.raises(McutrainError, match="a library takes raw samples anyway"):
+        mcutrain.plan(model, "head", listen=True)
+    with pytest.raises(McutrainError, match="give --frontend, or leave out --listen"):
+        mcutrain.plan(folder / "plain.tflite", "head", board=board, listen=True)
+    arena, kept = found.step.plan.arena_bytes, found.step.plan.resident_bytes
+    needs, whole = found.board.sram_bytes(arena, kept), load_target(board)
+    assert whole.ram is not None
+    for size in (needs, needs - 8):
+        small = replace(whole, ram=Region(whole.ram.origin, size))
+        if size == needs:
+            mcutrain.plan(found.step, board=small, listen=True)
+        else:
+            with pytest.raises(PlanError, match=f"needs {needs} bytes"):
+                mcutrain.plan(found.step, board=small, listen=True)
 
 
 def test_plan_computes_more_row_by_row_where_listening_takes_the_memory(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +17,13 @@ from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.errors import McutrainError
 from mcutrain.features.listening import listening_bytes
-from mcutrain.frontends import Frontend, parse
+from mcutrain.frontends import Frontend
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.simulation.build import WARNINGS
 from mcutrain.simulation.rates import LearningRate
-from tests.frontends.networks import gestures, keyword_listener, listener
+from tests.frontends.networks import KINDS, keyword_listener, listener
 from tests.frontends.sounds import Sound, sound
 
 FRAMES = 6
@@ -103,20 +103,6 @@ def heard_by(front: Frontend, seed: int, count: int) -> Sound:
     return values if front.channels == 1 else values.reshape(count, front.channels)
 
 
-ROWS = "motion:gravity=4,magnitude=3,mult=3,shift=2,unit=4096,axes=3"
-FEATURES = "motion:axes=2,window=24,step=10,mean=1,rms=1,crossings=1,bands=3,unit=256"
-
-
-def moved(text: str) -> Callable[[int], Graph]:
-    return lambda frames: gestures(parse(f"{text},frames={frames}"))
-
-
-KINDS = {
-    "audio": listener,
-    "mfcc": keyword_listener,
-    "rows": moved(ROWS),
-    "features": moved(FEATURES),
-}
 CASES = [(kind, rows) for kind in KINDS for rows in ("off", "max")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mcutrain.autodiff.train_graph import TrainGraph
@@ -11,12 +12,26 @@ from mcutrain.features.feature import Code, ProgramFeature, Told
 from mcutrain.frontends import Frontend
 from mcutrain.target import Target
 
-__all__ = ["FEATURE", "frontend_of", "heard_bytes", "listening_bytes"]
+__all__ = [
+    "FEATURE",
+    "ListeningChoice",
+    "check_listening",
+    "frontend_of",
+    "heard_bytes",
+    "listening_bytes",
+]
 
 SAMPLE_BYTES = 2
 QUEUE_BYTES, COUNTER_BYTES = 12, 16
 """Of the queue's counters, and of the rows'."""
 TYPE_BYTES = {"uint16_t": 2, "int16_t": 2, "int32_t": 4}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListeningChoice:
+    """A field of an Interface. listen: a board's own firmware takes raw samples, too."""
+
+    listen: bool = False
 
 
 def frontend_of(training: TrainGraph) -> Frontend | None:
@@ -38,7 +53,8 @@ def listening_bytes(front: Frontend) -> int:
 def heard_bytes(training: TrainGraph, target: Target | None) -> int:
     """Of what a program hears, besides arena and state. 0 on a board with its own firmware.
 
-    The host of such a board computes features, and sends those.
+    The host of such a board computes features, and sends those; with `listen` the board counts it
+    among what its firmware has anyway.
     """
     front = frontend_of(training)
     is_sent = target is not None and target.has_firmware
@@ -56,9 +72,22 @@ def _front(code: Code) -> Frontend:
     return front
 
 
-def _check(training: TrainGraph, told: Told, is_board: bool) -> None:
+def check_listening(training: TrainGraph, listen: bool, is_board: bool) -> None:
+    """Raise McutrainError for what cannot listen, or does anyway. is_board: its own firmware."""
+    if listen and frontend_of(training) is None:
+        raise McutrainError(
+            "a board listens by a front end, which makes the model's input of raw samples, and "
+            f"{'a tail takes latents' if training.is_tail else 'this model has none'}: "
+            f"{'' if training.is_tail else 'give --frontend, or '}leave out --listen"
+        )
+    if listen and not is_board:
+        raise McutrainError("a library takes raw samples anyway: leave out --listen")
+
+
+def _check(training: TrainGraph, told: Any, is_board: bool) -> None:
     """Raise McutrainError for an input that has other values than the front end gives."""
     front = frontend_of(training)
+    check_listening(training, told.listen, is_board)
     frames, width = (0, 0) if front is None else front.output_shape
     if front is not None and frames * width != training.input_type.elements:
         raise McutrainError(
@@ -86,6 +115,7 @@ def _code(code: Code, told: Told) -> Mapping[str, Any]:
         "width": width,
         "hop": front.hop,
         "rate_hz": front.rate_hz,
+        "samples": front.input_shape[0],
         "reset": front.c.reset.format("listening.heard"),
         "channels": front.channels,
         "sample_bytes": SAMPLE_BYTES * front.channels,
@@ -102,9 +132,14 @@ def _sources(code: Code) -> tuple[str, ...]:
     return tuple(f"frontends/{name}" for name in ("mct_samples.c", "mct_samples.h", *own))
 
 
+def _is_on(code: Code, told: Any) -> bool:
+    return (code.is_library or told.listen) and frontend_of(code.training) is not None
+
+
 FEATURE = ProgramFeature(
     name="listening",
-    is_on=lambda code, told: code.is_library and frontend_of(code.training) is not None,
+    is_on=_is_on,
+    commands="hear",
     check=_check,
     code=_code,
     sources=_sources,
