@@ -42,9 +42,10 @@ class WindowC:
 
     kept: numbers of a frame until then, which `push` gives. look: a function
 
-        int32_t look(const FEATURE *frames, uint32_t count);
+        int32_t look(const FEATURE *ring, uint32_t size, uint32_t begin, uint32_t count);
 
-    of all frames of a window, the oldest anywhere. finish: one that makes the features of each,
+    of a window: `count` frames of a ring of `size`, from number `begin` on. finish: one that makes
+    the features of each,
 
         void finish(const FEATURE *frame, int32_t looked, FEATURE *features);
     """
@@ -234,6 +235,32 @@ class Frontend(ABC):
         first, steps = self.steps_of(scale, zero_point)
         found: Int8 = (first + np.searchsorted(steps, features, "right")).astype(np.int8)
         return found
+
+    @classmethod
+    def frames_of(
+        cls, options: Mapping[str, int], input_shape: tuple[int, ...] | None, width: int, what: str
+    ) -> int:
+        """Frames of a window: what options say, or what the model's input has, of `width` features.
+
+        what: these, in words. Raises DataError where neither says it, or they do not agree.
+        """
+        said = options.get("frames")
+        if input_shape is None:
+            if said is None:
+                raise DataError(
+                    f"{cls.kind}: say how many frames a window has, as {cls.kind}:frames=49"
+                )
+            return said
+        lengths = tuple(n for n in input_shape if n != 1)
+        frames, rest = divmod(math.prod(lengths), width)
+        is_fitting = lengths in (tuple(n for n in (frames, width) if n != 1), (frames * width,))
+        if rest or not is_fitting or said not in (None, frames):
+            made = "frames" if said is None else f"{said} frames"
+            raise DataError(
+                f"the front end {cls.kind} makes {made} of {width} {what}, but the model takes "
+                f"{lengths}: give the model that takes these, or another front end"
+            )
+        return frames
 
     def steps_of(self, scale: float, zero_point: int) -> tuple[int, npt.NDArray[np.int64]]:
         """The code of the smallest feature, and the feature at which each next code begins."""

@@ -46,12 +46,19 @@ def parse(text: str, input_shape: tuple[int, ...] | None = None) -> Frontend:
 
 def _of_text(text: str) -> tuple[str, dict[str, Any]]:
     """Read KIND or KIND:NAME=NUMBER,…"""
-    kind, colon, rest = text[:MOST_TEXT].strip().partition(":")
+    if len(text) > MOST_TEXT:
+        raise DataError(
+            f"a front end is said in at most {MOST_TEXT} characters, and {text[:20]!r}… has "
+            f"{len(text):,}: write a .toml file"
+        )
+    kind, colon, rest = text.strip().partition(":")
     options: dict[str, Any] = {}
     for part in rest.split(",") if colon else ():
-        name, _, value = part.partition("=")
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        if name in options:
+            raise DataError(f"{kind}: {name} is given twice: leave one out")
         try:
-            options[name.strip()] = int(value)
+            options[name] = int(value)
         except ValueError as error:
             raise DataError(
                 f"{part!r} is no option of a front end: write NAME=NUMBER, as audio:step_ms=20"

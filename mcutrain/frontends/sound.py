@@ -41,20 +41,7 @@ class AudioFrontend(Frontend):
     @classmethod
     def of(cls, options: Mapping[str, int], input_shape: tuple[int, ...] | None) -> AudioFrontend:
         """With the model's number of frames, and the step that is usual for it."""
-        frames = options.get("frames")
-        if input_shape is not None:
-            lengths = tuple(n for n in input_shape if n != 1)
-            wanted, rest = divmod(math.prod(lengths), tables.CHANNELS)
-            is_fitting = lengths in ((wanted, tables.CHANNELS), (wanted * tables.CHANNELS,))
-            if rest or not is_fitting or (frames or wanted) != wanted:
-                made = "frames" if frames is None else f"{frames} frames"
-                raise DataError(
-                    f"the front end audio makes {made} of {tables.CHANNELS} features, but the "
-                    f"model takes {lengths}: give the model that takes these, or another front end"
-                )
-            frames = wanted
-        if frames is None:
-            raise DataError("audio: say how many frames a window has, as audio:frames=49")
+        frames = cls.frames_of(options, input_shape, tables.CHANNELS, "features")
         step = options["step_ms"] if "step_ms" in options else STEP_OF_FRAMES.get(frames)
         if step is None:
             raise DataError(

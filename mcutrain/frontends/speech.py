@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -58,24 +57,7 @@ class MfccFrontend(Frontend):
     @classmethod
     def of(cls, options: Mapping[str, int], input_shape: tuple[int, ...] | None) -> MfccFrontend:
         """With the model's number of frames."""
-        frames = options.get("frames")
-        if input_shape is not None:
-            lengths = tuple(n for n in input_shape if n != 1)
-            wanted, rest = divmod(math.prod(lengths), COEFFICIENTS)
-            is_fitting = lengths in (
-                tuple(n for n in (wanted, COEFFICIENTS) if n != 1),
-                (wanted * COEFFICIENTS,),
-            )
-            if rest or not is_fitting or (frames or wanted) != wanted:
-                made = "frames" if frames is None else f"{frames} frames"
-                raise DataError(
-                    f"the front end mfcc makes {made} of {COEFFICIENTS} coefficients, but the "
-                    f"model takes {lengths}: give the model that takes these, or another front end"
-                )
-            frames = wanted
-        if frames is None:
-            raise DataError("mfcc: say how many frames a window has, as mfcc:frames=49")
-        return cls(frames)
+        return cls(cls.frames_of(options, input_shape, COEFFICIENTS, "coefficients"))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
