@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.frontends.networks import gestures, keyword_listener, listener
 
 FRAMES = 49
-COUNTERS_BYTES = 28
+COUNTERS_BYTES = 32
 """Of what is heard, those that are no part of `listening`."""
 MAIN = """
 #include "mct_model.h"
@@ -42,6 +42,12 @@ void reset(void) { mct_reset(1); }
 void push(uint32_t count) { mct_push(sound, count); }
 uint32_t ready(void) { return mct_window_ready(); }
 uint32_t take(void) { return mct_window_take(); }
+"""
+HEARD = """
+int32_t heard(void);
+uint32_t loudest(void);
+int32_t heard(void) { return mct_window_heard(); }
+uint32_t loudest(void) { return mct_window_take_at(mct_window_loudest()); }
 """
 PLAIN = """
 #include "mct_model.h"
@@ -61,19 +67,21 @@ def made(frontend: str) -> Graph:
     return listener(FRAMES, frontend=frontend)
 
 
-def compiled(cpu: str, folder: Path, frontend: str) -> tuple[CortexM, int]:
+def compiled(cpu: str, folder: Path, frontend: str, history: int) -> tuple[CortexM, int]:
     """The library in an emulated core, and the bytes that a front end adds to its flash."""
     sizes = []
     for front in ("", frontend):
         own, graph = folder / (front[:4] or "plain"), made(frontend)
         graph = graph if front else replace(graph, input_order=None)
         step = prepare(graph, "head", stream="off")
-        step.library(Interface()).write(own)
-        (own / "main.c").write_text(MAIN if front else PLAIN)
+        step.library(Interface(history=history if front else 0)).write(own)
+        main = MAIN + (HEARD if history else "")
+        (own / "main.c").write_text(main if front else PLAIN)
         (own / "link.ld").write_text(LINKER_SCRIPT)
         flags = [f"-mcpu={cpu}", "-mthumb", "-O2", "-Isrc", f"-I{CHIP / 'include'}"]
         flags += ["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]
-        names = ("push", "ready", "take") if front else ("feed",)
+        more = ("heard", "loudest") if history else ()
+        names = ("push", "ready", "take", *more) if front else ("feed",)
         keep = [f"-Wl,--undefined={name}" for name in names]
         link = ["-nostdlib", "-T", "link.ld", "-Wl,--entry=reset", *keep]
         sources = ["main.c", *sorted(map(str, (own / "src").glob("*.c")))]
@@ -84,7 +92,7 @@ def compiled(cpu: str, folder: Path, frontend: str) -> tuple[CortexM, int]:
     return CortexM(own / "program.elf", CORES[cpu]), sizes[1] - sizes[0]
 
 
-def hops(program: CortexM, count: int, frontend: str) -> tuple[float, float, float]:
+def hops(program: CortexM, count: int, frontend: str, history: int) -> tuple[float, float, float]:
     """Mean instructions of a hop of noise: to push it, to compute its frame; to take a window."""
     graph = made(frontend)
     assert graph.input_order is not None
@@ -93,8 +101,8 @@ def hops(program: CortexM, count: int, frontend: str) -> tuple[float, float, flo
     hop, first = front.hop, front.least_samples
     shape = (first + hop * (count - 1), *front.input_shape[1:])
     x = np.random.default_rng(0).normal(0, 3000, shape).astype(np.int16)
-    frames = front.output_shape[0]
-    rows = front.stream().push(x)[-frames:]
+    kept = history or front.output_shape[0]
+    rows = front.stream().push(x)[-kept:]
     if front.c.window is None:
         x_type = next(iter(graph.types(graph.inputs)))
         rows = front.codes(rows, x_type.scale, x_type.zero_point)
@@ -112,8 +120,9 @@ def hops(program: CortexM, count: int, frontend: str) -> tuple[float, float, flo
         ready.append(counts[1])
         place = end
     program.call("take")
-    found = program.read("listening", listening_bytes(front) - COUNTERS_BYTES)
-    assert np.roll(rows, count % frames, axis=0).tobytes() in found, "the rows are numpy's"
+    found = program.read("listening", listening_bytes(front, history) - COUNTERS_BYTES)
+    moved = count % kept if count >= kept else 0
+    assert np.roll(rows, moved, axis=0).tobytes() in found, "the rows are numpy's"
     return float(np.mean(pushed[1:])), float(np.mean(ready[1:])), float(program.count)
 
 
@@ -122,13 +131,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--frames", type=int, default=52)
     parser.add_argument("--frontend", default="audio:step_ms=20", help="or mfcc, motion:…")
+    parser.add_argument("--history", type=int, default=0, help="frames, with a trigger")
     arguments = parser.parse_args()
     table = Table("core", "push", "frame", "take", "flash", "stack")
     for cpu in CORES:
         with tempfile.TemporaryDirectory() as scratch:
-            program, size = compiled(cpu, Path(scratch), arguments.frontend)
+            program, size = compiled(cpu, Path(scratch), arguments.frontend, arguments.history)
             program.engine.mem_write(STACK_TOP - PAINTED_BYTES, PAINT * PAINTED_BYTES)
-            push, frame, take = hops(program, arguments.frames, arguments.frontend)
+            push, frame, take = hops(
+                program, arguments.frames, arguments.frontend, arguments.history
+            )
             stack = bytes(program.engine.mem_read(STACK_TOP - PAINTED_BYTES, PAINTED_BYTES))
             used = len(stack.lstrip(PAINT))
             table.add_row(cpu, *(f"{n:,.0f}" for n in (push, frame, take, size, used)))

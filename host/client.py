@@ -43,6 +43,7 @@ from mcutrain_host.protocol import (
     Statistics,
     Status,
     Step,
+    Window,
 )
 
 R = TypeVar("R")
@@ -162,12 +163,14 @@ class Device:
             self._check(Command.HEAR, "received", heard.received, at + len(piece))
         return heard
 
-    def take_window(self) -> int:
+    def take_window(self, ago: int | None = None) -> Window:
         """Make the last window that was heard the sample, as `send_sample` does.
 
-        Returns how many of its frames are new. Raises RefusedError while there is none.
+        ago: of firmware with a history, the window that ended so many frames ago, or HEARD_WINDOW,
+        or LOUDEST_WINDOW. Raises RefusedError while there is none.
         """
-        return self._ask(Command.WINDOW, b"", _u32)
+        body = b"" if ago is None else ago.to_bytes(4, "little")
+        return self._ask(Command.WINDOW, body, Window.parse)
 
     def send_raw(self, window: bytes) -> None:
         """Bring a window of raw samples to the board as a new stream, and make it the sample."""

@@ -328,6 +328,19 @@ class Heard(Numbers):
     cycles: int
 
 
+HEARD_WINDOW, LOUDEST_WINDOW = 0xFFFF_FFFF, 0xFFFF_FFFE
+"""For WINDOW in the place of frames ago: the one that the trigger found, and the loudest one."""
+
+
+@dataclass(frozen=True)
+class Window(Numbers):
+    """Answer to WINDOW. frames: new since the last window before it. ago: frames since its last."""
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<II")
+    frames: int
+    ago: int
+
+
 @dataclass(frozen=True)
 class RowWritten(Numbers):
     """Answer to IMPRINT: what the class's weights took."""

@@ -425,6 +425,7 @@ def generate(
     package: str = ...,
     budgeted: bool = ...,
     listen: bool = ...,
+    history: int = ...,
     class_names: Sequence[str] | None = ...,
     mean: Sequence[float] | None = ...,
     std: Sequence[float] | None = ...,
@@ -551,6 +552,7 @@ def plan(
     sram: int | None = ...,
     frontend: str = ...,
     listen: bool = ...,
+    history: int = ...,
 ) -> Planned: ...
 
 def ports(

@@ -102,10 +102,11 @@ uint32_t mct_mfcc_push_kept(mct_mfcc *mfcc, const int16_t *samples, uint32_t cou
     return mct_mfcc_push(mfcc, samples, count, work, kept, kept + MCT_MFCC_COEFFICIENTS, is_frame);
 }
 
-int32_t mct_mfcc_look(const int16_t *frames, uint32_t count) {
+int32_t mct_mfcc_look(const int16_t *ring, uint32_t size, uint32_t begin, uint32_t count) {
     int16_t largest = INT16_MIN;
     for (uint32_t i = 0; i < count; i++) {
-        const int16_t peak = frames[i * MCT_MFCC_KEPT + MCT_MFCC_COEFFICIENTS];
+        const uint32_t row = i < size - begin ? begin + i : begin + i - size;
+        const int16_t peak = ring[row * MCT_MFCC_KEPT + MCT_MFCC_COEFFICIENTS];
         largest = peak > largest ? peak : largest;
     }
     return mct_mfcc_level(largest);

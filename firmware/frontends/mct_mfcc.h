@@ -52,11 +52,12 @@ void mct_mfcc_quantize(const mct_mfcc_quantization *p, const int16_t *frame, int
                        int8_t *x);
 
 /* The same for programs that keep frames until a window is complete: a frame's largest sample
- * follows its coefficients. mct_mfcc_look: the level of `count` frames, in any order.
+ * follows its coefficients. mct_mfcc_look: the level of `count` of the
+ * `size` frames of a ring, from number `begin` on.
  * mct_mfcc_finish: a frame less its window's level, within 16 bits. */
 uint32_t mct_mfcc_push_kept(mct_mfcc *mfcc, const int16_t *samples, uint32_t count, int32_t *work,
                             int16_t *kept, int32_t *is_frame);
-int32_t mct_mfcc_look(const int16_t *frames, uint32_t count);
+int32_t mct_mfcc_look(const int16_t *ring, uint32_t size, uint32_t begin, uint32_t count);
 void mct_mfcc_finish(const int16_t *frame, int32_t level, int16_t *features);
 
 #ifdef __cplusplus

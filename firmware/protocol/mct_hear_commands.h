@@ -54,13 +54,43 @@ static mct_outcome mct_hear(mct_protocol *p, mct_body body) {
     return mct_done(20);
 }
 
+#ifdef MCT_TRIGGER_RATIO
+#define MCT_WINDOW_HEARD UINT32_MAX /* for frames ago: the one that the trigger found */
+#define MCT_WINDOW_LOUDEST (UINT32_MAX - 1u)
+
+/* Whether the body asks for a window that there is; *ago: how many frames ago it ended. */
+static bool mct_which_window(mct_body body, uint32_t *ago) {
+    *ago = body.count == 0 ? 0 : mct_get32(body.bytes);
+    if (*ago == MCT_WINDOW_LOUDEST) {
+        *ago = mct_window_loudest();
+    } else if (*ago == MCT_WINDOW_HEARD) {
+        const int32_t heard = mct_window_heard();
+        *ago = (uint32_t)heard;
+        return heard >= 0;
+    }
+    return true;
+}
+#define MCT_TAKE_WINDOW(ago) mct_window_take_at(ago)
+#define MCT_WINDOW_BODY 4u
+#else
+static bool mct_which_window(mct_body body, uint32_t *ago) {
+    (void)body;
+    *ago = 0;
+    return true;
+}
+#define MCT_TAKE_WINDOW(ago) mct_window_take()
+#define MCT_WINDOW_BODY 0u
+#endif
+
 static mct_outcome mct_take_window(mct_protocol *p, mct_body body) {
-    if (body.count != 0) {
+    if (body.count != 0 && body.count != MCT_WINDOW_BODY) {
         return mct_refuse(MCT_ANSWER_LENGTH);
     }
+    uint32_t ago;
     const uint32_t ready = mct_window_ready(); /* what a driver has pushed */
+    const bool is_there = mct_which_window(body, &ago);
     const uint64_t before = mct_board_cycles();
-    if (mct_window_take() != MCT_OK) {
+    if (!is_there || MCT_TAKE_WINDOW(ago) != MCT_OK) {
         return mct_refuse(MCT_ANSWER_SAMPLE_INCOMPLETE);
     }
     mct_forget_sample(p);
@@ -70,7 +100,8 @@ static mct_outcome mct_take_window(mct_protocol *p, mct_body body) {
     p->feed_cycles = mct_board_cycles() - before;
     p->sample_bytes = MCT_INPUT_BYTES;
     mct_put32(body.bytes, ready);
-    return mct_done(4);
+    mct_put32(body.bytes + 4, ago);
+    return mct_done(8);
 }
 
 #endif

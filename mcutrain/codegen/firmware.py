@@ -241,7 +241,7 @@ def with_latents(
         target = replace(target, imprint_bytes=IMPRINT_BYTES + 4 * len(interface.centre))
     front = frontend_of(plan.training) if interface.listen else None
     if front is not None:
-        target = replace(target, listening_bytes=listening_bytes(front))
+        target = replace(target, listening_bytes=listening_bytes(front, interface.history))
     saved_bytes = plan.kept_bytes + SAVED_HEADER_BYTES
     program_bytes = max(program_bytes, plan.constant_bytes)
     if interface.elastic is not None:

@@ -295,7 +295,7 @@ def firmware_files(program: Program, interface: Interface = DEFAULT) -> dict[str
     for feature in features_of(program.training):
         names += feature.sources(program.training)
     for more in features_of_program(program, interface):
-        names += more.sources(program)
+        names += more.sources(program, interface)
     names += [f"runtime/{name}.h" for name in RUNTIME_HEADERS]
     names += sources_of(program.kernels)
     return {name: firmware.firmware_text(name) for name in names}

@@ -369,6 +369,6 @@ class ProgramFeature:
     over: tuple[str, ...] = ()
     check: Callable[[TrainGraph, Told, bool], None] | None = None
     code: Callable[[Code, Told], Any]
-    sources: Callable[[Code], tuple[str, ...]] = lambda code: ()
+    sources: Callable[[Code, Any], tuple[str, ...]] = lambda code, told: ()
     commands: str = ""
     commands_without: str = ""

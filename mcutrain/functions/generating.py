@@ -437,7 +437,7 @@ def write_project(
     interface = replace(interface, fronts=costs)
     if target is None or not target.has_firmware:
         if target is not None:
-            listening = listening_of(step, target)
+            listening = listening_of(step, target, interface.history)
             check_board(step.plan, target, 0 if listening is None else listening.sram_bytes)
         project = step.library(interface)
     else:
@@ -447,7 +447,10 @@ def write_project(
     except OSError as error:
         raise McutrainError(f"cannot write {folder}: {unwritable(folder, error)}") from error
     sizes = {name: len(text.encode()) for name, text in project.files.items()}
-    ring, listening = ring_of(step, target, interface), listening_of(step, target)
+    ring, listening = (
+        ring_of(step, target, interface),
+        listening_of(step, target, interface.history),
+    )
     return Generated(folder, sizes, Planned(step, target, ring, listening))
 
 

@@ -480,6 +480,17 @@ Listen = Annotated[
     ),
 ]
 
+History = Annotated[
+    int,
+    Within(0),
+    Flag(
+        "Frames of a front end that a program keeps, those of a window or more: windows are taken "
+        "of what was heard before, and a trigger finds what stands out. 0: one window, no trigger.",
+        metavar="N",
+        shown=False,
+    ),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(MemoryOptions):
@@ -492,6 +503,7 @@ class PlanOptions(MemoryOptions):
     ] = None
     frontend: FrontendFlag = ""
     listen: Listen = False
+    history: History = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -608,6 +620,7 @@ class ProgramOptions(Keywords):
         ),
     ] = False
     listen: Listen = False
+    history: History = 0
     class_names: Annotated[
         Sequence[str] | None,
         Flag(

@@ -228,16 +228,17 @@ def plan(
         choosing = Choosing(graph, classes, hardware.memory, listener=listener)
         asked = with_scheme(Asked.of(request), choosing, scheme, data, fixed_of(request))
         step = planned_step(asked, graph, classes, listener)
-    interface = planned_interface(step, target, request.latent, remember, hardware.listen)
-    check_listening(step.plan.training, hardware.listen, has_firmware(target))
-    listening = listening_of(step, target)
+    interface = planned_interface(step, target, request.latent, remember)
+    interface = replace(interface, listen=hardware.listen, history=hardware.history)
+    check_listening(step.plan.training, interface, has_firmware(target))
+    listening = listening_of(step, target, hardware.history)
     own_bytes = 0 if listening is None else listening.sram_bytes
     if request.stream == AUTO and not isinstance(model, TrainingStep):
         left = None if sram is None else sram - own_bytes
         step = with_fewer_rows(step, target, interface, left)
     is_kept = remember or interface.elastic is not None or hardware.listen
     target = on_board(target, step, interface) if is_kept else target
-    listening = listening_of(step, target)
+    listening = listening_of(step, target, hardware.history)
     if sram is not None:
         check_budget(step.plan, sram, own_bytes)
     if target is not None:
@@ -251,7 +252,7 @@ def fixed_of(request: StepRequest | GeneratedRequest) -> dict[str, object]:
 
 
 def planned_interface(
-    step: TrainingStep, target: Target | None, latent: str, remember: int, listen: bool = False
+    step: TrainingStep, target: Target | None, latent: str, remember: int
 ) -> Interface:
     """Return what `plan` knows of a program: as far as its memory depends on it."""
     is_named = latent != "auto" and not step.plan.training.is_tail
@@ -259,7 +260,6 @@ def planned_interface(
         remember=remember,
         latent=latent if is_named else None,
         elastic=elastic_times(step, target),
-        listen=listen,
     )
 
 
@@ -304,7 +304,7 @@ def on_board(target: Target | None, step: TrainingStep, interface: Interface) ->
     return with_latents(target, step.plan, interface, program_bytes)
 
 
-def listening_of(step: TrainingStep, target: Target | None) -> Listening | None:
+def listening_of(step: TrainingStep, target: Target | None, history: int = 0) -> Listening | None:
     """The front end of a step's program; None if it has none, and for firmware that hears nothing.
 
     target: as `on_board` has it. The host of such firmware computes features, and sends those.
@@ -322,7 +322,7 @@ def listening_of(step: TrainingStep, target: Target | None) -> Listening | None:
         frame_us = None if seconds is None else round(1_000_000 * seconds)
     return Listening(
         front.text,
-        listening_bytes(front),
+        listening_bytes(front, history),
         hop_us,
         dict(c.flash_bytes),
         counted,

@@ -14,7 +14,7 @@ from mcutrain_host.errors import RefusedError
 from mcutrain_host.link import SerialLink
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.memory import linked_memory
-from mcutrain_host.protocol import Command, Status
+from mcutrain_host.protocol import HEARD_WINDOW, LOUDEST_WINDOW, Command, Status, Window
 from mcutrain_host.virtual.qemu import QemuBoard
 
 from mcutrain import prepare
@@ -22,6 +22,7 @@ from mcutrain.codegen import Interface
 from mcutrain.errors import McutrainError
 from mcutrain.features.listening import listening_bytes
 from mcutrain.frontends import Frontend
+from mcutrain.frontends.trigger import activities, loudest, windows_heard
 from mcutrain.pipeline import TrainingStep
 from mcutrain.target import load_target
 from tests.boards.projects import RATE, SEED, built
@@ -30,6 +31,7 @@ from tests.boards.test_same_bits import PATIENCE, SECONDS, as_program, on_unicor
 from tests.frontends.networks import KINDS, listener
 from tests.frontends.sounds import Sound
 from tests.frontends.test_listening import front_of, heard_by
+from tests.frontends.test_trigger import noise
 
 FRAMES, WINDOWS, LABELS = 6, 4, (1, 0, 2, 1)
 QEMU = "mps2-an386"
@@ -134,7 +136,7 @@ def test_a_stream_in_pieces_gives_the_windows_of_numpy(projects_root: Path, kind
         assert heard.frames == (fresh if frames >= FRAMES else 0)
         if frames < FRAMES:
             continue
-        assert device.take_window() == fresh
+        assert device.take_window() == Window(fresh, 0)
         fresh = 0
         device.infer()
         window = front.of_window(rows[frames - FRAMES : frames])
@@ -163,7 +165,8 @@ def test_what_cannot_be_is_refused_and_changes_nothing(projects_root: Path) -> N
     )
     for body in (bytes(4), bytes(5), bytes(7), bytes(3)):
         assert refusal(device._ask, Command.HEAR, body, bytes)[0] == Status.LENGTH
-    assert refusal(device._ask, Command.WINDOW, b"\0", bytes)[0] == Status.LENGTH
+    for body in (b"\0", bytes(4)):
+        assert refusal(device._ask, Command.WINDOW, body, bytes)[0] == Status.LENGTH
     device.send_raw(window.tobytes())
     device.infer()
     scores = device.read_output()
@@ -208,6 +211,51 @@ def test_beside_latents_it_has_the_memory_that_was_planned(
     device.take_window()
     device.infer()
     assert device.read_output() != of_latent
+
+
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("board", ["rpi-pico", "nucleo-f446re"])
+@pytest.mark.parametrize("kind", ["audio", "mfcc", "features"])
+def test_a_board_finds_what_stands_out_and_learns_its_window(
+    projects_root: Path, board: str, kind: str
+) -> None:
+    """Two sounds in noise: the second is in the history when the first is asked for too late."""
+    history, step = 4 * FRAMES, step_of(kind)
+    front, x = front_of(step.graph), step.input_type
+    folder = project(projects_root, board, kind, history=history)
+    linked, device = linked_memory(folder), on_unicorn(folder)
+    assert linked is not None
+    assert linked.agrees
+    memory = BoardProject.read(folder).board.memory
+    more = memory.firmware_bytes - load_target(board).firmware_bytes()
+    assert more == listening_bytes(front, history) + 8
+    quiet, loud = (20, 20), (5, 9000)
+    stream = noise(front, [quiet, loud, quiet, loud, (12, 20)], 5)
+    _, second = windows_heard(front, stream)
+    rows, count = front.stream().push(stream), len(activities(front, stream))
+    device.reset(SEED)
+    middle = (front.least_samples + (second - 3) * front.hop) * 2 * front.channels
+    device.hear(stream.tobytes()[:middle], 0)
+    with pytest.raises(RefusedError):
+        device.take_window(HEARD_WINDOW)
+    device.hear(stream.tobytes()[middle:], middle)
+    ago = device.take_window(HEARD_WINDOW).ago
+    assert ago == count - 1 - second
+    made = [front.of_window(rows[end - FRAMES + 1 : end + 1]) for end in (second, count - 1 - 9)]
+    codes = front.codes(np.stack(made), x.scale, x.zero_point)
+    device.train(1, 0, SENT_RATE)
+    with pytest.raises(RefusedError):
+        device.take_window(HEARD_WINDOW)
+    kept = activities(front, stream).tolist()[-history:]
+    assert device.take_window(LOUDEST_WINDOW).ago == loudest(kept, FRAMES)
+    assert device.take_window(9).ago == 9
+    device.train(2, 1, SENT_RATE)
+    reference = step.reference(SEED)
+    reference.train(codes, np.array([1, 2]), [RATE] * 2)
+    assert device.read_state() == reference.save()
+    with pytest.raises(RefusedError):
+        device.take_window(history - FRAMES + 1)
+    device.take_window(history - FRAMES)
 
 
 def test_a_board_listens_by_a_front_end_and_a_library_anyway() -> None:

@@ -244,7 +244,7 @@ def test_plan_counts_the_bytes_of_a_public_keyword_models_mfccs(keywords: Path) 
     found = mcutrain.plan(keywords, "head", frontend="mfcc")
     assert found.listening is not None
     assert found.listening.frontend == "mfcc:frames=49"
-    heard, waiting, work, features, window = 964 + 12 + 16, 4096, 2048, 20, 49 * 22
+    heard, waiting, work, features, window = 964 + 32, 4096, 2048, 20, 49 * 22
     assert found.listening.sram_bytes == heard + waiting + work + features + window + 2
 
 

@@ -34,9 +34,11 @@ NOT_READY = 2  # MCT_ERROR_SIZE
 class Device:
     """What a program does with the library of a step."""
 
-    def __init__(self, step: TrainingStep) -> None:
-        self.simulator: CompiledSimulator = step.simulator()
+    def __init__(self, step: TrainingStep, history: int = 0) -> None:
+        library = step.library(Interface(history=history))
+        self.simulator = CompiledSimulator(step.plan, seed=1, project=library)
         self.c = self.simulator._library
+        self.kept = history or FRAMES
         self.front, self.type = front_of(step.graph), step.input_type
         kept, width = self.front.c.window, self.front.output_shape[1]
         self._row = (ctypes.c_int8, width) if kept is None else (ctypes.c_int16, kept.kept)
@@ -70,8 +72,9 @@ class Device:
     def window(self) -> Rows:
         """What the network would take now."""
         ctype, width = self._row
-        rows = np.array(self.c.mct_window_rows()[: FRAMES * width], ctype).reshape(FRAMES, width)
-        rows = np.roll(rows, -int(self.c.mct_window_first()), axis=0)
+        count = self.kept
+        rows = np.array(self.c.mct_window_rows()[: count * width], ctype).reshape(count, width)
+        rows = np.roll(rows, -int(self.c.mct_window_first()), axis=0)[-FRAMES:]
         return rows.astype(np.int8) if self.front.c.window is None else self.codes(rows)
 
     def codes(self, frames: npt.NDArray[np.generic]) -> Rows:

@@ -70,7 +70,9 @@ class InC:
     ) -> npt.NDArray[np.generic]:
         """Frames with their peaks, less the level of the largest peak."""
         kept, found = np.column_stack((frames, peaks)), []
-        level = self.library.mct_mfcc_look(ctypes.c_void_p(kept.ctypes.data), len(kept))
+        level = self.library.mct_mfcc_look(
+            ctypes.c_void_p(kept.ctypes.data), len(kept), 0, len(kept)
+        )
         for frame in kept:
             out = Guarded(20)
             self.library.mct_mfcc_finish(ctypes.c_void_p(frame.ctypes.data), level, out.pointer)

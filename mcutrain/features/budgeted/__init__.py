@@ -52,7 +52,7 @@ def _code(code: Code, told: Told) -> Mapping[str, Any]:
     }
 
 
-def _sources(code: Code) -> tuple[str, ...]:
+def _sources(code: Code, told: Told) -> tuple[str, ...]:
     has_strips = any(not segment.is_fed for segment in code.segments)
     return ("runtime/mct_budget.h", *(["runtime/mct_stream_some.c"] if has_strips else []))
 

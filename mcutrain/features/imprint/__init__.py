@@ -36,6 +36,6 @@ FEATURE = ProgramFeature(
     name="imprint",
     is_on=lambda code, told: code.classifier is not None,
     code=_code,
-    sources=lambda code: ("runtime/mct_imprint.c",),
+    sources=lambda code, told: ("runtime/mct_imprint.c",),
     commands="imprint",
 )

@@ -8,8 +8,9 @@ from typing import Any
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import McutrainError
-from mcutrain.features.feature import Code, ProgramFeature, Told
+from mcutrain.features.feature import Code, ProgramFeature
 from mcutrain.frontends import Frontend
+from mcutrain.frontends.trigger import TriggerParams
 from mcutrain.target import Target
 
 __all__ = [
@@ -22,16 +23,23 @@ __all__ = [
 ]
 
 SAMPLE_BYTES = 2
-QUEUE_BYTES, COUNTER_BYTES = 12, 16
-"""Of the queue's counters, and of the rows'."""
+SO_FAR_BYTES = 32
+"""Of the queue's counters, and of the rows'. Every object has whole units of eight bytes, so that
+linkers leave no gaps between them."""
+TRIGGER_BYTES = 28
+"""Of what a trigger counts, and of the window that it found."""
+MOST_HISTORY = 65_535
 TYPE_BYTES = {"uint16_t": 2, "int16_t": 2, "int32_t": 4}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListeningChoice:
-    """A field of an Interface. listen: a board's own firmware takes raw samples, too."""
+    """Fields of an Interface. listen: a board's own firmware takes raw samples, too. history:
+    frames that a program keeps, of which windows are taken and in which a trigger looks; 0: those
+    of a window, and no trigger."""
 
     listen: bool = False
+    history: int = 0
 
 
 def frontend_of(training: TrainGraph) -> Frontend | None:
@@ -40,14 +48,25 @@ def frontend_of(training: TrainGraph) -> Frontend | None:
     return None if order is None or training.is_tail else order.frontend
 
 
-def listening_bytes(front: Frontend) -> int:
-    """Bytes of SRAM of what is heard: the front end, waiting samples, features and the window."""
+def listening_bytes(front: Frontend, history: int = 0) -> int:
+    """Bytes of SRAM of what is heard: the front end, waiting samples, features and the window.
+
+    history: frames that are kept, and a trigger; 0: those of a window, without.
+    """
     frames, width = front.output_shape
     c, feature_bytes = front.c, TYPE_BYTES[front.c.feature]
-    found = c.state_bytes + QUEUE_BYTES + COUNTER_BYTES + TYPE_BYTES[c.work_type] * c.work
+    found = c.state_bytes + TYPE_BYTES[c.work_type] * c.work
     found += queue_bytes(front) + feature_bytes * width
     rows_bytes = width if c.window is None else feature_bytes * c.window.kept
-    return -(-(found + frames * rows_bytes) // 4) * 4
+    found = _aligned(found + (history or frames) * rows_bytes) + SO_FAR_BYTES
+    if not history:
+        return found
+    last = _aligned(SAMPLE_BYTES * front.channels + 2, 4)
+    return found + _aligned(TRIGGER_BYTES + last + 4 * history)
+
+
+def _aligned(count: int, unit: int = 8) -> int:
+    return -(-count // unit) * unit
 
 
 def heard_bytes(training: TrainGraph, target: Target | None) -> int:
@@ -72,8 +91,9 @@ def _front(code: Code) -> Frontend:
     return front
 
 
-def check_listening(training: TrainGraph, listen: bool, is_board: bool) -> None:
+def check_listening(training: TrainGraph, told: Any, is_board: bool) -> None:
     """Raise McutrainError for what cannot listen, or does anyway. is_board: its own firmware."""
+    listen = told.listen
     if listen and frontend_of(training) is None:
         raise McutrainError(
             "a board listens by a front end, which makes the model's input of raw samples, and "
@@ -82,12 +102,13 @@ def check_listening(training: TrainGraph, listen: bool, is_board: bool) -> None:
         )
     if listen and not is_board:
         raise McutrainError("a library takes raw samples anyway: leave out --listen")
+    _check_history(frontend_of(training), told, is_board)
 
 
 def _check(training: TrainGraph, told: Any, is_board: bool) -> None:
     """Raise McutrainError for an input that has other values than the front end gives."""
     front = frontend_of(training)
-    check_listening(training, told.listen, is_board)
+    check_listening(training, told, is_board)
     frames, width = (0, 0) if front is None else front.output_shape
     if front is not None and frames * width != training.input_type.elements:
         raise McutrainError(
@@ -102,7 +123,22 @@ def _check(training: TrainGraph, told: Any, is_board: bool) -> None:
         )
 
 
-def _code(code: Code, told: Told) -> Mapping[str, Any]:
+def _check_history(front: Frontend | None, told: Any, is_board: bool) -> None:
+    history = told.history
+    if not history:
+        return
+    if front is None or (is_board and not told.listen):
+        missing = "--frontend" if front is None else "--listen"
+        raise McutrainError(f"a history is of frames of raw samples: give {missing}, too")
+    least = front.output_shape[0]
+    if not least <= history <= MOST_HISTORY:
+        raise McutrainError(
+            f"a history of {history:,} frames, but a window has {least:,}: give {least:,} to "
+            f"{MOST_HISTORY:,}, or leave out --history"
+        )
+
+
+def _code(code: Code, told: Any) -> Mapping[str, Any]:
     """What the templates need."""
     front = _front(code)
     frames, width = front.output_shape
@@ -120,16 +156,19 @@ def _code(code: Code, told: Told) -> Mapping[str, Any]:
         "channels": front.channels,
         "sample_bytes": SAMPLE_BYTES * front.channels,
         "queue": front.c.queue,
-        "fixed_bytes": listening_bytes(front) - queue_bytes(front),
+        "fixed_bytes": listening_bytes(front, told.history) - queue_bytes(front),
+        "history": told.history,
+        "trigger": TriggerParams.of(front),
         "first": first,
         "steps": steps.tolist(),
         "instructions": front.c.instructions,
     }
 
 
-def _sources(code: Code) -> tuple[str, ...]:
+def _sources(code: Code, told: Any) -> tuple[str, ...]:
     own = _front(code).c.sources
-    return tuple(f"frontends/{name}" for name in ("mct_samples.c", "mct_samples.h", *own))
+    more = ("mct_trigger.c", "mct_trigger.h") if told.history else ()
+    return tuple(f"frontends/{name}" for name in ("mct_samples.c", "mct_samples.h", *own, *more))
 
 
 def _is_on(code: Code, told: Any) -> bool:

@@ -57,7 +57,7 @@ FEATURE = ProgramFeature(
     is_on=lambda code, told: told.elastic is not None,
     over=("elastic",),
     code=_code,
-    sources=lambda code: (
+    sources=lambda code, told: (
         "runtime/mct_elastic.c",
         "runtime/mct_importance.c",
         "runtime/mct_selection.h",
