@@ -20,7 +20,7 @@ from mcutrain.formats.class_names import (
 )
 from mcutrain.formats.float_model import FloatModel, read_float
 from mcutrain.formats.foreign import is_saved_model, not_a_model
-from mcutrain.formats.input_order import order_metadata, with_input_order
+from mcutrain.formats.input_order import order_metadata, saying_order, with_input_order
 from mcutrain.formats.replacing import replace_checked
 from mcutrain.formats.tflite.file import BINDING_ERRORS, is_tflite
 from mcutrain.formats.tflite.patch import patched as patch_tflite
@@ -43,6 +43,7 @@ __all__ = [
     "load_tflite",
     "patch",
     "read_float",
+    "saying_order",
     "with_class_names",
     "write",
 ]

@@ -16,7 +16,7 @@ import numpy as np
 
 from mcutrain.data.layout import InputOrder
 from mcutrain.errors import DataError, ModelError
-from mcutrain.formats.metadata import read_metadata
+from mcutrain.formats.metadata import read_metadata, with_entries
 from mcutrain.frontends import MOST_TEXT
 from mcutrain.ir.graph import Graph
 
@@ -80,6 +80,15 @@ def order_metadata(graph: Graph, stored: tuple[int, ...]) -> dict[str, bytes]:
     if said.frontend is not None:
         entry["frontend"] = said.frontend.text
     return {KEY: json.dumps(entry).encode()}
+
+
+def saying_order(path: Path, graph: Graph) -> bytes:
+    """The bytes of a file that says the input order of its graph, front end and all.
+
+    graph: of this file, with an input order of its own. Raises ModelError.
+    """
+    rank = len(graph.tensors[graph.inputs[0]].type.shape)
+    return with_entries(path, order_metadata(graph, graph.input_axes or tuple(range(rank))))
 
 
 def _order(file: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> InputOrder:

@@ -23,7 +23,7 @@ from mcutrain.errors import (
     ModelError,
     OptionError,
 )
-from mcutrain.formats import read_float
+from mcutrain.formats import read_float, saying_order
 from mcutrain.functions.automatic import AUTO, auto_scheme
 from mcutrain.functions.board_options import OptionalLine
 from mcutrain.functions.board_training import BoardRun, train_board
@@ -393,6 +393,16 @@ class _Fitting:
 
     # ------------------------------------------------------------------------------ model and data
 
+    def _say_frontend(self, int8: Path) -> None:
+        """Write the front end that was asked for into the copy of a model that says none.
+
+        What is trained of it then says so, too.
+        """
+        graph = load(int8)
+        asked = with_frontend(graph, self.asked.reading.frontend)
+        if asked.input_order != graph.input_order:
+            replace_file(int8, saying_order(int8, asked))
+
     def _int8(self) -> Path:
         """Return the int8 file in the folder: a copy, or what `quantize` made."""
         asked, path = self.asked, self.folder.path
@@ -408,6 +418,7 @@ class _Fitting:
             int8 = path / f"model.int8{asked.model.suffix}"
             with writing(int8):
                 shutil.copyfile(asked.model, int8)
+            self._say_frontend(int8)
             chosen = FitChoice("model", asked.model.name, f"int8, {found.summary()}")
         else:
             if found.refusal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +18,16 @@ from mcutrain.data import quantize_input
 from mcutrain.data.layout import InputOrder
 from mcutrain.errors import DataError, McutrainError, PlanError
 from mcutrain.features import listening_bytes
+from mcutrain.formats import saying_order, write
+from mcutrain.formats.input_order import KEY
+from mcutrain.formats.metadata import read_metadata
 from mcutrain.frontends import Frontend, parse
 from mcutrain.functions.board_samples import read_for_board
 from mcutrain.functions.listener import SILENT
 from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.run_options import DataOptions
 from mcutrain.ir.graph import Graph
+from mcutrain.ir.text import dump
 from mcutrain.pipeline import load
 from mcutrain.report.collect import collect
 from mcutrain.report.project import read_project
@@ -30,7 +35,7 @@ from mcutrain.simulation import RunSettings
 from mcutrain.sparse import parse_scheme
 from mcutrain.target import load_target
 from tests.cli.conftest import called
-from tests.frontends.networks import float_file, sound_folder, write_wav
+from tests.frontends.networks import float_file, listener, sound_folder, write_wav
 from tests.frontends.sounds import sound
 
 NAMES = ("high", "low", "middle")
@@ -310,6 +315,28 @@ def test_an_export_says_the_front_end_or_has_it(
     assert f"--frontend {TEXT}" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
+def test_a_file_can_be_made_to_say_its_front_end(folder: Path, suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"m{suffix}"
+    if suffix == ".onnx":
+        write(listener(49, frontend=""), path)
+    else:
+        shutil.copyfile(folder / "plain.tflite", path)
+    shape = load(path).tensors[load(path).inputs[0]].type.shape[1:]
+    for text in (TEXT, "audio:step_ms=10,frames=49"):
+        plain = load(path)
+        order = plain.input_order or InputOrder.own(shape, path.name)
+        asked = replace(order, frontend=None).with_frontend(text)
+        path.write_bytes(saying_order(path, replace(plain, input_order=asked)))
+        found = load(path)
+        assert front_of(found).text == text
+        assert dump(found) == dump(plain)
+        assert {name: t.data is None for name, t in found.tensors.items()} == {
+            name: t.data is None for name, t in plain.tensors.items()
+        }
+        assert list(read_metadata(path)).count(KEY) == 1
+
+
 @pytest.mark.parametrize("file", ["m.onnx", "plain.tflite"])
 def test_fit_hears_by_a_front_end_in_all_that_it_writes(
     folder: Path, file: str, tmp_path: Path
@@ -318,10 +345,10 @@ def test_fit_hears_by_a_front_end_in_all_that_it_writes(
     found = mcutrain.fit(
         folder / file, folder / "data", tmp_path / "out", "head", frontend=TEXT, **how
     )
+    int8 = load(next((tmp_path / "out").glob("model.int8.*")))
+    assert front_of(int8).text == front_of(load(found.trained)).text == TEXT
     if file == "m.onnx":
-        int8 = load(next((tmp_path / "out").glob("model.int8.*")))
         by_hand = mcutrain.quantize(folder / file, folder / "data", frontend=TEXT).graph
-        assert front_of(int8).text == front_of(load(found.trained)).text == TEXT
         assert int8.types(int8.inputs) == by_hand.types(by_hand.inputs)
     assert (tmp_path / "out" / "project" / "src" / "mct_audio.c").exists()
     readme = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
