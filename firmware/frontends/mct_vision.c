@@ -126,27 +126,35 @@ static uint32_t centre(uint32_t i, uint32_t length, uint32_t out_length, uint32_
     return before;
 }
 
-/* Between the centres of two pixels: at most 255 * 256, which 16 bits hold. */
-static void blend_columns(const mct_vision *vision, const uint8_t *row, uint16_t *blended) {
-    const mct_vision_params *p = vision->p;
-    for (uint32_t i = 0; i < p->out_width; i++) {
-        uint32_t share;
-        const uint32_t at = centre(i, p->crop_width, p->out_width, &share);
-        const uint32_t after = at + 1 < p->crop_width ? at + 1 : at;
-        const colours a = pixel(vision, row, p->left + at);
-        const colours b = pixel(vision, row, p->left + after);
-        const colours sum = plus(plus(none(), 256 - (int32_t)share, a), (int32_t)share, b);
-        *blended++ = (uint16_t)sum.red;
-        if (p->channels == 3) {
-            *blended++ = (uint16_t)sum.green;
-            *blended++ = (uint16_t)sum.blue;
-        }
-    }
+/* Where a blended row's half of a word is: low for even rows of the crop, high for odd ones. */
+static uint32_t half_of(uint32_t row) {
+    return row % 2 * 16;
 }
 
-/* The bilinear rows' places: even rows of the crop in the first, odd ones in the second. */
-static uint16_t *blended_row(const mct_vision *vision, uint32_t row) {
-    return (uint16_t *)vision->memory + row % 2 * numbers_of(vision->p);
+/* Write a number of a blended row, at most 255 * 256. Returns where the next one lies. */
+static uint32_t *put_half(uint32_t *to, uint32_t half, int32_t number) {
+    *to = (*to & ~(0xFFFFu << half)) | (uint32_t)number << half;
+    return to + 1;
+}
+
+/* Between the centres of two pixels. row: of the crop, number `at`. */
+static void blend_columns(const mct_vision *vision, const uint8_t *row, uint32_t at) {
+    const mct_vision_params *p = vision->p;
+    const uint32_t half = half_of(at);
+    uint32_t *to = vision->memory;
+    for (uint32_t i = 0; i < p->out_width; i++) {
+        uint32_t share;
+        const uint32_t column = centre(i, p->crop_width, p->out_width, &share);
+        const uint32_t after = column + 1 < p->crop_width ? column + 1 : column;
+        const colours a = pixel(vision, row, p->left + column);
+        const colours b = pixel(vision, row, p->left + after);
+        const colours sum = plus(plus(none(), 256 - (int32_t)share, a), (int32_t)share, b);
+        to = put_half(to, half, sum.red);
+        if (p->channels == 3) {
+            to = put_half(to, half, sum.green);
+            to = put_half(to, half, sum.blue);
+        }
+    }
 }
 
 static uint32_t row_behind(const mct_vision *vision) {
@@ -165,11 +173,11 @@ uint32_t mct_vision_memory_bytes(const mct_vision_params *p) {
     return numbers_of(p) * (p->is_bilinear ? 4u : 8u) + kept;
 }
 
-void mct_vision_reset(mct_vision *vision, const mct_vision_params *p, void *memory) {
+void mct_vision_reset(mct_vision *vision, const mct_vision_params *p, uint32_t *memory) {
     const uint32_t pixels = (uint32_t)p->crop_width * p->crop_height;
     memset(vision, 0, sizeof *vision);
     vision->p = p;
-    vision->memory = (uint32_t *)memory;
+    vision->memory = memory;
     vision->reciprocal = pixels > 1 ? (uint32_t)(((uint64_t)1 << 32) / pixels) : UINT32_MAX;
     vision->end = p->crop_height;
     memset(memory, 0, mct_vision_memory_bytes(p));
@@ -192,7 +200,7 @@ void mct_vision_push_row(mct_vision *vision, const uint8_t *row) {
         sum_columns(vision, row, vision->memory + numbers_of(p));
         vision->row_at = p->out_height;
     } else if (at == vision->before || at == row_behind(vision)) {
-        blend_columns(vision, row, blended_row(vision, at));
+        blend_columns(vision, row, at);
     }
 }
 
@@ -235,11 +243,12 @@ static int32_t take_bilinear(mct_vision *vision, int8_t *x) {
     if (row_behind(vision) >= vision->taken) {
         return 0;
     }
-    const uint16_t *above = blended_row(vision, vision->before);
-    const uint16_t *below = blended_row(vision, row_behind(vision));
+    const uint32_t above = half_of(vision->before), below = half_of(row_behind(vision));
     const uint32_t share = vision->share, numbers = numbers_of(vision->p);
     for (uint32_t i = 0; i < numbers; i++) {
-        const uint32_t sum = above[i] * (256 - share) + below[i] * share;
+        const uint32_t two = vision->memory[i];
+        const uint32_t sum =
+            (two >> above & 0xFFFFu) * (256 - share) + (two >> below & 0xFFFFu) * share;
         x[i] = (int8_t)((int32_t)((sum + (1u << 15)) >> 16) - 128);
     }
     return 1;

@@ -46,8 +46,8 @@ typedef struct {
  * samples for Bayer. */
 uint32_t mct_vision_memory_bytes(const mct_vision_params *p);
 
-/* Begin an image. memory: of that many bytes, aligned to 4. */
-void mct_vision_reset(mct_vision *vision, const mct_vision_params *p, void *memory);
+/* Begin an image. memory: words of that many bytes. */
+void mct_vision_reset(mct_vision *vision, const mct_vision_params *p, uint32_t *memory);
 
 /* Take a row of the camera, from the top. Afterwards take all output rows that are ready. */
 void mct_vision_push_row(mct_vision *vision, const uint8_t *row);
