@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_audio.h"
 
-#include "mct_audio_tables.h"
+#include "mct_cosines.h"
 
 #include <string.h>
 
@@ -22,17 +22,6 @@ typedef struct {
     int32_t re, im;
 } complex32;
 
-static uint32_t bits_of(uint32_t x) {
-    uint32_t bits = 0;
-    for (uint32_t step = 16; step > 0; step >>= 1) {
-        if (x >> step != 0) {
-            bits += step;
-            x >>= step;
-        }
-    }
-    return bits + x;
-}
-
 /* x / 2^15 to the nearest, ties up; >> of a negative number is arithmetic, as everywhere here. */
 static int32_t rounded(int32_t x) {
     return (x + (1 << 14)) >> 15;
@@ -46,15 +35,9 @@ static int32_t half(int32_t x) {
     return rounded(x * (0x7FFF / 2));
 }
 
-/* 32767 cos(2 pi turn / 512), turn in 0 ... 511. */
-static int32_t cosine(uint32_t turn) {
-    turn = turn > 256 ? 512 - turn : turn;
-    return turn <= 128 ? mct_audio_cosines[turn] : -mct_audio_cosines[256 - turn];
-}
-
 /* x exp(-2 pi i turn / 512), turn in 0 ... 511. */
 static complex32 turned(complex32 x, uint32_t turn) {
-    const int32_t re = cosine(turn), im = -cosine((turn + 384) & 511u);
+    const int32_t re = mct_cosine_of(turn), im = -mct_cosine_of((turn + 384) & 511u);
     const complex32 y = {rounded(x.re * re - x.im * im), rounded(x.re * im + x.im * re)};
     return y;
 }
@@ -165,7 +148,7 @@ static uint32_t load(const int16_t *samples, int16_t *points) {
         largest = size > largest && size <= INT16_MAX ? size : largest;
         points[i] = (int16_t)value;
     }
-    const uint32_t shift = 15u - bits_of((uint32_t)largest);
+    const uint32_t shift = 15u - mct_bits_of((uint32_t)largest);
     for (uint32_t i = 0; i < MCT_AUDIO_WINDOW; i++) {
         const uint32_t wrapped = (uint32_t)points[i] << shift & 0xFFFFu;
         points[i] = (int16_t)((int32_t)(wrapped ^ 0x8000u) - 0x8000);
@@ -189,7 +172,7 @@ static uint32_t gain(uint32_t noise) {
     if (noise <= 2) {
         return (uint32_t)mct_audio_gains[noise];
     }
-    const uint32_t bits = bits_of(noise);
+    const uint32_t bits = mct_bits_of(noise);
     const int16_t *row = mct_audio_gains + 4 * bits - 6;
     const uint32_t near = bits < 11 ? noise << (11 - bits) : noise >> (bits - 11);
     const int32_t share = (int32_t)(near & 0x3FFu);
@@ -210,7 +193,7 @@ static uint32_t logarithm(uint32_t level) {
     if (level <= 1) {
         return 0;
     }
-    const uint32_t whole = bits_of(level) - 1, rest = level - (1u << whole);
+    const uint32_t whole = mct_bits_of(level) - 1, rest = level - (1u << whole);
     const uint32_t share = whole < 16 ? rest << (16 - whole) : rest >> (whole - 16);
     const uint32_t segment = share >> 9;
     const int32_t low = mct_audio_logarithms[segment], high = mct_audio_logarithms[segment + 1];

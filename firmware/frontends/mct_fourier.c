@@ -1,26 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mct_fourier.h"
 
-#include "mct_audio_tables.h"
-
-static uint32_t bits_of(uint32_t x) {
-    uint32_t bits = 0;
-    for (uint32_t step = 16; step > 0; step >>= 1) {
-        if (x >> step != 0) {
-            bits += step;
-            x >>= step;
-        }
-    }
-    return bits + x;
-}
+#include "mct_cosines.h"
 
 static uint32_t size_of(int32_t x) {
     return (uint32_t)(x < 0 ? -x : x);
 }
 
 int32_t mct_cosine(uint32_t turn) {
-    turn = turn > 256 ? 512 - turn : turn;
-    return turn <= 128 ? mct_audio_cosines[turn] : -mct_audio_cosines[256 - turn];
+    return mct_cosine_of(turn);
 }
 
 /* (x a - y b) / 2^15, to the nearest, ties up, without 64 bits: the high parts of x and y and their
@@ -35,7 +23,7 @@ static int32_t product(int32_t x, int32_t a, int32_t y, int32_t b) {
 
 /* x exp(-2 pi i turn / 512), turn in 0 ... 511. */
 static mct_complex turned(mct_complex x, uint32_t turn) {
-    const int32_t re = mct_cosine(turn), im = -mct_cosine((turn + 384) & 511u);
+    const int32_t re = mct_cosine_of(turn), im = -mct_cosine_of((turn + 384) & 511u);
     const mct_complex y = {product(x.re, re, x.im, im), product(x.re, im, x.im, -re)};
     return y;
 }
@@ -100,7 +88,7 @@ void mct_fourier(int32_t *points, uint32_t count) {
 
 /* Of their first 15 bits, whose squares' sum is at most 2^31. */
 static uint32_t magnitude(int32_t re, int32_t im) {
-    const uint32_t a = size_of(re), b = size_of(im), bits = bits_of(a > b ? a : b);
+    const uint32_t a = size_of(re), b = size_of(im), bits = mct_bits_of(a > b ? a : b);
     const uint32_t shift = bits > 15 ? bits - 15 : 0;
     re >>= shift;
     im >>= shift;
@@ -131,7 +119,7 @@ uint32_t mct_root(uint32_t x) {
 
 int32_t mct_log2(uint64_t x) {
     const uint32_t high = (uint32_t)(x >> 32), low = (uint32_t)x;
-    const uint32_t whole = (high != 0 ? 32 + bits_of(high) : bits_of(low)) - 1;
+    const uint32_t whole = (high != 0 ? 32 + mct_bits_of(high) : mct_bits_of(low)) - 1;
     const uint32_t share = (uint32_t)(whole < 16 ? x << (16 - whole) : x >> (whole - 16)) & 0xFFFFu;
     const uint32_t segment = share >> 9;
     const int32_t from = mct_audio_logarithms[segment], to = mct_audio_logarithms[segment + 1];

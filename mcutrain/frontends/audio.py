@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.frontends import tables
+from mcutrain.frontends import fourier, tables
 from mcutrain.frontends.tables import CHANNELS, POINTS, WINDOW
 
 Ints = npt.NDArray[np.int64]
@@ -96,7 +96,7 @@ def features(sound: npt.ArrayLike, step: int = 320) -> npt.NDArray[np.uint16]:
 
 
 _SHARES = np.where(np.arange(CHANNELS) % 2 == 0, EVEN_SHARE, ODD_SHARE).astype(np.uint64)
-_WINDOW, _COSINES = tables.window(), tables.cosines()
+_WINDOW = tables.window()
 _GAINS: list[int] = tables.gains().tolist()
 _LOGARITHMS: list[int] = tables.logarithms().tolist()
 _FIRST, _ENDS, _WEIGHTS = tables.bands()
@@ -107,7 +107,7 @@ def _channels(frames: npt.NDArray[np.int16]) -> Ints:
     windowed = frames * _WINDOW >> tables.BITS
     sizes = np.abs(windowed)
     largest = np.where(sizes > 0x7FFF, 0, sizes).max(axis=1)  # -32768 has no positive in 16 bits
-    shift = 15 - np.array([int(n).bit_length() for n in largest])
+    shift = 15 - fourier.bit_length(largest)
     scaled = np.zeros((len(frames), POINTS), np.int64)
     scaled[:, :WINDOW] = _wrapped(windowed << shift[:, np.newaxis])
     real, imaginary = _transform(scaled)
@@ -159,20 +159,11 @@ def _complex_transform(real: Ints, imaginary: Ints) -> tuple[Ints, Ints]:
 
 def _product(real: Ints, imaginary: Ints, turn: Ints) -> tuple[Ints, Ints]:
     """Times exp(-2 pi i turn / 512), rounded to 15 fraction bits."""
-    cosine, sine = _cosine(turn), -_cosine(turn - POINTS // 4)
+    cosine, sine = fourier.cosine(turn), -fourier.cosine(turn - POINTS // 4)
     return (
         _halved(real * cosine - imaginary * sine),
         _halved(real * sine + imaginary * cosine),
     )
-
-
-def _cosine(turn: Ints) -> Ints:
-    """32767 cos(2 pi turn / 512), of the first quarter's table."""
-    turn = np.abs(turn) % POINTS
-    turn = np.where(turn > POINTS // 2, POINTS - turn, turn)
-    is_negative = turn > POINTS // 4
-    value = _COSINES[np.where(is_negative, POINTS // 2 - turn, turn)]
-    return np.where(is_negative, -value, value)
 
 
 def _divided(x: Ints, by: int) -> Ints:

@@ -18,6 +18,8 @@ LENGTHS = (32, 128, 512)
 TURN = tables.POINTS
 """Parts of a turn that the table of cosines knows."""
 LOG_BITS = 16
+SOURCES = ("mct_fourier.c", "mct_fourier.h", "mct_cosines.h", "mct_audio_tables.h")
+"""Its C."""
 _COSINES, _LOGARITHMS = tables.cosines(), tables.logarithms()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import DataError
-from mcutrain.frontends import motion
+from mcutrain.frontends import fourier, motion
 from mcutrain.frontends.frontend import MOST_FRAMES, Array, FeatureStream, Frontend, FrontendC
 from mcutrain.frontends.motion import Motion, SensorAxis
 
@@ -231,10 +231,7 @@ class MotionFrontend(Frontend):
         how = self.motion
         rows_bytes = 2 * how.window * how.channels
         return FrontendC(
-            sources=(
-                *("mct_motion.c", "mct_motion.h", "mct_fourier.c", "mct_fourier.h"),
-                "mct_audio_tables.h",
-            ),
+            sources=("mct_motion.c", "mct_motion.h", *fourier.SOURCES),
             header="mct_motion.h",
             state="motion_heard",
             state_bytes=-(-(STATE_BYTES + rows_bytes) // 4) * 4,

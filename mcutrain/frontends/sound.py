@@ -83,7 +83,7 @@ class AudioFrontend(Frontend):
     def c(self) -> FrontendC:
         """firmware/frontends/mct_audio.c."""
         return FrontendC(
-            sources=("mct_audio.c", "mct_audio.h", "mct_audio_tables.h"),
+            sources=("mct_audio.c", "mct_audio.h", "mct_audio_tables.h", "mct_cosines.h"),
             header="mct_audio.h",
             state="mct_audio",
             state_bytes=1124,

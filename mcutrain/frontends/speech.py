@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import DataError
-from mcutrain.frontends import mfcc, tables
+from mcutrain.frontends import fourier, mfcc, tables
 from mcutrain.frontends.frontend import (
     MOST_FRAMES,
     Array,
@@ -97,7 +97,7 @@ class MfccFrontend(Frontend):
         """firmware/frontends/mct_mfcc.c."""
         own = ("mct_mfcc.c", "mct_mfcc.h", "mct_mfcc_tables.h")
         return FrontendC(
-            sources=(*own, "mct_fourier.c", "mct_fourier.h", "mct_audio_tables.h"),
+            sources=(*own, *fourier.SOURCES),
             header="mct_mfcc.h",
             state="mct_mfcc",
             state_bytes=964,
