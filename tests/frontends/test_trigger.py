@@ -111,6 +111,28 @@ def outcome(device: Device, rows: npt.NDArray[Any]) -> list[int]:
     return list(device.simulator.infer(device.codes(rows[-FRAMES:])[np.newaxis])[0])
 
 
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_window_is_heard_as_long_as_its_first_frame_is_kept(device: Device, late: int) -> None:
+    front = device.front
+    x = noise(front, [(12, 3), (4, 9000), (40, 3)], 7)
+    first = windows_heard(front, x)[0]
+    frames = first + 1 + HISTORY - FRAMES + late
+    device.c.mct_window_reset()
+    for piece in np.array_split(x[: front.least_samples + (frames - 1) * front.hop], 9):
+        device.push(piece)
+        device.ready()
+    assert device.c.mct_window_heard() == (-1 if late else HISTORY - FRAMES)
+
+
+def test_of_windows_that_are_equally_loud_the_last_counts(device: Device) -> None:
+    device.c.mct_window_reset()
+    for _ in range(4):
+        device.push(0 * noise(device.front, [(3, 1)], 0))
+        device.ready()
+    assert device.c.mct_window_loudest() == 0
+    assert loudest([0] * HISTORY, FRAMES) == 0
+
+
 def test_frames_behind_a_window_are_new(device: Device) -> None:
     front = device.front
     x = noise(front, [(HISTORY + 2, 400)], 1)
