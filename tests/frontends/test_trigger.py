@@ -124,6 +124,20 @@ def test_a_window_is_heard_as_long_as_its_first_frame_is_kept(device: Device, la
     assert device.c.mct_window_heard() == (-1 if late else HISTORY - FRAMES)
 
 
+def test_a_reset_forgets_a_window_that_nobody_asked_for(device: Device) -> None:
+    x = noise(device.front, [(12, 3), (4, 9000), (40, 3)], 7)
+    end = windows_heard(device.front, x)[0]
+    heard = []
+    for forget in (lambda: None, device.c.mct_window_reset):
+        device.c.mct_window_reset()
+        for piece in np.array_split(x[: device.front.least_samples + end * device.front.hop], 9):
+            device.push(piece)
+            device.ready()
+        forget()
+        heard.append(device.c.mct_window_heard())
+    assert heard == [0, -1]
+
+
 def test_of_windows_that_are_equally_loud_the_last_counts(device: Device) -> None:
     device.c.mct_window_reset()
     for _ in range(4):
