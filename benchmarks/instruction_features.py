@@ -139,6 +139,8 @@ BOTH = {
     "mct_binary_cross_entropy_s16": ("1",),
     "mct_position_cross_entropy_s8": ("1", "positions", "positions*position.classes"),
     "mct_position_cross_entropy_s16": ("1", "positions", "positions*position.classes"),
+    "mct_sigmoid_cross_entropy_s8": ("1", "positions*output.classes"),
+    "mct_sigmoid_cross_entropy_s16": ("1", "positions*output.classes"),
     "mct_mean_squared_error_s8": ("1", "positions", "positions*channels"),
     "mct_mean_squared_error_s16": ("1", "positions", "positions*channels"),
     "mct_gradient_rescale_s8": ("1", "channels_out", *RESCALED),

@@ -261,6 +261,17 @@ def moved(function: Callable[[Array], Array], at: Array, dy: Array, move: float)
     return result
 
 
+def _softmax_error(logits: Array, label: int | Array) -> Array:
+    """Softmax less one-hot, over the number of positions; 0 where they are to be ignored."""
+    probability = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probability /= probability.sum(axis=1, keepdims=True)
+    labels = np.ravel(label)
+    counted = labels != IGNORED
+    probability[counted, labels[counted]] -= 1
+    probability[~counted] = 0
+    return np.asarray(probability / len(labels))
+
+
 def derivatives(
     graph: Graph,
     x: npt.NDArray[Any],
@@ -268,13 +279,15 @@ def derivatives(
     head: str,
     scales: Array,
     dropped: Collection[tuple[str, int]] = (),
+    error: Callable[[Array], Array] | None = None,
 ) -> dict[str, Array]:
     """dL/dq of every tensor: L the cross-entropy of the head's sums times scales, q the integers.
 
     label: or labels of all positions, over which L is the mean, 0 where they are to be ignored.
 
     graph: ends in the head without requantization. dropped: (node, input) whose contribution is
-    left out, as a faulty implementation would.
+    left out, as a faulty implementation would. error: dL/dlogits of another loss, by the logits
+    [positions, channels].
     """
     names = [name for node in graph.nodes for name in node.outputs]
     values: dict[str, Any] = interpret(graph, {graph.inputs[0]: x}, names)
@@ -282,14 +295,8 @@ def derivatives(
     values[graph.inputs[0]] = x
     sums = next(n for n in graph.nodes if n.name == head).outputs[0]
     logits = values[sums].reshape(-1, values[sums].shape[-1]) * scales
-    probability = np.exp(logits - logits.max(axis=1, keepdims=True))
-    probability /= probability.sum(axis=1, keepdims=True)
-    labels = np.ravel(label)
-    counted = labels != IGNORED
-    probability[counted, labels[counted]] -= 1
-    probability[~counted] = 0
-    probability /= len(labels)
-    found: dict[str, Array] = {sums: (probability * scales).reshape(values[sums].shape)}
+    wanted = _softmax_error(logits, label) if error is None else error(logits)
+    found: dict[str, Array] = {sums: (wanted * scales).reshape(values[sums].shape)}
     for node in reversed(graph.nodes):
         if node.outputs[0] not in found:
             continue

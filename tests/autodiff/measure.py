@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
+from mcutrain.autodiff import LossFactory, TrainGraph, TrainOptions, differentiate
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.gradients import ACC_DROPPED_BITS
 from mcutrain.ops.training import ApplyUpdate
@@ -28,11 +28,11 @@ MEASURED_UPDATES = 16
 """Their mean has a quarter of the noise that stochastic rounding adds to one."""
 
 
-def raw_training(graph: Graph, dtype: str) -> TrainGraph:
+def raw_training(graph: Graph, dtype: str, loss: LossFactory | None = None) -> TrainGraph:
     """All weights and biases, accumulated, at rate 1: the gradients stay visible in the state."""
     head = find_head(graph).name
     options = TrainOptions(dtype, accumulate=2)
-    loss = loss_of(graph, "cross-entropy")
+    loss = loss or loss_of(graph, "cross-entropy")
     return differentiate(graph, head, raw_updates(graph), loss, options)
 
 
@@ -68,9 +68,13 @@ def _sums(training: TrainGraph, state: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def float_derivatives(
-    graph: Graph, x: Array, label: int | Array, dropped: tuple[tuple[str, int], ...] = ()
+    graph: Graph,
+    x: Array,
+    label: int | Array,
+    dropped: tuple[tuple[str, int], ...] = (),
+    error: Callable[[Array], Array] | None = None,
 ) -> dict[str, Array]:
-    """dL/dq of all constants, by the float model."""
+    """dL/dq of all constants, by the float model. error: see derivatives."""
     head = find_head(graph)
     last = graph.logits_node(head.node)
     nodes = graph.nodes[: graph.nodes.index(last)]
@@ -80,7 +84,7 @@ def float_derivatives(
     if last is not head.node:
         y = graph.tensors[head.node.outputs[0]].type
         scales = np.array([y.scale / (y.shape[1] * y.shape[2])])
-    found = derivatives(cut, x, label, last.name, scales, dropped)
+    found = derivatives(cut, x, label, last.name, scales, dropped, error)
     return {n: found[n] for n, t in graph.tensors.items() if t.is_constant and n in found}
 
 

@@ -62,6 +62,7 @@ from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import ONE, Resize, ResizeGradInput, summable
 from mcutrain.ops.scale_sums import ScaleSums
 from mcutrain.ops.select_channels import SelectChannels
+from mcutrain.ops.sigmoid_cross_entropy import SigmoidCrossEntropy
 from mcutrain.ops.slice import Part, Slice, SliceGradInput
 from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
@@ -766,6 +767,20 @@ def position_cross_entropy(s: Source) -> Sample:
     return Sample.of(op.followed_by(reach), *read, output_exponent(s, reach.exponent_limit))
 
 
+def sigmoid_cross_entropy(s: Source) -> Sample:
+    """Of labels of a sample or of positions, some ignored; also with weights and smoothing."""
+    channels, positions = s.integer(1, 7), s.integer(1, 6)
+    shape = s.choice(((channels * positions,), (positions, channels)))
+    scale = tuple(factor(s, -18, -8) for _ in range(s.choice((1, channels))))
+    weights = tuple(factor(s, -6, 6) for _ in range(s.choice((0, 2 * channels))))
+    made = SigmoidCrossEntropy.of(shape, channels, weights, s.choice((0.0, 0.1, 1.0)))
+    op = made(scale, gradient_dtype(s), s.boolean(), s.integer(1, 99))
+    sums = tensor(s, (1, 1, positions, channels), "int32", 2 ** s.integer(0, 30))
+    labels = s.array(op.label_type.shape, "uint8", 0, 1)
+    labels[s.array(op.label_type.shape, "uint8", 0, 3) == 0] = IGNORED
+    return Sample.of(op, step(s), sums, (op.label_type, labels), exponent(s))
+
+
 def mean_squared_error(s: Source) -> Sample:
     """Errors from below a step of the input to far beyond its range; maps and flat outputs."""
     c = s.integer(1, 9)
@@ -1008,6 +1023,7 @@ CASES = (
     Case("softmax_cross_entropy", softmax_cross_entropy),
     Case("binary_cross_entropy", binary_cross_entropy),
     Case("position_cross_entropy", position_cross_entropy),
+    Case("sigmoid_cross_entropy", sigmoid_cross_entropy),
     Case("mean_squared_error", mean_squared_error),
     Case("gradient_rescale", lambda s: gradient_sum(s, 1)),
     Case("gradient_add", lambda s: gradient_sum(s, 2)),

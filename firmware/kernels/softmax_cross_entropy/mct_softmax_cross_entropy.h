@@ -91,6 +91,34 @@ void mct_position_cross_entropy_s16(const mct_position_cross_entropy_s16_params 
                                     int32_t *loss_q16, int32_t *right,
                                     mct_exponent *output_exponent, int32_t *scratch);
 
+/* Independent sigmoids: each output says by itself whether its label is 1. As the binary one, of each.
+ *
+ * labels: [positions][classes], each 0, 1, or MCT_IGNORED, which has no loss and a gradient of 0.
+ * loss_q16: the sum over the labels, divided by the positions; right: how many labels have their
+ * output above 0 where they are 1, else not. A label t counts as t * (1 - s) + s / 2 with the
+ * smoothing s; half_smoothing_q30: s / 2, 0 to 2^29. weight_q15: [classes][2], of label 0 and label 1,
+ * as shares of the largest, 0 to 2^15, by which loss and error are multiplied; the largest itself,
+ * largest_weight_q16, is in the loss, not in dy. The exponent is one for all, that of the largest
+ * error if output.exact.
+ * sums, dy: [positions][classes]   positions * classes < 2^31   1 <= largest_weight_q16 */
+typedef struct {
+    mct_softmax_cross_entropy_s8_params output;
+    int32_t positions;
+    const int32_t *weight_q15;
+    int32_t largest_weight_q16;
+    int32_t half_smoothing_q30;
+} mct_sigmoid_cross_entropy_s8_params;
+typedef mct_sigmoid_cross_entropy_s8_params mct_sigmoid_cross_entropy_s16_params;
+
+void mct_sigmoid_cross_entropy_s8(const mct_sigmoid_cross_entropy_s8_params *p,
+                                  const mct_step *step, const int32_t *sums, const uint8_t *labels,
+                                  mct_exponent *exponent, int8_t *dy, int32_t *loss_q16,
+                                  int32_t *right);
+void mct_sigmoid_cross_entropy_s16(const mct_sigmoid_cross_entropy_s16_params *p,
+                                   const mct_step *step, const int32_t *sums, const uint8_t *labels,
+                                   mct_exponent *exponent, int16_t *dy, int32_t *loss_q16,
+                                   int32_t *right);
+
 #ifdef __cplusplus
 }
 #endif

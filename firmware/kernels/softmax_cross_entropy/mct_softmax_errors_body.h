@@ -35,15 +35,21 @@ static int64_t mct_log2_q16(uint64_t x) {
     return result;
 }
 
+/* A sum → logit * log2(e) in Q16. */
+static inline int32_t mct_scaled_logit(const MCT_PARAMS(mct_softmax_cross_entropy) *p, int32_t c,
+                                       int32_t sum) {
+    const int32_t m = p->per_class ? c : 0;
+    const int32_t right = mct_shift_right(p->logit_shift[m]);
+    const int64_t scaled = mct_scale_to_fraction(sum, p->logit_mult_q31[m], right);
+    return (int32_t)mct_clamp64(scaled, INT32_MIN, INT32_MAX);
+}
+
 /* sums → logits * log2(e) in Q16, into `logits`; returns the index of the first largest. */
-static int32_t mct_scaled_logits(const MCT_PARAMS(mct_softmax_cross_entropy) *p,
-                                 const int32_t *sums, int32_t *logits) {
+static inline int32_t mct_scaled_logits(const MCT_PARAMS(mct_softmax_cross_entropy) *p,
+                                        const int32_t *sums, int32_t *logits) {
     int32_t best = 0;
     for (int32_t c = 0; c < p->classes; c++) {
-        const int32_t m = p->per_class ? c : 0;
-        const int32_t right = mct_shift_right(p->logit_shift[m]);
-        const int64_t scaled = mct_scale_to_fraction(sums[c], p->logit_mult_q31[m], right);
-        logits[c] = (int32_t)mct_clamp64(scaled, INT32_MIN, INT32_MAX);
+        logits[c] = mct_scaled_logit(p, c, sums[c]);
         best = logits[c] > logits[best] ? c : best;
     }
     return best;
@@ -117,18 +123,24 @@ static int32_t mct_error_exponent(int32_t largest) {
     return mct_bit_length64((uint64_t)largest) - 30 - MCT_GRAD_BITS;
 }
 
-/* Errors in Q30 → gradient. first: the index of the first of them among all. */
-static void mct_write_errors(const MCT_PARAMS(mct_softmax_cross_entropy) *p, const mct_step *step,
-                             const int32_t *errors, int32_t exponent, uint32_t first,
-                             MCT_GRAD *dy) {
+/* An error in Q30 → gradient. index: of it among all. */
+static inline MCT_GRAD mct_error_rounded(const MCT_PARAMS(mct_softmax_cross_entropy) *p,
+                                         uint32_t key, int32_t c, int32_t error, int32_t exponent,
+                                         uint32_t index) {
     const int64_t limit = (INT64_C(1) << MCT_GRAD_BITS) - 1;
+    const int32_t m = p->per_class ? c : 0;
+    const int32_t right = mct_shift_right(p->error_shift[m] - 30 - exponent);
+    const int64_t fraction = mct_scale_to_fraction(error, p->error_mult_q31[m], right);
+    const int64_t rounded = (fraction + mct_random16(key, index)) >> MCT_FRACTION_BITS;
+    return (MCT_GRAD)mct_clamp64(rounded, -limit, limit);
+}
+
+/* Errors in Q30 → gradient. first: the index of the first of them among all. */
+static inline void mct_write_errors(const MCT_PARAMS(mct_softmax_cross_entropy) *p,
+                                    const mct_step *step, const int32_t *errors, int32_t exponent,
+                                    uint32_t first, MCT_GRAD *dy) {
     const uint32_t key = mct_node_key(step->key, p->salt);
     for (int32_t c = 0; c < p->classes; c++) {
-        const int32_t m = p->per_class ? c : 0;
-        const int32_t right = mct_shift_right(p->error_shift[m] - 30 - exponent);
-        const int64_t fraction = mct_scale_to_fraction(errors[c], p->error_mult_q31[m], right);
-        const int32_t random = mct_random16(key, first + (uint32_t)c);
-        const int64_t rounded = (fraction + random) >> MCT_FRACTION_BITS;
-        dy[c] = (MCT_GRAD)mct_clamp64(rounded, -limit, limit);
+        dy[c] = mct_error_rounded(p, key, c, errors[c], exponent, first + (uint32_t)c);
     }
 }
