@@ -105,6 +105,7 @@ class Case:
 MADE = (
     *("made", "modern", "reproducing", "resizing", "cutting", "normalizing", "grouped"),
     *("attending", "segmenting", "averaging", "rescaling", "deciding"),
+    "tagging",
 )
 """Networks of tests/cost/networks.py, each with a number."""
 
@@ -156,6 +157,11 @@ CASES = (
     *(Case(f"rescaling-{i}", "full") for i in range(4)),
     *(Case(f"deciding-{i}", "head") for i in range(4)),
     *(Case(f"deciding-{i}", "head", gradient_dtype="int16") for i in range(4)),
+    *(Case(f"tagging-{i}", "head", loss="binary-cross-entropy") for i in range(4)),
+    *(
+        Case(f"tagging-{i}", "head", loss="binary-cross-entropy", gradient_dtype="int16")
+        for i in range(4)
+    ),
     *(Case(f"segmenting-{i}", "head") for i in range(6)),
     *(Case(f"segmenting-{i}", "head", gradient_dtype="int16") for i in range(6)),
     *(

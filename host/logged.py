@@ -92,5 +92,5 @@ def _is_score(name: str, value: Any) -> bool:
     if isinstance(value, list):
         return all(each is None or _is_score("", each) for each in value)
     if value is None:
-        return name == "iou"
+        return name in ("iou", "f1", "auc")
     return type(value) in (int, float) and 0 <= value < LARGEST

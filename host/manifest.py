@@ -59,6 +59,17 @@ class LatentTensor(EdgeTensor):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LabelOutputs:
+    """Outputs that say yes or no, each of a label of its own.
+
+    channels: how many there are at each position. threshold: outputs above it say 1.
+    """
+
+    channels: int
+    threshold: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class SampleOrder:
     """The order of axes in which samples are turned for the network's input.
 
@@ -306,10 +317,11 @@ class Manifest:
 
     model_hash: 16 hexadecimal digits, of model, scheme and layout of the state; a device says it,
     too. positions: the shape of a sample's labels where it has a byte for each of many; else empty.
-    sample_order: None where samples have the input's own order of axes.
-    begins_with: the tensor of the model that is the input of a tail, whose front somebody else
-    computes; empty where samples are. state: all sections of a saved state, see `table`.
-    shelf_bytes: of weights whose trained columns change, behind the state_bytes of a saved state.
+    label_outputs: None where outputs are of classes. sample_order: None where samples have the
+    input's own order of axes. begins_with: the tensor of the model that is the input of a tail,
+    whose front somebody else computes; empty where samples are. state: all sections of a saved
+    state, see `table`. shelf_bytes: of weights whose trained columns change, behind the state_bytes
+    of a saved state.
     recipe: how the step was made from the model file (mcutrain.pipeline.recipe). start: hexadecimal
     digits of what a state begins with. macs: multiply-accumulates of an inference, front_macs:
     those of the frozen front, which a simulation computes once a sample; 0 if nobody said. files:
@@ -333,6 +345,7 @@ class Manifest:
     parameters: tuple[str, ...]
     loss: str = CROSS_ENTROPY
     positions: tuple[int, ...] = ()
+    label_outputs: LabelOutputs | None = None
     sample_order: SampleOrder | None = None
     prefix: str = "mct"
     class_names: tuple[str, ...] = ()

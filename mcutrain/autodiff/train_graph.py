@@ -142,12 +142,38 @@ class TrainGraph:
         return self.label_type.dtype == "int8"
 
     @property
+    def has_rows(self) -> bool:
+        """Whether a sample's labels are of the sample as a whole, a sigmoid for each."""
+        is_own = bool(self.positions) and self.threshold is not None
+        return is_own and self.label_type.elements == self.channels
+
+    @property
+    def learns(self) -> str:
+        """What is learnt, for sentences: so many classes, labels, or the input."""
+        if not self.has_labels:
+            return "its own input"
+        if self.positions and self.threshold is not None:
+            return f"{self.label_type.elements:,} labels"
+        return f"{self.classes} classes"
+
+    @property
+    def channels(self) -> int:
+        """How many numbers the head gives at each position."""
+        sums = self.graph.nodes[self.loss_step].inputs[1]
+        return self.graph.tensors[sums].type.shape[-1]
+
+    @property
+    def named(self) -> int:
+        """How many names the outputs have: of classes, or of labels with a sigmoid each."""
+        return self.label_type.elements if self.has_rows else self.classes
+
+    @property
     def threshold(self) -> int | None:
-        """The int8 above which the one output of two classes says 1; None where classes have an
-        output each.
+        """The int8 above which an output of two classes says 1; None where classes have an output
+        each.
         """
-        y = self.forward.tensors[self.forward.outputs[0]].type
-        if y.elements != 1 or self.classes != 2 or not self.has_labels:
+        y, has_classes = self.forward.tensors[self.forward.outputs[0]].type, self.has_labels
+        if y.elements != self.label_type.elements or self.classes != 2 or not has_classes:
             return None
         middle = 0.5 / y.scale if self.forward.gives_probabilities else 0.0
         return math.floor(y.zero_point + middle)

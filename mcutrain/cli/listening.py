@@ -144,7 +144,7 @@ class OnScreen(Listener):
 def headline(step: TrainingStep, split: Split) -> str:
     """What is trained, on how many samples, in how many bytes."""
     plan = step.plan
-    learns = f"{plan.training.classes} classes" if plan.training.has_labels else "its own input"
+    learns = plan.training.learns
     return (
         f"{step.graph.name}, scheme {step.scheme.name}: {learns}, "
         f"{len(split.train):,} training and {len(split.test):,} test samples; "

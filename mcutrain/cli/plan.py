@@ -109,7 +109,7 @@ def against_bound(found: dict[str, Any]) -> str:
 def _print(
     step: TrainingStep, target: Target | None, found: dict[str, Any], more: Sequence[str]
 ) -> None:
-    learns = f"{found['classes']} classes" if step.plan.training.has_labels else "its own input"
+    learns = step.plan.training.learns
     part = f", the tail behind {found['begins_with']}" if found["begins_with"] else ""
     show_prose(f"{found['model']}, scheme {found['scheme']}, {learns}{part}")
     show_rows(_memory_rows(found))

@@ -177,7 +177,11 @@ def _scores(step: TrainingStep, result: SimulationResult) -> dict[str, Any]:
     epochs = [_known(asdict(epoch)) for epoch in result.epochs]
     if step.plan.training.has_labels:
         scores: dict[str, Any] = {"accuracy_before": result.before, "accuracy": result.accuracy}
-        if step.plan.training.positions:
+        if step.plan.training.positions and step.plan.training.threshold is not None:
+            scores |= {"f1_before": result.f1_before, "f1": result.f1}
+            scores |= {"auc_before": result.auc_before, "auc": result.auc}
+            scores |= {"class_f1": list(result.class_f1), "class_auc": list(result.class_auc)}
+        elif step.plan.training.positions:
             scores |= {"iou_before": result.iou_before, "iou": result.iou}
             scores["class_iou"] = list(result.class_iou)
         return {**scores, "epochs": epochs}
@@ -224,7 +228,13 @@ def _print_time(result: SimulationResult) -> None:
 
 
 def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
-    if run.samples.split.positions:
+    if run.judged is not None:
+        before = {"accuracy": result.before, "f1": result.f1_before, "auc": result.auc_before}
+        of_each = {"class_f1": result.class_f1, "class_auc": result.class_auc}
+        after = {"accuracy": result.accuracy, "f1": result.f1, "auc": result.auc, **of_each}
+        for line in score_lines(before, after):
+            show_prose(line)
+    elif run.samples.split.positions:
         before = {"accuracy": result.before, "iou": result.iou_before}
         after = {"accuracy": result.accuracy, "iou": result.iou, "class_iou": result.class_iou}
         for line in score_lines(before, after):

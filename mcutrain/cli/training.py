@@ -163,7 +163,11 @@ def score_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
     """What a test said of a network that reproduces its input: its loss, and AUC if known.
 
     Of one that gives a class for each position: the share of these, and intersections over unions.
+    Of one with a label for each output: the share of these, F1 and AUC.
     """
+    if "f1" in before:
+        yield from _label_lines(before, after)
+        return
     if "accuracy" in before:
         yield (
             f"test accuracy   {percent(before['accuracy'])} before, {percent(after['accuracy'])} "
@@ -185,6 +189,20 @@ def score_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
             f"AUC             {before['auc']:.4f} before, {after['auc']:.4f} after: the loss as "
             "the score of anomalies"
         )
+
+
+def _label_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        f"test accuracy   {percent(before['accuracy'])} before, {percent(after['accuracy'])} "
+        "after: of the labels"
+    )
+    for title, name, said in (("mean F1", "f1", percent), ("mean AUC", "auc", "{:.4f}".format)):
+        if before[name] is not None and after[name] is not None:
+            of_each = " ".join("-" if s is None else said(s) for s in after[f"class_{name}"])
+            yield (
+                f"{title:16}{said(before[name])} before, {said(after[name])} after; of each label "
+                f"{of_each}"
+            )
 
 
 class _Epochs:
@@ -212,6 +230,8 @@ def _test(epoch: EpochResult) -> str:
         said += f", test {epoch.test_loss:.3f}"
     elif epoch.test_accuracy is not None:
         said += f", test {percent(epoch.test_accuracy)}"
+    if epoch.test_f1 is not None:
+        said += f", F1 {percent(epoch.test_f1)}"
     if epoch.test_iou is not None:
         said += f", mean IoU {percent(epoch.test_iou)}"
     said += FACTS.brief(FACTS.of(epoch))

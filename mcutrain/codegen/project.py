@@ -22,6 +22,7 @@ from mcutrain_host.manifest import (
     FORMAT,
     BoardDescription,
     EdgeTensor,
+    LabelOutputs,
     LatentTensor,
     Manifest,
     SampleOrder,
@@ -29,7 +30,7 @@ from mcutrain_host.manifest import (
 from mcutrain_host.objects import BUILD
 
 from mcutrain import data
-from mcutrain.autodiff import Classifier
+from mcutrain.autodiff import Classifier, TrainGraph
 from mcutrain.codegen import firmware, packages
 from mcutrain.codegen.bodies import HEADER, header, library_bodies, library_flags
 from mcutrain.codegen.c_text import CTYPES, characters, comment, is_long, lines, string
@@ -190,7 +191,7 @@ def generate(
 
 def _check(plan: TrainingPlan, target: Target | None, interface: Interface) -> None:
     """Raise McutrainError for what a program of this plan cannot have."""
-    interface.check_classes(plan.training.classes, plan.training.has_labels)
+    interface.check_classes(plan.training.named, plan.training.has_labels)
     if target is not None and interface.prefix != DEFAULT_PREFIX:
         raise McutrainError(
             "a board's firmware has one model, under the names that it knows: "
@@ -339,6 +340,7 @@ def _step_values(plan: TrainingPlan) -> dict[str, Any]:
         "accumulate": f"{training.accumulate}u",
         "classes": training.classes,
         "threshold": training.threshold,
+        "has_rows": training.has_rows,
         "has_labels": training.has_labels,
         "reproduces": not training.has_labels,
         "takes_targets": training.takes_targets,
@@ -461,6 +463,12 @@ def _label_values(program: Program, prefix: str) -> dict[str, Any]:
     }
 
 
+def _label_outputs(training: TrainGraph) -> LabelOutputs | None:
+    if training.threshold is None or not training.positions:
+        return None
+    return LabelOutputs(channels=training.channels, threshold=training.threshold)
+
+
 def _latent_facts(program: Program) -> LatentTensor | None:
     latent = program.latent
     if latent is None:
@@ -542,6 +550,7 @@ def manifest(
         loss=CROSS_ENTROPY if training.has_labels and not training.takes_targets else "mse",
         prefix=interface.prefix,
         positions=training.positions,
+        label_outputs=_label_outputs(training),
         sample_order=_sample_order(plan),
         class_names=tuple(interface.class_names or ()),
         latent=_latent_facts(program),

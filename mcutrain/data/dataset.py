@@ -141,6 +141,16 @@ class Split:
         return self.train.positions
 
     @property
+    def highest(self) -> int:
+        """The largest label."""
+        return max(highest(part.y) for part in self._parts)
+
+    def with_rows(self) -> "Split":
+        """Return the split with a row of 0 and 1 for each sample, 1 at its class."""
+        one = np.eye(max(len(self.names), 2), dtype=np.uint8)
+        return self.each(lambda part: replace(part, y=one[part.y], are_sorted=False))
+
+    @property
     def are_sorted(self) -> bool:
         """Whether the order of the names is only the alphabet's."""
         return self.train.are_sorted
@@ -331,6 +341,7 @@ def class_numbers(
     anything else.
     """
     first = next(iter(given))
+    given = {key: y.astype(np.uint8) if y.dtype == np.bool_ else y for key, y in given.items()}
     if given[first].dtype.kind in "US":
         texts = {key: _texts(y, key) for key, y in given.items()}
         known = as_names(sorted(set(texts[first]))) if names is None else names

@@ -18,7 +18,7 @@ from mcutrain_host.trainer import Lessons, Outcome, Settings
 from mcutrain.data import Data, better_order
 from mcutrain.features import FACTS
 from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, StateOptions
-from mcutrain.functions.board_samples import of_latents, read_for_board
+from mcutrain.functions.board_samples import of_latents, own_labels, read_for_board
 from mcutrain.functions.listener import Listener
 from mcutrain.runs.doubts import saturation_warning
 from mcutrain.runs.fronts import front_of_tail
@@ -148,6 +148,7 @@ class BoardCourse:
             course,
             self.tests,
             _reconstruction(self.project),
+            own_labels(self.project.manifest),
             self.sends_latents,
             self._selecting(),
             self.after,

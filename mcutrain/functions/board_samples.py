@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcutrain_host.manifest import BoardProject
+from mcutrain_host.manifest import BoardProject, Manifest
 
 from mcutrain.data import Data, InputOrder, ModelInput, Outputs, Split
 from mcutrain.errors import BuildError, DataError
@@ -20,6 +20,7 @@ from mcutrain.simulation import (
     Samples,
     latents_of_folder,
 )
+from mcutrain.simulation.labels import OwnLabels
 
 
 def input_of(project: BoardProject, front: LatentSimulator | None = None) -> ModelInput:
@@ -57,6 +58,7 @@ def read_for_board(
         asked,
         classes=manifest.classes if manifest.has_labels else None,
         positions=manifest.positions,
+        has_rows=_has_rows(manifest),
         normalization=reading.normalization,
     )
     return samples if front is None else LatentSamples.of(samples, front)
@@ -106,12 +108,26 @@ def _labelled(
     """
     manifest = project.manifest
     given = tuple(reading.class_names or ())
+    if own_labels(manifest) is not None:
+        return split if split.positions or not _has_rows(manifest) else split.with_rows()
     outputs = Outputs.of(manifest.classes, manifest.class_names, given, added_classes(project))
     found = outputs.labelled(split)
     forgets = "" if replays else outputs.forgets(found)
     for note in filter(None, (outputs.guess(split), forgets)):
         listener.note(note)
     return found
+
+
+def own_labels(manifest: Manifest) -> OwnLabels | None:
+    """Return how outputs are judged that have a label each; None where they are of classes."""
+    found = manifest.label_outputs
+    return None if found is None else OwnLabels(found.channels, found.threshold)
+
+
+def _has_rows(manifest: Manifest) -> bool:
+    """Whether each sample has a row of labels, and no position of it one of its own."""
+    found = manifest.label_outputs
+    return found is not None and manifest.positions == (found.channels,)
 
 
 def of_latents(project: BoardProject, course: Course) -> tuple[Course, bool]:

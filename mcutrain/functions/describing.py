@@ -279,10 +279,7 @@ def _head(network: FloatGraph) -> FloatNode | None:
 def _source_of(network: FloatGraph, output: str) -> FloatNode | None:
     """The node that gives an output, before views, a softmax, and a mean over positions."""
     node = network.producers.get(output)
-    is_one = math.prod(network.shapes[output]) == 1
-    while node is not None and (
-        node.op.is_view or node.op.is_probability or (is_one and _is_sigmoid(node.op))
-    ):
+    while node is not None and (node.op.is_view or node.op.is_probability or _is_sigmoid(node.op)):
         node = network.producers.get(node.inputs[0])
     if node is not None and isinstance(node.op, FloatMean):
         node = network.producers.get(node.inputs[0])

@@ -105,11 +105,12 @@ class LearningRequest(Keywords):
     """How a training step learns, whatever it trains."""
 
     loss: Annotated[
-        Literal["cross-entropy", "mse", "auto"],
+        Literal["cross-entropy", "binary-cross-entropy", "mse", "auto"],
         Flag(
-            "cross-entropy learns classes; mse learns to reproduce the input, without labels, as "
-            "an autoencoder that finds anomalies; auto takes mse where the model has as many "
-            "outputs as inputs and the data no label for each output.",
+            "cross-entropy learns classes; binary-cross-entropy a yes or no of each output, from "
+            "rows of 0 and 1; mse to reproduce the input, without labels, as "
+            "an autoencoder that finds anomalies. auto takes mse where the model has as many "
+            "outputs as inputs and the data no label for each output, and says what else it takes.",
             box=NETWORK,
         ),
     ] = "auto"

@@ -35,10 +35,16 @@ from mcutrain.memplan import (
     tail,
     with_whole_images,
 )
-from mcutrain.pipeline.losses import CROSS_ENTROPY, choose_loss, loss_of
+from mcutrain.pipeline.losses import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, choose_loss, loss_of
 from mcutrain.pipeline.recipe import PutModules, Recipe
 from mcutrain.pipeline.step_options import ALIGN_BYTES, Part, StepOptions
-from mcutrain.quant import HeadStart, add_classes, replace_head
+from mcutrain.quant import (
+    HeadStart,
+    add_classes,
+    gives_one_logit,
+    replace_by_sigmoids,
+    replace_head,
+)
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import (
     CompiledSimulator,
@@ -93,7 +99,7 @@ class TrainingStep(Shown):
     def summary(self) -> str:
         """In a line."""
         learns = self.plan.training
-        what = f"{learns.classes} classes" if learns.has_labels else "its own input"
+        what = learns.learns
         return (
             f"{self.graph.name}, scheme {self.scheme.name}, {what}, {len(self.plan.nodes)} nodes, "
             f"{self.plan.arena_bytes:,} bytes of arena, {self.plan.state_bytes:,} of state"
@@ -223,7 +229,7 @@ def prepare(
     """
     chosen, model = as_scheme(scheme), model if isinstance(model, Graph) else load(model)
     chosen = chosen.with_usual_rate(is_new_head=options.classes is not None)
-    given = _with_head(model, options.classes, head_start)
+    given = _with_head(model, options.classes, head_start, options.loss)
     graph = trained_modules_only(given, chosen)
     without = left_out(given, graph)
     if options.added:
@@ -267,8 +273,13 @@ def front_of(step: TrainingStep, latent: str = "auto") -> Graph:
     return front(step.plan.training, find_latent(step.plan, latent))
 
 
-def _with_head(graph: Graph, classes: int | None, start: HeadStart | None) -> Graph:
+def _with_head(
+    graph: Graph, classes: int | None, start: HeadStart | None, loss: str = CROSS_ENTROPY
+) -> Graph:
     """With a new classifier of so many outputs, or with the model's own."""
+    is_one = classes == 2 and gives_one_logit(graph, find_head(graph).node)
+    if classes is not None and start is None and loss == BINARY_CROSS_ENTROPY and not is_one:
+        return replace_by_sigmoids(graph, find_head(graph).node, classes)
     if classes is not None:
         return replace_head(graph, find_head(graph).node, classes, start)
     if start is not None:

@@ -4,38 +4,54 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from mcutrain.autodiff import LossFactory
-from mcutrain.data import Outputs, Split
+from mcutrain.data import IGNORED, Outputs, Split
 from mcutrain.errors import DataError, SchemeError
 from mcutrain.ir.graph import Graph, Tensor
 from mcutrain.ops.binary_cross_entropy import BinaryCrossEntropy
 from mcutrain.ops.mean_squared_error import MAX_ELEMENTS, MeanSquaredError
 from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
+from mcutrain.ops.sigmoid_cross_entropy import SigmoidCrossEntropy
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
-from mcutrain.quant import gives_one_logit, told_apart
+from mcutrain.quant import ends_in_sigmoids, gives_one_logit, told_apart
 from mcutrain.sparse import find_head
 
-LossName = Literal["cross-entropy", "mse", "auto"]
+LossName = Literal["cross-entropy", "binary-cross-entropy", "mse", "auto"]
 CROSS_ENTROPY: LossName = "cross-entropy"
+BINARY_CROSS_ENTROPY: LossName = "binary-cross-entropy"
 MEAN_SQUARED_ERROR: LossName = "mse"
 AUTO: LossName = "auto"
-
+KEEP = "keep"
 
 ONE_OUTPUT = (
     "the model has one output for two classes, so the loss is the cross-entropy of its sigmoid; "
     "the output says the second class above the middle"
+)
+A_SIGMOID_EACH = (
+    "the loss is the cross-entropy of a sigmoid for each of the {count} labels of a sample, as "
+    "{why}; --loss cross-entropy learns one class for each sample"
 )
 
 
 def choose_loss(graph: Graph, name: str = AUTO) -> LossName:
     """What is meant by auto: mse for a network that reproduces its input, else cross-entropy.
 
+    For a network that ends in several sigmoids auto is the binary one of each.
+
     Raises SchemeError for a name that is none, and for mse where the outputs are something else.
     """
-    if name not in (CROSS_ENTROPY, MEAN_SQUARED_ERROR, AUTO):
-        raise SchemeError(f"there is no loss {name!r}: take cross-entropy, mse or auto")
+    if name not in get_args(LossName):
+        known = ", ".join(get_args(LossName)[:-1])
+        raise SchemeError(f"there is no loss {name!r}: take {known} or auto")
+    if name == BINARY_CROSS_ENTROPY or (name == AUTO and ends_in_sigmoids(graph)):
+        return _of_sigmoids(graph)
+    if name == CROSS_ENTROPY and ends_in_sigmoids(graph):
+        raise SchemeError(
+            f"{graph.name!r} ends in a sigmoid for each output, of which each says yes or no by "
+            "itself: take the loss binary-cross-entropy, or a model without the sigmoids"
+        )
     reason = None if name == CROSS_ENTROPY else _why_not(graph)
     if name == MEAN_SQUARED_ERROR and reason is not None:
         raise SchemeError(
@@ -44,6 +60,20 @@ def choose_loss(graph: Graph, name: str = AUTO) -> LossName:
         )
     is_mse = name != CROSS_ENTROPY and reason is None
     return MEAN_SQUARED_ERROR if is_mse else CROSS_ENTROPY
+
+
+def _of_sigmoids(graph: Graph) -> LossName:
+    """Return the loss of sigmoids; of a single one for a sample it is cross-entropy.
+
+    Raises SchemeError where a softmax follows.
+    """
+    if graph.gives_probabilities and not (ends_in_sigmoids(graph) or _is_binary(graph)):
+        raise SchemeError(
+            f"{graph.name!r} ends in a softmax, by which its outputs are one choice, and "
+            "binary-cross-entropy learns a yes or no of each: take the loss cross-entropy, a new "
+            "head (--classes N), or a model that ends with its last layer or sigmoids"
+        )
+    return CROSS_ENTROPY if _is_binary(graph) else BINARY_CROSS_ENTROPY
 
 
 def choose_loss_for_data(
@@ -91,16 +121,28 @@ def positions_of(graph: Graph) -> tuple[int, ...]:
     return sums[1:-1]
 
 
+def label_shape(graph: Graph) -> tuple[int, ...]:
+    """The shape of a sample's labels where each output has one."""
+    return without_ones(_logits(graph).type.shape[1:])
+
+
+def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape without axes of length 1, of which one stays if there is no other."""
+    return tuple(n for n in shape if n > 1) or (1,)
+
+
 def loss_of(graph: Graph, name: str) -> LossFactory:
     """What makes the loss operator for `differentiate`. Raises SchemeError as choose_loss does."""
+    if choose_loss(graph, name) == BINARY_CROSS_ENTROPY:
+        return SigmoidCrossEntropy.of(label_shape(graph), _own_channels(graph))
     if choose_loss(graph, name) == CROSS_ENTROPY:
         if _is_binary(graph):
             return BinaryCrossEntropy
         positions = positions_of(graph)
         if _own_outputs(graph) == 1:
             raise SchemeError(
-                f"{graph.name!r} gives one number at each position, which no loss here learns: "
-                "--classes 2 puts a head there with one for each class"
+                f"{graph.name!r} gives one number at each position: --loss binary-cross-entropy "
+                "learns these, and --classes 2 puts a head there with one for each class"
             )
         return PositionCrossEntropy.of((1, *positions)) if positions else SoftmaxCrossEntropy
     return MeanSquaredError.of(graph.tensors[graph.inputs[0]].type)
@@ -140,6 +182,9 @@ def fit_to_data(
             choose_loss_for_data(graph, "cross-entropy", None)
         kept = classes if isinstance(classes, int) else None
         return _fitted(graph, split, kept, "cross-entropy", added, given)
+    why = _why_sigmoids(graph, split, classes, loss)
+    if why:
+        return _fit_labels(graph, split, classes, given, why)
     if isinstance(classes, int):
         loss = "cross-entropy" if loss == "auto" else loss
     else:
@@ -151,6 +196,60 @@ def fit_to_data(
         kept = classes if isinstance(classes, int) else None
         return Fitted(kept, loss, split.without_labels())
     return fit_classes(graph, split, classes, given)._replace(loss=loss)
+
+
+def _why_sigmoids(graph: Graph, split: Split, classes: int | str, loss: str) -> str:
+    """Say why each output learns a label by itself; empty where it does not."""
+    if loss == BINARY_CROSS_ENTROPY:
+        is_one = _is_binary(graph) and classes in (KEEP, AUTO, 2)
+        return "" if is_one and not split.positions else "the flag says"
+    if loss != AUTO or not split.is_labelled:
+        return ""
+    if ends_in_sigmoids(graph):
+        return "the model ends in sigmoids"
+    if not split.positions or len(split.positions) > 1 or split.highest > 1:
+        return ""
+    is_row = math.prod(_logits(graph).type.shape[1:-1]) == 1
+    return "the data's labels are rows of 0 and 1" if is_row else ""
+
+
+def _fit_labels(
+    graph: Graph, split: Split, classes: int | str, given: Sequence[str], why: str
+) -> Fitted:
+    """Fit a head of which each output has a label of its own, 0 or 1.
+
+    Raises DataError where labels and outputs do not fit.
+    """
+    if not split.is_labelled:
+        raise DataError(
+            "the data has no labels, which binary-cross-entropy needs: save y (or y_train and "
+            "y_test), rows of 0 and 1 with a number for each output"
+        )
+    rows = split if split.positions else split.with_rows()
+    if rows.highest > 1:
+        raise DataError(
+            f"binary-cross-entropy takes labels that are 0 or 1 ({IGNORED}: not known), but the "
+            f"data's go up to {rows.highest}: save these, or take the loss cross-entropy"
+        )
+    shape, places = rows.positions, _logits(graph).type.shape[1:-1]
+    wanted = classes if isinstance(classes, int) else None
+    if classes == AUTO and label_shape(graph) != shape:
+        wanted = max(math.prod(shape) // math.prod(places), 1)
+    outputs = (*places, _own_channels(graph) if wanted is None else wanted)
+    if without_ones(outputs) != shape:
+        raise DataError(
+            f"a sample has labels of the shape {shape}, but the model has outputs of the shape "
+            f"{without_ones(outputs)}, of which each needs one: save a label for each output"
+            + (f", or give it a head of {shape[0]} (--classes {shape[0]})" * (len(shape) == 1))
+        )
+    note = A_SIGMOID_EACH.format(count=f"{math.prod(shape):,}", why=why)
+    if len(shape) > 1:
+        return Fitted(wanted, BINARY_CROSS_ENTROPY, rows, notes=(note,))
+    known = () if wanted is not None or len(graph.class_names) != shape[0] else graph.class_names
+    own_names = () if rows.has_numbers_for_names or len(rows.names) != shape[0] else rows.names
+    named = Outputs.of(shape[0], known or own_names, given, is_new=wanted is not None)
+    names = named.names or tuple(map(str, range(shape[0])))
+    return Fitted(wanted, BINARY_CROSS_ENTROPY, rows.with_names(names), named.names, (note,))
 
 
 def fit_classes(
@@ -215,6 +314,11 @@ def classes_for(
 def _own_outputs(graph: Graph) -> int:
     """Classes of the model's own head."""
     return told_apart(graph, find_head(graph).node)
+
+
+def _own_channels(graph: Graph) -> int:
+    """Numbers that it gives at each position."""
+    return _logits(graph).type.shape[-1]
 
 
 def _is_binary(graph: Graph) -> bool:

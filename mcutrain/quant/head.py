@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mcutrain.errors import SchemeError
 from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
+from mcutrain.ir.op import ChannelwiseOp, Op
 from mcutrain.ir.verify import proven
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.quant.prototypes import HeadStart
@@ -133,16 +134,57 @@ def replace_head(graph: Graph, head: Node, classes: int, start: HeadStart | None
     that follows needs.
     """
     _check_count(classes)
+    if classes == 2 and gives_one_logit(graph, head):
+        start = None if start is None else start.difference()
+        return _replaced(graph, head, 1, start, keeps_scale=True)
+    return _replaced(graph, head, classes, start)
+
+
+def replace_by_sigmoids(graph: Graph, head: Node, outputs: int) -> Graph:
+    """The graph with a head of so many outputs, each of which is to say yes or no by itself.
+
+    As replace_head has it, but the middle of the outputs' range is 0, and they keep their scale:
+    the old one where a sigmoid follows in the file.
+    """
+    if outputs != 1:
+        _check_count(outputs)
+    if graph.gives_probabilities and isinstance(_last_op(graph), ChannelwiseOp):
+        return _replaced(graph, head, outputs, None, keeps_scale=True)
+    return _replaced(graph, head, outputs, None, zero_point=0)
+
+
+def _last_op(graph: Graph) -> Op | None:
+    """What gives the output, before views."""
+    node = graph.producer(graph.outputs[0])
+    while node is not None and node.op.is_view:
+        node = graph.producer(node.inputs[0])
+    return None if node is None else node.op
+
+
+def ends_in_sigmoids(graph: Graph) -> bool:
+    """Whether a network gives more than one probability, each by itself."""
+    is_many = graph.tensors[graph.outputs[0]].type.elements > 1
+    return is_many and graph.gives_probabilities and isinstance(_last_op(graph), ChannelwiseOp)
+
+
+def _replaced(
+    graph: Graph,
+    head: Node,
+    classes: int,
+    start: HeadStart | None,
+    keeps_scale: bool = False,
+    zero_point: int = OUTPUT_ZERO_POINT,
+) -> Graph:
+    """With another head, whose outputs begin at the middle or as `start` has it."""
     old = _Head.of(graph, head)
-    is_one = classes == 2 and gives_one_logit(graph, head)
-    if is_one:
-        classes, start = 1, None if start is None else start.difference()
     weight_scale = max(old.w.type.scales)
     sum_scale = old.x.scale * weight_scale
     w = np.zeros((classes, *old.w.type.shape[1:]), np.int8)
-    stage, begin = (old.requantize, old.y.zero_point) if is_one else _first_stage(old)
+    stage, begin = (
+        (old.requantize, old.y.zero_point) if keeps_scale else _first_stage(old, zero_point)
+    )
     exponent = _first_exponent(old.y.scale, sum_scale, stage.high - begin)
-    if stage.high < 127 or is_one:
+    if stage.high < 127 or keeps_scale:
         exponent = 0  # an activation's limit is a real number
     y_scale = math.ldexp(old.y.scale, exponent)
     mult, shift = quantize_multiplier(sum_scale / y_scale)
@@ -182,11 +224,10 @@ def random_start(graph: Graph, head: Node, classes: int, seed: int) -> HeadStart
     return HeadStart(w, None, (0.0, 0.0))
 
 
-def _first_stage(old: _Head) -> tuple[Requantize, int]:
+def _first_stage(old: _Head, zero_point: int) -> tuple[Requantize, int]:
     """Zero point and limits of a new head's outputs, and the int8 where they begin."""
     if old.mean is None:
-        stage = replace(old.requantize, zero_point=OUTPUT_ZERO_POINT, low=-128, high=127)
-        return stage, OUTPUT_ZERO_POINT
+        return replace(old.requantize, zero_point=zero_point, low=-128, high=127), zero_point
     return old.requantize, (old.requantize.low + old.requantize.high) // 2
 
 

@@ -12,6 +12,7 @@ from mcutrain_host.trainer import Lessons, Scores
 
 from mcutrain import data as datasets
 from mcutrain.simulation import Course, Reconstruction
+from mcutrain.simulation.labels import OwnLabels
 from mcutrain.simulation.positions import counts_of, scores_of
 
 Array = npt.NDArray[Any]
@@ -21,13 +22,15 @@ def board_lessons(
     course: Course,
     tests: int,
     reconstruction: Reconstruction | None = None,
+    judged: OwnLabels | None = None,
     latents: bool = False,
     selecting: Selecting | None = None,
     after: int = 0,
 ) -> Lessons:
     """Return what `mcutrain.simulate` would learn, for a board. tests: test samples to evaluate.
 
-    reconstruction: of a network that reproduces its input; None for a classifier. latents: the
+    reconstruction: of a network that reproduces its input; None for a classifier. judged: of one
+    with a label for each output. latents: the
     course's samples are latents that the firmware takes besides samples. selecting: when the board
     chooses what it trains. after: steps that it has done before.
     """
@@ -48,21 +51,23 @@ def board_lessons(
 
     scores = None if reconstruction is None else _scores(reconstruction, test)
     if has_classes and test.positions:
-        scores = _position_scores(test)
+        scores = _position_scores(test, judged)
     settings = course.settings
     ring = (settings.replay, settings.remember if settings.replay else 0)
     facts = (course.total + after, sample_at, rate_at, tests, test_at, scores, *ring)
     return Lessons(*facts, latents=latents, selecting=selecting, first=after)
 
 
-def _position_scores(test: datasets.Dataset) -> Scores:
-    """Score a network with a class for each position."""
+def _position_scores(test: datasets.Dataset, judged: OwnLabels | None) -> Scores:
+    """Score a network with a class for each position, or a label for each output."""
+    count = counts_of if judged is None else judged.counts
 
     def counts(x: bytes, y: bytes, index: int) -> Array:
-        return counts_of(np.frombuffer(y, np.int8)[np.newaxis], test.y[index : index + 1])
+        return count(np.frombuffer(y, np.int8)[np.newaxis], test.y[index : index + 1])
 
     def of_all(found: Sequence[Array]) -> dict[str, Any]:
-        return scores_of(np.sum(found, axis=0)).of_positions
+        total = np.sum(found, axis=0)
+        return (scores_of(total) if judged is None else judged.tested(total)).of_positions
 
     return Scores(counts, of_all)
 

@@ -5,7 +5,7 @@ mcutrain_host.log says what a line holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -142,12 +142,13 @@ class _Taking:
         self.log.write("connected", position, facts)
         state = self.run.state
         if position == 0 and state.before is not None:
-            self._evaluated(0, state.before, state.loss_before, state.auc_before)
+            found = {"loss": state.loss_before, "auc": state.auc_before, "f1": state.f1_before}
+            self._evaluated(0, state.before, found)
 
     def _names(self) -> tuple[str, ...]:
         """Names of the classes, if the data has all of them."""
         training, split = self.step.plan.training, self.run.samples.split
-        is_whole = len(split.names) == training.classes and not split.has_numbers_for_names
+        is_whole = len(split.names) == training.named and not split.has_numbers_for_names
         return split.names if training.has_labels and is_whole else ()
 
     def _selections(self) -> None:
@@ -163,15 +164,12 @@ class _Taking:
         for epoch in self.run.state.epochs[self.tested :]:
             self.tested = epoch.epoch
             if epoch.test_accuracy is not None:
-                found = epoch.test_accuracy, epoch.test_loss, epoch.test_auc
-                self._evaluated(epoch.epoch * count, *found)
+                found = {"loss": epoch.test_loss, "auc": epoch.test_auc, "f1": epoch.test_f1}
+                self._evaluated(epoch.epoch * count, epoch.test_accuracy, found)
 
-    def _evaluated(
-        self, position: int, accuracy: float, loss: float | None, auc: float | None
-    ) -> None:
+    def _evaluated(self, position: int, accuracy: float, found: Mapping[str, float | None]) -> None:
         facts: dict[str, Any] = {"samples": len(self.run.samples.split.test)}
         if self.run.reconstruction is None:
             facts["accuracy"] = accuracy
-        else:
-            facts |= {n: v for n, v in (("loss", loss), ("auc", auc)) if v is not None}
+        facts |= {name: value for name, value in found.items() if value is not None}
         self.log.write("evaluated", position, facts)

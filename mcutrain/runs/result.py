@@ -39,7 +39,9 @@ class SimulationResult(Shown, FeatureFacts):
 
     A network that reproduces its input has NaN for before and accuracy; it has loss_before, loss,
     auc_before and auc as mcutrain.simulation.Tested has them. A network that gives a class for each
-    position has iou_before, iou and class_iou, and its accuracy is of positions.
+    position has iou_before, iou and class_iou, and its accuracy is of positions. A network with a
+    label for each output has f1_before, f1, auc_before, auc, class_f1 and class_auc, and its
+    accuracy is of labels.
     """
 
     before: float
@@ -57,6 +59,10 @@ class SimulationResult(Shown, FeatureFacts):
     iou_before: float | None = None
     iou: float | None = None
     class_iou: tuple[float | None, ...] = ()
+    f1_before: float | None = None
+    f1: float | None = None
+    class_f1: tuple[float | None, ...] = ()
+    class_auc: tuple[float | None, ...] = ()
     learning_rate: float | None = None
     recipe: str = ""
     saturated_biases: int = 0
@@ -73,6 +79,8 @@ class SimulationResult(Shown, FeatureFacts):
             scores = f"accuracy {100 * self.before:.1f} → {100 * self.accuracy:.1f} %"
             if self.iou is not None and self.iou_before is not None:
                 scores += f", mean IoU {100 * self.iou_before:.1f} → {100 * self.iou:.1f} %"
+            if self.f1 is not None and self.f1_before is not None:
+                scores += f", F1 {100 * self.f1_before:.1f} → {100 * self.f1:.1f} %"
         else:
             scores = f"loss {self.loss_before:.3f} → {self.loss:.3f}"
         return f"{scores} in {self.steps:,} steps, {self.sram_bytes:,} bytes of SRAM"
@@ -130,6 +138,10 @@ def result_of(step: TrainingStep, run: Run) -> SimulationResult:
         iou_before=state.iou_before,
         iou=state.epochs[-1].test_iou if state.epochs else state.iou_before,
         class_iou=state.class_iou,
+        f1_before=state.f1_before,
+        f1=state.epochs[-1].test_f1 if state.epochs else state.f1_before,
+        class_f1=state.class_f1,
+        class_auc=state.class_auc,
         learning_rate=run.settings.learning_rate,
         recipe="" if step.recipe is None else step.recipe.to_json(),
         saturated_biases=saturated_biases(state.saved, run.table),

@@ -104,6 +104,7 @@ def samples_of(
         model_input(step),
         classes=step.plan.training.classes if has_labels else None,
         positions=step.plan.training.positions,
+        has_rows=step.plan.training.has_rows,
         normalization=normalization,
         note=note,
     )
@@ -116,20 +117,24 @@ def prepare_samples(
     *,
     classes: int | None = None,
     positions: tuple[int, ...] = (),
+    has_rows: bool = False,
     normalization: datasets.Normalization | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Samples:
     """A split made to fit a model's input. Raises DataError if it does not fit the model.
 
     classes: that are told apart; None where labels do not matter. positions: see
-    mcutrain.data.check. normalization: see prepare_run. note: called with what is to be said of
+    mcutrain.data.check. has_rows: whether labels are of whole samples all the same, a row for each.
+    normalization: see prepare_run. note: called with what is to be said of
     values that the input clips, or hardly tells apart.
     """
     for dataset in (split.train, split.test, split.validation):
         if dataset is not None and len(dataset) == 0:
             raise DataError("the data set has no training, no test or no validation sample")
     if classes is not None and split.positions:
-        _check_labels_stay(split, settings, model.shape)
+        _check_ring(settings)
+        if not has_rows:
+            _check_labels_stay(split, settings, model.shape)
     samples = Samples.prepare(
         split, model.shape, model.scale, model.zero_point, settings, normalization or "auto"
     )
@@ -138,6 +143,15 @@ def prepare_samples(
         note(said)
     samples.test(0, 1)  # the normalization fits, or a sentence
     return samples
+
+
+def _check_ring(settings: RunSettings) -> None:
+    """Raise DataError for samples with many labels that are to be remembered."""
+    if settings.replay:
+        raise DataError(
+            "remembered samples have one label each, but the data has many for each sample: train "
+            "without --replay"
+        )
 
 
 def _check_labels_stay(
@@ -149,11 +163,6 @@ def _check_labels_stay(
         raise DataError(
             "the data has a label for each position, and augmentation that moves samples (crop, "
             "flip, shift) does not move these: leave it out; colour, gain and noise can stay"
-        )
-    if settings.replay:
-        raise DataError(
-            "remembered samples have one label each, but the data has a label for each position: "
-            "train without --replay"
         )
     x = datasets.arranged(split.train.x, input_shape)
     if not datasets.is_same_shape(x.shape[1:], input_shape):

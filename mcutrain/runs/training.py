@@ -34,6 +34,7 @@ from mcutrain.simulation import (
     step_macs,
 )
 from mcutrain.simulation.batches import BY_LEVEL, MIXED, LevelBatches
+from mcutrain.simulation.labels import OwnLabels
 from mcutrain.sparse.elastic import ElasticTimes
 
 Array = npt.NDArray[Any]
@@ -117,6 +118,7 @@ def prepare_run(
         batches=batches,
         has_learnt=step.recipe is not None and step.recipe.options.classes is None,
         threshold=step.plan.training.threshold,
+        judged=OwnLabels.of(step.plan.training),
     )
     run.course.mixed_batches(0)  # all fronts of an epoch, while its preparation is said
     return run

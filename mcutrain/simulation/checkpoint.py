@@ -82,7 +82,8 @@ def read_checkpoint(path: Path, identity: str, saved_bytes: int) -> RunState:
         epochs = tuple(_epoch(e) for e in counts["epochs"])
         counts.pop("learning_rate", None)
         counts.pop("left", None)
-        counts["class_iou"] = tuple(counts.get("class_iou", ()))
+        of_each = ("class_iou", "class_f1", "class_auc")
+        counts |= {name: tuple(counts.get(name, ())) for name in of_each}
         decisions = tuple(Decision.of(d) for d in counts.pop("decisions", ()))
         return RunState(saved, **{**counts, "epochs": epochs}, looks=kept, decisions=decisions)
 

@@ -51,8 +51,8 @@ class TrainedEpoch:
     test_accuracy: None where RunSettings.test_every leaves the test out, as the other test results.
     seconds: in training steps, without the preparation of samples and evaluation. Of a network that
     reproduces its input the accuracies are NaN, and the test says loss and auc, see Tested; of one
-    with a class for each position it says iou. mixed_batches: updates from samples of
-    several levels; None where none are put together by it.
+    with a class for each position it says iou, of one with a label for each output f1.
+    mixed_batches: updates from samples of several levels; None where none are put together by it.
     """
 
     epoch: int
@@ -63,6 +63,7 @@ class TrainedEpoch:
     test_loss: float | None = None
     test_auc: float | None = None
     test_iou: float | None = None
+    test_f1: float | None = None
     mixed_batches: int | None = None
 
 
@@ -75,10 +76,10 @@ class EpochResult(FeatureFacts, TrainedEpoch):
 class RunState:
     """How far a run is. saved: the simulator's state. seconds: in training steps, so far.
 
-    before, loss_before, auc_before, iou_before: of the test before the first step. class_iou: of
-    the last test. order_doubt: what the test before the first step says against the order of the
-    classes. looks: states that the next selection of tensors compares, so far. decisions: the
-    selections that were made.
+    before, loss_before, auc_before, iou_before, f1_before: of the test before the first step.
+    class_iou, class_f1, class_auc: of the last test. order_doubt: what the test before the
+    first step says against the order of the classes. looks: states that the next selection of
+    tensors compares, so far. decisions: the selections that were made.
     """
 
     saved: bytes
@@ -91,6 +92,9 @@ class RunState:
     auc_before: float | None = None
     iou_before: float | None = None
     class_iou: tuple[float | None, ...] = ()
+    f1_before: float | None = None
+    class_f1: tuple[float | None, ...] = ()
+    class_auc: tuple[float | None, ...] = ()
     order_doubt: str = ""
     epochs: tuple[EpochResult, ...] = ()
     looks: tuple[bytes, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +23,10 @@ class Tested:
     but then loss: the mean over the samples of mean((output - input)**2), in squared steps of the
     input; and auc: the area under the ROC curve of that as a score, None without labels. Of a
     network that gives a class for each position the accuracy is of positions, and there are iou,
-    the mean intersection over union, and class_iou, of each class; None: it is nowhere. answers:
-    the largest output for each sample, of a network that gives one class.
+    the mean intersection over union, and class_iou, of each class; None: it is nowhere. Where
+    outputs say yes or no each by itself, the accuracy is of labels, and there are f1, auc, and of
+    each output class_f1 and class_auc, see mcutrain.simulation.labels. answers: the largest output
+    for each sample, of a network that gives one class.
     """
 
     accuracy: float
@@ -31,11 +34,22 @@ class Tested:
     auc: float | None = None
     iou: float | None = None
     class_iou: tuple[float | None, ...] = ()
+    f1: float | None = None
+    class_f1: tuple[float | None, ...] = ()
+    class_auc: tuple[float | None, ...] = ()
     answers: npt.NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
     @property
     def of_positions(self) -> dict[str, Any]:
         """Values of positions by name, as boards and `--json` have them."""
+        if self.class_f1:
+            return {
+                "accuracy": self.accuracy,
+                "f1": self.f1,
+                "auc": self.auc,
+                "class_f1": list(self.class_f1),
+                "class_auc": list(self.class_auc),
+            }
         return {"accuracy": self.accuracy, "iou": self.iou, "class_iou": list(self.class_iou)}
 
 
@@ -68,6 +82,12 @@ class Reconstruction:
         """Return what the losses of all test samples say. is_anomaly: 0 and 1, if that is known."""
         auc = None if is_anomaly is None else area_under_roc(losses, is_anomaly[: len(losses)])
         return Tested(math.nan, float(losses.mean()), auc)
+
+
+def mean_of_known(values: Sequence[float | None]) -> float | None:
+    """The mean of those that are not None; None where all are."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def area_under_roc(scores: Array, is_anomaly: Array) -> float | None:

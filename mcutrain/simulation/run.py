@@ -22,6 +22,7 @@ from mcutrain.simulation.batches import LevelBatches
 from mcutrain.simulation.checkpoint import read_checkpoint, write_checkpoint
 from mcutrain.simulation.course import CHUNK, Course
 from mcutrain.simulation.elastic import TensorSelector
+from mcutrain.simulation.labels import OwnLabels
 from mcutrain.simulation.positions import counts_of, scores_of
 from mcutrain.simulation.progress import EpochResult, Progress, RunState, Steps
 from mcutrain.simulation.rates import LearningRate
@@ -66,7 +67,8 @@ class Run:
     swap_every: steps from one swap of columns to the next; 0: none. earlier: what was before, whose
     state the simulator has. batches: what puts samples together; None if they are mixed.
     has_learnt: whether the outputs mean something before the first step. threshold: above which
-    one output says the second of two classes; None where classes have an output each.
+    one output says the second of two classes; None where classes have an output each. judged: how
+    outputs are that each have a label of their own; None where they have not.
     """
 
     simulator: Simulator
@@ -83,6 +85,7 @@ class Run:
     batches: LevelBatches | None = None
     has_learnt: bool = False
     threshold: int | None = None
+    judged: OwnLabels | None = None
     course: Course = field(init=False)
     begin: bytes = field(init=False)
     state: RunState = field(init=False)
@@ -119,6 +122,9 @@ class Run:
                 auc_before=found.auc,
                 iou_before=found.iou,
                 class_iou=found.class_iou,
+                f1_before=found.f1,
+                class_f1=found.class_f1,
+                class_auc=found.class_auc,
                 order_doubt=self._order_doubt(found),
             )
             if self.state.order_doubt:
@@ -158,7 +164,7 @@ class Run:
             x = self.samples.test(first, first + chunk)
             y = self.simulator.infer(x)
             if test.positions and self.reconstruction is None:
-                found = counts_of(y, test.y[first : first + chunk])
+                found = self._counted(y, test.y[first : first + chunk])
                 counts = found if counts is None else counts + found
             elif self.reconstruction is None:
                 answers.append(self._answers(y))
@@ -166,12 +172,16 @@ class Run:
                 losses.append(self.reconstruction.losses(x, y))
             report(min(first + chunk, len(test)))
         if counts is not None:
-            return scores_of(counts)
+            return scores_of(counts) if self.judged is None else self.judged.tested(counts)
         if self.reconstruction is None:
             found = np.concatenate(answers) if answers else np.zeros(0, np.int64)
             return Tested(int((found == test.y).sum()) / max(len(test), 1), answers=found)
         is_anomaly = test.y if test.is_labelled else None
         return self.reconstruction.tested(np.concatenate(losses), is_anomaly)
+
+    def _counted(self, y: Array, labels: Array) -> Array:
+        """Count what outputs say of labels of positions, or of their own."""
+        return counts_of(y, labels) if self.judged is None else self.judged.counts(y, labels)
 
     def _answers(self, y: Array) -> Array:
         """The classes that int8 outputs [n, outputs] say."""
@@ -310,11 +320,17 @@ class Run:
             None if found is None else found.loss,
             None if found is None else found.auc,
             None if found is None else found.iou,
+            None if found is None else found.f1,
             self.course.mixed_batches(epoch - 1),
             **self.counted(FACTS.of(epoch) for epoch in self.state.epochs),
         )
         if found is not None:
-            self.state = replace(self.state, class_iou=found.class_iou)
+            self.state = replace(
+                self.state,
+                class_iou=found.class_iou,
+                class_f1=found.class_f1,
+                class_auc=found.class_auc,
+            )
         self.state = replace(self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result))
 
     def counted(self, before: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from mcutrain.errors import UnsupportedError, some_of
 from mcutrain.ir.graph import Graph, Node
-from mcutrain.ir.op import ChannelwiseOp
 from mcutrain.sparse.module_names import module_part
 
 Array = npt.NDArray[Any]
@@ -54,7 +53,7 @@ def _way_out(graph: Graph, last: Node | None) -> str:
 def find_head(graph: Graph) -> Layer:
     """The layer that gives the logits: only its mean over positions, views and a softmax follow.
 
-    A sigmoid may follow one logit.
+    Sigmoids may follow, each of one logit.
 
     Raises UnsupportedError if there is none, or if outputs come from several layers.
     """
@@ -69,8 +68,8 @@ def find_head(graph: Graph) -> Layer:
     if node is None or not _has_weights(graph, node):
         raise UnsupportedError(
             f"the output {graph.outputs[0]!r} of {graph.name!r} does not come from a convolution "
-            "or fully connected layer (the mean over its positions, reshape, softmax, and the "
-            "sigmoid of one output may follow it), so there is no head to train"
+            "or fully connected layer (the mean over its positions, reshape, softmax and "
+            "sigmoids may follow it), so there is no head to train"
             f"{_way_out(graph, node)}"
         )
     index = sum(_has_weights(graph, n) for n in graph.nodes) - 1
@@ -80,17 +79,11 @@ def find_head(graph: Graph) -> Layer:
 def _source_of(graph: Graph, output: str) -> Node | None:
     """The node that gives an output, before views, a softmax, and a mean over positions."""
     node = graph.producer(output)
-    while node is not None and (node.op.is_view or _is_probability(graph, node)):
+    while node is not None and (node.op.is_view or node.op.is_probability):
         node = graph.producer(node.inputs[0])
     if node is not None and node.op.is_mean:
         node = graph.producer(node.inputs[0])
     return node
-
-
-def _is_probability(graph: Graph, node: Node) -> bool:
-    """Whether a node gives probabilities of classes: a softmax, or the sigmoid of one output."""
-    is_one = graph.tensors[node.outputs[0]].type.elements == 1
-    return node.op.is_probability and (is_one or not isinstance(node.op, ChannelwiseOp))
 
 
 def layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:

@@ -21,7 +21,7 @@ from mcutrain.ir.verify import proven
 from mcutrain.modules import numbers_of, parse_pet
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.pipeline.recipe import Recipe
-from mcutrain.quant import scale_outputs
+from mcutrain.quant import ends_in_sigmoids, scale_outputs
 from mcutrain.sparse import find_head
 from mcutrain.trained.state import SavedRun
 
@@ -124,6 +124,13 @@ def trained_in(run: SavedRun, step: TrainingStep, original: Graph) -> Graph:
 
 
 def _with_values(step: TrainingStep, saved: bytes, original: Graph) -> Graph:
+    training = step.plan.training
+    has_labels = bool(training.positions) and training.threshold is not None
+    if has_labels and original.gives_probabilities and not ends_in_sigmoids(original):
+        raise UnsupportedError(
+            f"{original.name!r} ends in a softmax, by which its outputs are one choice, but what "
+            "was trained says yes or no for each: the file cannot get its head; generated C can"
+        )
     values = trained_tensors(step, saved)
     tensors = {
         name: replace(tensor, data=values[name]) if name in values else tensor
@@ -235,7 +242,8 @@ def _adapted(node: Node, tensors: dict[str, Tensor], original: Graph) -> Node:
         )
     x = tensors[source].type
     old = original.tensors[source].type
-    if x.elements > 1 and node.op.is_probability and isinstance(node.op, ChannelwiseOp):
+    is_sigmoid = node.op.is_probability and isinstance(node.op, ChannelwiseOp)
+    if is_sigmoid and old.elements == 1 and x.elements > 1:
         raise UnsupportedError(
             f"node {node.name!r} is the sigmoid of one output, which {x.shape[-1]} classes do not "
             "have: the file cannot get their head; generated C can, and two classes keep the output"
