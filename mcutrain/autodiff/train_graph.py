@@ -210,6 +210,13 @@ class TrainGraph:
         return replace(self, state={**self.state, name: first})
 
     @property
+    def guessing(self) -> float:
+        """The loss of a network that knows nothing of its labels, in nats."""
+        op = self.graph.nodes[self.loss_step].op
+        assert isinstance(op, LossOp)
+        return op.guessing(self.channels)
+
+    @property
     def loss_exponent(self) -> str:
         """The state with the power of two of the loss's gradient."""
         made = self.graph.nodes[self.loss_step].outputs

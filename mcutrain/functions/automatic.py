@@ -107,7 +107,8 @@ def auto_scheme(
     )
     names = reading.class_names or ()
     fitted = fit_to_data(graph, split, classes, request.loss, (), names)
-    asked = Asked.of(request, HEAD, classes=fitted.classes, loss=fitted.loss)
+    found = Asked.of(request, HEAD, classes=fitted.classes).fitted(graph, fitted)
+    asked = found.having(class_names=())
 
     def plan(scheme: UpdateScheme) -> TrainingStep:
         return replace(asked, scheme=scheme).prepare(graph, fitted.classes)

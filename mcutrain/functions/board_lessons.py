@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from mcutrain_host.errors import ProjectError
-from mcutrain_host.manifest import BoardProject
+from mcutrain_host.manifest import BoardProject, Manifest
 from mcutrain_host.protocol import Selecting
 from mcutrain_host.saved import saturated_biases
 from mcutrain_host.trainer import Lessons, Outcome, Settings
@@ -20,6 +21,7 @@ from mcutrain.features import FACTS
 from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, StateOptions
 from mcutrain.functions.board_samples import of_latents, own_labels, read_for_board
 from mcutrain.functions.listener import Listener
+from mcutrain.pipeline.emphasis import weights_of
 from mcutrain.runs.doubts import saturation_warning
 from mcutrain.runs.fronts import front_of_tail
 from mcutrain.runs.lessons import board_lessons
@@ -228,13 +230,21 @@ class BoardCourse:
         if outcome.interrupted or outcome.steps < FEWEST_STEPS or not manifest.has_labels:
             return ""
         before = outcome.before if outcome.resumed is None else outcome.resumed
-        sign = bad_sign(loss, manifest.classes, before, outcome.accuracy)
+        sign = bad_sign(loss, _guessing(manifest), before, outcome.accuracy)
         own = self.course.samples
         samples = own if manifest.latent is None else own.whole()
         search = _search(self.project, samples, self.course.settings)
         with self.listener.searching() as report, suppress(KeyboardInterrupt):
             return warning(search, sign, report)
         return ""
+
+
+def _guessing(manifest: Manifest) -> float:
+    """The loss of a network that knows nothing of its labels, in nats."""
+    outputs = manifest.label_outputs
+    weights = weights_of((manifest.recipe or {}).get("class_weights", ""))
+    sums = 1 if outputs is None else outputs.channels
+    return sums * math.log(manifest.classes) * max(weights, default=1.0)
 
 
 def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> Search:

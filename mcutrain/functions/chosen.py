@@ -94,7 +94,7 @@ def with_scheme(
     graph = choosing.graph
     split = read(graph, data, choosing.listener, seed=choosing.seed)
     fitted = fitted_to(graph, split, choosing.classes or "keep", asked, choosing.listener)
-    fitting = asked.having(loss=fitted.loss, class_names=fitted.class_names)
+    fitting = asked.fitted(graph, fitted)
     choosing = replace(choosing, classes=fitted.classes)
     found, _ = choosing.chosen(fitting, fitted.split, normalization)
     return replace(asked, scheme=found.scheme)

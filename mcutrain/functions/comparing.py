@@ -175,7 +175,9 @@ def compare(
     for note in fitted.notes:
         listener.note(note)
     gate = request.gate if proxies is None else None
-    asked = asked.having(classes=fitted.classes, loss=fitted.loss, gate=gate)
+    asked = asked.fitted(graph, fitted, listener.note).having(
+        classes=fitted.classes, class_names=asked.options.class_names, gate=gate
+    )
     _check_scores(fitted.loss, fitted.split, name)
     experiment = _Experiment(
         Path(model), graph, fitted.split, asked, limits, runs, settings, reading, listener

@@ -114,6 +114,27 @@ class LearningRequest(Keywords):
             box=NETWORK,
         ),
     ] = "auto"
+    class_weights: Annotated[
+        str,
+        Flag(
+            "How much each class counts, as 1,2.5,1 in the order of the outputs; balanced: all "
+            "alike, by the training labels. Of labels with an output each one number, or two, of "
+            "0 and 1.",
+            metavar="balanced|W,…",
+            box=NETWORK,
+            shown=False,
+        ),
+    ] = ""
+    label_smoothing: Annotated[
+        float,
+        Within(0, 1),
+        Flag(
+            "The share of each label that all classes get alike, as 0.1.",
+            metavar="S",
+            box=NETWORK,
+            shown=False,
+        ),
+    ] = 0.0
     accumulate: Accumulate = 1
     gradient_dtype: Annotated[
         Literal["int8", "int16"],

@@ -26,6 +26,8 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, Stream
 from mcutrain.modules import parse_pet
 from mcutrain.pipeline import MakesLadder, StepOptions, TrainingStep
+from mcutrain.pipeline.emphasis import BALANCED
+from mcutrain.pipeline.losses import Fitted, weights_for
 from mcutrain.pipeline.recipe import PutModules, Recipe
 from mcutrain.proxies import kept_ladder, read_facts
 from mcutrain.quant import HeadStart
@@ -81,6 +83,17 @@ class Asked:
     def having(self, **changes: Any) -> Asked:
         """Ask for the same with other options."""
         return replace(self, options=replace(self.options, **changes))
+
+    def fitted(
+        self, graph: Graph, fitted: Fitted, note: Callable[[str], None] = lambda _: None
+    ) -> Asked:
+        """Ask for the same with the loss, names and weights of classes that data says."""
+        weights = self.options.class_weights
+        if weights == BALANCED:
+            weights = weights_for(graph, fitted, len(self.options.added))
+            note(f"--class-weights balanced is {weights}, by the labels of the training samples")
+        names = fitted.class_names
+        return self.having(loss=fitted.loss, class_names=names, class_weights=weights)
 
     def update_scheme(self) -> UpdateScheme:
         """What is trained, with what the request changes. Raises SchemeError, StateError."""

@@ -293,7 +293,7 @@ class _Runs:
         replays = self.before is not None and settings.replay > 0
         names = simulation.reading.class_names or ()
         fitted = fitted_to(self.graph, split, classes, self.asked, listener, names, replays=replays)
-        asked = self.asked.having(loss=fitted.loss, class_names=fitted.class_names)
+        asked = self.asked.fitted(self.graph, fitted, listener.note)
         start = head_start_of(  # first: it fails where there is no new classifier
             simulation.head_start, self.graph, fitted.split, fitted.classes, pixels, seed
         )

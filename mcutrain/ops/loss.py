@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +68,21 @@ class OutputRange:
         )
 
 
+MOST_APART = 2**15
+"""Times a weight that a loss is multiplied by, the largest one at most."""
+
+
+def weights_q15(weights: Sequence[float], count: int) -> tuple[int, ...]:
+    """So many weights as shares of the largest, 0 to 2^15; none is 1 throughout."""
+    largest = max(weights, default=1.0)
+    return tuple(round(w / largest * MOST_APART) for w in weights or (1.0,) * count)
+
+
+def largest_weight_q16(weights: Sequence[float]) -> int:
+    """The largest weight, by which a loss is multiplied besides."""
+    return max(1, round(max(weights, default=1.0) * 2**16))
+
+
 class LossOp(Op):
     """A loss of the last layer's sums, and its gradient by them.
 
@@ -90,6 +106,10 @@ class LossOp(Op):
     def classes(self, logits: int) -> int:
         """How many labels there are where the last layer gives so many numbers for one."""
         return logits
+
+    def guessing(self, logits: int) -> float:
+        """Nats of a network that knows nothing, with so many numbers at a position; at most."""
+        return math.log(self.classes(logits))
 
     @property
     def target_is_input(self) -> bool:

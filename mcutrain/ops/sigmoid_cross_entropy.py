@@ -15,7 +15,7 @@ from mcutrain.data import IGNORED
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import KernelCall, Param, inputs, outputs
 from mcutrain.ops.gradients import EXPONENT, SUFFIX
-from mcutrain.ops.loss import OutputRange
+from mcutrain.ops.loss import OutputRange, largest_weight_q16, weights_q15
 from mcutrain.ops.softmax_cross_entropy import (
     LN2_Q16,
     SoftmaxCrossEntropy,
@@ -71,6 +71,10 @@ class SigmoidCrossEntropy(SoftmaxCrossEntropy):
         """Each output tells two apart."""
         return 2
 
+    def guessing(self, logits: int) -> float:
+        """A bit of each output, of the largest weight."""
+        return logits * math.log(2) * max(self.weights, default=1.0)
+
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """A gradient per sum."""
         sums = inputs[1]
@@ -92,13 +96,13 @@ class SigmoidCrossEntropy(SoftmaxCrossEntropy):
         flat = labels.reshape(logits.shape).astype(np.int64)
         counted = flat != IGNORED
         is_one = np.where(counted, flat, 0)
-        pairs = self._weights_q15().reshape(self.channels, 2)
+        pairs = np.array(weights_q15(self.weights, 2 * self.channels)).reshape(self.channels, 2)
         weight = pairs[np.arange(self.channels), is_one]
         error, nats = self._smoothed(logits, is_one)
         error = np.where(counted, (error * weight) >> 15, 0)
         total = int(((nats * weight) >> 15)[counted].sum())
         mean = min(total // len(logits), 2**31 - 1)
-        loss = min((mean * self._largest_q16) >> 16, 2**31 - 1)
+        loss = min((mean * largest_weight_q16(self.weights)) >> 16, 2**31 - 1)
         right = int(((logits > 0) == is_one)[counted].sum())
         gradient, exponent = self._quantize(error, step)
         gradient[~counted] = 0
@@ -127,22 +131,13 @@ class SigmoidCrossEntropy(SoftmaxCrossEntropy):
     def _half_smoothing_q30(self) -> int:
         return round(self.smoothing * 2**29)
 
-    @property
-    def _largest_q16(self) -> int:
-        return max(1, round(max(self.weights, default=1.0) * 2**16))
-
-    def _weights_q15(self) -> Array:
-        weights = np.array(self.weights or (1.0,) * (2 * self.channels))
-        found: Array = np.rint(weights / weights.max() * 2**15).astype(np.int64)
-        return found
-
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_sigmoid_cross_entropy_<gradient>, without scratch."""
         params = (
             *(replace(p, name=f"output.{p.name}") for p in self._params(types)),
             Param("positions", types[1].elements // self.channels),
-            Param("weight_q15", tuple(self._weights_q15().tolist()), "const int32_t *"),
-            Param("largest_weight_q16", self._largest_q16),
+            Param("weight_q15", weights_q15(self.weights, 2 * self.channels), "const int32_t *"),
+            Param("largest_weight_q16", largest_weight_q16(self.weights)),
             Param("half_smoothing_q30", self._half_smoothing_q30),
         )
         name = f"mct_sigmoid_cross_entropy_{SUFFIX[self.dtype]}"

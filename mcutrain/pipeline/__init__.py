@@ -35,6 +35,7 @@ from mcutrain.memplan import (
     tail,
     with_whole_images,
 )
+from mcutrain.pipeline.emphasis import weights_of
 from mcutrain.pipeline.losses import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, choose_loss, loss_of
 from mcutrain.pipeline.recipe import PutModules, Recipe
 from mcutrain.pipeline.step_options import ALIGN_BYTES, Part, StepOptions
@@ -240,7 +241,9 @@ def prepare(
         if feature.check is not None:
             feature.check(options, graph, chosen)
     loss = choose_loss(graph, options.loss)
-    order, training = differentiated(graph, chosen, options, loss_of(graph, loss))
+    weights = weights_of(options.class_weights)
+    made_loss = loss_of(graph, loss, weights, options.label_smoothing)
+    order, training = differentiated(graph, chosen, options, made_loss)
     if head_start is not None:
         training = training.with_first_outputs(head_start.reach)
     for feature in FEATURES:

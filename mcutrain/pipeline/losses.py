@@ -15,6 +15,8 @@ from mcutrain.ops.mean_squared_error import MAX_ELEMENTS, MeanSquaredError
 from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
 from mcutrain.ops.sigmoid_cross_entropy import SigmoidCrossEntropy
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
+from mcutrain.ops.weighted_cross_entropy import WeightedCrossEntropy
+from mcutrain.pipeline.emphasis import balanced, of_classes, of_labels
 from mcutrain.quant import ends_in_sigmoids, gives_one_logit, told_apart
 from mcutrain.sparse import find_head
 
@@ -131,11 +133,22 @@ def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n for n in shape if n > 1) or (1,)
 
 
-def loss_of(graph: Graph, name: str) -> LossFactory:
-    """What makes the loss operator for `differentiate`. Raises SchemeError as choose_loss does."""
-    if choose_loss(graph, name) == BINARY_CROSS_ENTROPY:
-        return SigmoidCrossEntropy.of(label_shape(graph), _own_channels(graph))
-    if choose_loss(graph, name) == CROSS_ENTROPY:
+def loss_of(
+    graph: Graph, name: str, weights: tuple[float, ...] = (), smoothing: float = 0.0
+) -> LossFactory:
+    """What makes the loss operator for `differentiate`.
+
+    weights: of classes, see mcutrain.pipeline.emphasis. smoothing: of labels. Raises SchemeError as
+    choose_loss does, and where they do not fit.
+    """
+    chosen = choose_loss(graph, name)
+    if chosen == BINARY_CROSS_ENTROPY:
+        channels = _own_channels(graph)
+        pairs = of_labels(weights, channels)
+        return SigmoidCrossEntropy.of(label_shape(graph), channels, pairs, smoothing)
+    if weights or smoothing:
+        return _weighted(graph, chosen, weights, smoothing)
+    if chosen == CROSS_ENTROPY:
         if _is_binary(graph):
             return BinaryCrossEntropy
         positions = positions_of(graph)
@@ -146,6 +159,37 @@ def loss_of(graph: Graph, name: str) -> LossFactory:
             )
         return PositionCrossEntropy.of((1, *positions)) if positions else SoftmaxCrossEntropy
     return MeanSquaredError.of(graph.tensors[graph.inputs[0]].type)
+
+
+def _weighted(
+    graph: Graph, chosen: LossName, weights: tuple[float, ...], smoothing: float
+) -> LossFactory:
+    """Cross-entropy with weights and smoothing. Raises SchemeError for losses that have none."""
+    if chosen != CROSS_ENTROPY:
+        raise SchemeError(
+            f"class_weights and label_smoothing are for labels, which the loss {chosen} does not "
+            "have: leave them out"
+        )
+    if positions_of(graph):
+        raise SchemeError(
+            f"{graph.name!r} gives a class for each position, where class_weights and "
+            "label_smoothing are not known: leave them out; masks of one output can have weights "
+            "(--loss binary-cross-entropy)"
+        )
+    own = of_classes(weights, _own_outputs(graph))
+    return WeightedCrossEntropy.of(own, smoothing, _is_binary(graph))
+
+
+def weights_for(graph: Graph, fitted: Fitted, added: int = 0) -> str:
+    """Weights of classes that are balanced by the labels of the training samples, as a text."""
+    if fitted.loss == BINARY_CROSS_ENTROPY:
+        return balanced(fitted.split, fitted.classes or _own_channels(graph), are_labels=True)
+    if fitted.loss != CROSS_ENTROPY or fitted.split.positions:
+        raise SchemeError(
+            "class_weights are balanced by one label for each sample, or for each output, which "
+            "this loss does not have: leave them out"
+        )
+    return balanced(fitted.split, (fitted.classes or _own_outputs(graph)) + added, are_labels=False)
 
 
 class Fitted(NamedTuple):

@@ -155,12 +155,18 @@ def _of(read: Callable[[StepOptions], str], recipe: Recipe) -> str:
     return read(recipe.options)
 
 
-UNDECIDED = ("--loss auto", "--latent auto")
+UNDECIDED = ("--loss auto", "--latent auto", "--class-weights balanced")
 READ_AS: Mapping[str, Callable[[Recipe], str]] = {
     "--classes": lambda r: f"--classes {r.options.classes or 'keep'}",
     "--gradient-bits": lambda r: f"--gradient-bits {r.options.gradient_dtype.removeprefix('int')}",
     "--accumulate": lambda r: f"--accumulate {r.options.accumulate}",
     "--loss": lambda r: f"--loss {r.options.loss}",
+    "--class-weights": lambda r: (
+        f"--class-weights {r.options.class_weights}"
+        if r.options.class_weights
+        else "no --class-weights"
+    ),
+    "--label-smoothing": lambda r: f"--label-smoothing {r.options.label_smoothing:g}",
     "--add-class": lambda r: (
         " ".join(f"--add-class {shlex.quote(n)}" for n in r.options.added) or "no --add-class"
     ),

@@ -16,6 +16,7 @@ from mcutrain.arguments import Within, check_fields
 from mcutrain.autodiff import Levels, TrainOptions
 from mcutrain.errors import ArgumentError
 from mcutrain.features import FeatureOptions, following, rewritings
+from mcutrain.pipeline.emphasis import BALANCED, weights_of
 
 Part = Literal["whole", "tail"]
 """Which part of a network's training step: all of it, or what lies behind the latent."""
@@ -23,7 +24,7 @@ AUTO = "auto"
 MOST_LEVELS = 16
 MOST_ACCUMULATED = 65535
 ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
-OPTIONAL = ("levels", "class_names")
+OPTIONAL = ("levels", "class_names", "class_weights", "label_smoothing")
 """Left out of files where they say nothing."""
 FOLLOWING = ("part", *following(None))
 """Not in files: `latent` and `levels` say as much."""
@@ -36,7 +37,9 @@ class StepOptions(FeatureOptions, TrainOptions):
     classes: of a new classifier; None keeps the model's own. added: names of classes that the
     model's own classifier learns in addition to its own. class_names: of the outputs; none where
     the model knows them, or nobody does. They change nothing that is computed.
-    loss: cross-entropy, mse or auto, see mcutrain.pipeline.losses.
+    loss: a name of mcutrain.pipeline.losses, or auto. class_weights: how much each counts, a text
+    that mcutrain.pipeline.emphasis reads.
+    label_smoothing: the share of a label that all classes get alike, 0 to 1.
     part: tail leaves out what lies before the latent. latent: which one, see
     mcutrain.memplan.find_latent. levels: of a ladder that is not at hand, for a step that is to
     read a state, not to run. Features add their own, see mcutrain.features.
@@ -48,6 +51,8 @@ class StepOptions(FeatureOptions, TrainOptions):
     added: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
     loss: str = "cross-entropy"
+    class_weights: str = ""
+    label_smoothing: float = 0.0
     part: Part = "whole"
     latent: str = AUTO
     levels: Levels | None = None
@@ -57,6 +62,9 @@ class StepOptions(FeatureOptions, TrainOptions):
         if self.gradient_dtype not in ALIGN_BYTES:
             raise ArgumentError(f"gradient_dtype is {self.gradient_dtype!r}: take int8 or int16")
         Within(1, MOST_ACCUMULATED).check("accumulate", self.accumulate)
+        Within(0, 1).check("label_smoothing", self.label_smoothing)
+        if self.class_weights != BALANCED:
+            weights_of(self.class_weights)  # or a sentence
         if self.classes is not None:
             Within(1).check("classes", self.classes)
         if self.levels is not None and not 2 <= self.levels.count <= MOST_LEVELS:

@@ -66,7 +66,7 @@ def _bad_sign(step: TrainingStep, run: Run) -> str:
     """Say that a run learnt nothing, or forgot; else ""."""
     state, last = run.state, run.state.epochs[-1]
     if step.plan.training.has_labels:
-        classes = step.plan.training.classes
-        return bad_sign(last.loss, classes, state.before, last.test_accuracy)
+        guessing = step.plan.training.guessing
+        return bad_sign(last.loss, guessing, state.before, last.test_accuracy)
     before = state.loss_before
     return "" if before is None else loss_sign(last.loss, before, "the begin")

@@ -239,14 +239,15 @@ def warning(search: Search, sign: str, report: Report = lambda done, of: None) -
     return f"the learning rate {rate:g} is too large: {sign}; short trials find --lr {found:g}"
 
 
-def bad_sign(loss: float, classes: int, before: float | None, after: float | None) -> str:
+def bad_sign(loss: float, guessing: float, before: float | None, after: float | None) -> str:
     """Say that a classifier forgot, or learnt nothing; else "".
 
-    loss: that training ended with. before, after: shares of the test samples, where they are known.
+    loss: that training ended with. guessing: of a network that knows nothing. before,
+    after: shares of the test samples, where they are known.
     """
     if before is not None and after is not None and after < before:
         return f"the test accuracy fell from {100 * before:.1f} to {100 * after:.1f} %"
-    return loss_sign(loss, math.log(classes), "guessing")
+    return loss_sign(loss, guessing, "guessing")
 
 
 def loss_sign(loss: float, usual: float, of: str) -> str:

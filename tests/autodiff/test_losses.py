@@ -7,6 +7,7 @@ import pytest
 
 from mcutrain.data import IGNORED
 from mcutrain.ops.sigmoid_cross_entropy import SigmoidCrossEntropy
+from mcutrain.ops.weighted_cross_entropy import WeightedCrossEntropy
 from tests.autodiff.measure import (
     cosine,
     float_derivatives,
@@ -75,3 +76,36 @@ def assert_agrees(graph, dtype, loss, x, labels, expected) -> None:  # type: ign
     for name, value in found.items():
         assert cosine(value, expected[name]) > LEAST_COSINE[dtype], name
         assert abs(size_ratio(value, expected[name]) - 1) < SIZE_TOLERANCE, name
+
+
+def softmax_error(label: int, weights: Array, smoothing: float, logits: Array) -> Array:
+    """dL/dlogits of a smoothed, weighted cross-entropy, in float64."""
+    pair = logits.shape[1] == 1
+    z = np.hstack((np.zeros((1, 1)), logits)) if pair else logits
+    p = np.exp(z - z.max()) / np.exp(z - z.max()).sum()
+    wanted = np.full(z.shape, smoothing / z.size)
+    wanted[0, label] += 1 - smoothing
+    return (weights[label] * (p - wanted))[:, int(pair) :]
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int8"])
+@pytest.mark.parametrize(
+    ("weights", "smoothing"), [((), 0.2), ((1.0, 4.0, 0.5, 2.0), 0.0), ((1.0, 0.5, 0.5, 2.0), 0.1)]
+)
+@pytest.mark.parametrize("label", [1, 2])
+@pytest.mark.parametrize("outputs", [4, 1])
+def test_gradients_of_weighted_classes_agree_with_the_float_model(
+    outputs: int, label: int, weights: tuple[float, ...], smoothing: float, dtype: str
+) -> None:
+    net = Network((5, 6, 2), seed=3)
+    y = net.mean(net.conv(net.conv(net.x, 6, same(3), relu=True), 8, relu=True))
+    graph = net.graph(net.conv(y, outputs))
+    x, _ = samples(graph, 1, outputs)
+    pair = outputs == 1
+    weights, label = (weights[:2], label - 1) if pair else (weights, label)
+    loss = WeightedCrossEntropy.of(weights, smoothing, pair)
+    even = np.array(weights or (1.0,) * (outputs + pair))
+    expected = float_derivatives(
+        graph, x, 0, error=lambda z: softmax_error(label, even, smoothing, z)
+    )
+    assert_agrees(graph, dtype, loss, x, label, expected)

@@ -70,6 +70,7 @@ from mcutrain.ops.spatial import Window
 from mcutrain.ops.training import ApplyUpdate, BiasGradient, ParameterGradientOp
 from mcutrain.ops.transpose import Transpose
 from mcutrain.ops.updating import AdaptedUpdate, SumRule, UpdateRule, residual_type
+from mcutrain.ops.weighted_cross_entropy import WeightedCrossEntropy
 from mcutrain.quant import multipliers
 from mcutrain.update_rules import RULES, ChannelGradients
 from tests.ops.drawing import Source
@@ -781,6 +782,24 @@ def sigmoid_cross_entropy(s: Source) -> Sample:
     return Sample.of(op, step(s), sums, (op.label_type, labels), exponent(s))
 
 
+def weighted_cross_entropy(s: Source) -> Sample:
+    """Of classes or a pair; with weights, smoothing, both or none."""
+    pair = s.boolean()
+    sums_count = 1 if pair else s.integer(2, 12)
+    count = sums_count + pair
+    scale = tuple(factor(s, -18, -8) for _ in range(s.choice((1, sums_count))))
+    weights = tuple(factor(s, -6, 6) for _ in range(s.choice((0, count))))
+    made = WeightedCrossEntropy.of(weights, s.choice((0.0, 0.1, 1.0)), pair)
+    op = made(scale, gradient_dtype(s), s.boolean(), s.integer(1, 99))
+    sums = tensor(s, (1, 1, 1, sums_count), "int32", 2 ** s.integer(4, 30))
+    label = TensorType((1,), "int32"), np.array([s.integer(0, count - 1)], np.int32)
+    read = (step(s), sums, label, exponent(s))
+    if pair or s.boolean():
+        return Sample.of(op, *read)
+    reach = OutputRange(s.integer(1, 2**22), s.integer(0, 2**22), s.integer(1, 15))
+    return Sample.of(op.followed_by(reach), *read, output_exponent(s, reach.exponent_limit))
+
+
 def mean_squared_error(s: Source) -> Sample:
     """Errors from below a step of the input to far beyond its range; maps and flat outputs."""
     c = s.integer(1, 9)
@@ -1024,6 +1043,7 @@ CASES = (
     Case("binary_cross_entropy", binary_cross_entropy),
     Case("position_cross_entropy", position_cross_entropy),
     Case("sigmoid_cross_entropy", sigmoid_cross_entropy),
+    Case("weighted_cross_entropy", weighted_cross_entropy),
     Case("mean_squared_error", mean_squared_error),
     Case("gradient_rescale", lambda s: gradient_sum(s, 1)),
     Case("gradient_add", lambda s: gradient_sum(s, 2)),

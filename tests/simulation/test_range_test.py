@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -278,11 +279,13 @@ def test_a_loss_is_bad_above_the_usual_one() -> None:
 
 def test_a_run_is_bad_that_forgot_or_learnt_nothing() -> None:
     fell = "the test accuracy fell from 80.0 to 12.5 %"
-    assert bad_sign(9.0, 10, before=0.8, after=0.125) == fell
-    assert bad_sign(1.0, 10, before=0.8, after=0.125) == fell
-    assert bad_sign(9.0, 10, before=0.1, after=0.1) == loss_sign(9.0, 2.302585, "guessing") != ""
-    assert bad_sign(9.0, 10, before=None, after=None) == loss_sign(9.0, 2.302585, "guessing")
-    assert bad_sign(2.3, 10, before=0.1, after=0.1) == ""
+    assert bad_sign(9.0, log(10), before=0.8, after=0.125) == fell
+    assert bad_sign(1.0, log(10), before=0.8, after=0.125) == fell
+    assert (
+        bad_sign(9.0, log(10), before=0.1, after=0.1) == loss_sign(9.0, log(10), "guessing") != ""
+    )
+    assert bad_sign(9.0, log(10), before=None, after=None) == loss_sign(9.0, log(10), "guessing")
+    assert bad_sign(2.3, log(10), before=0.1, after=0.1) == ""
 
 
 @pytest.mark.parametrize("error", [BuildError("no"), CacheError("c", "full"), DataError("no")])

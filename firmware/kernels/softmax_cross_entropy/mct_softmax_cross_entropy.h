@@ -65,6 +65,32 @@ void mct_binary_cross_entropy_s16(const mct_binary_cross_entropy_s16_params *p,
                                   mct_exponent *exponent, int16_t *dy, int32_t *loss_q16,
                                   int32_t *prediction);
 
+/* The softmax' or, if pair, the binary one (dy and sums are of one element then), whose classes weigh
+ * differently, and whose labels count as onehot * (1 - s) + s / classes with the smoothing s.
+ *
+ * weight_q15: of each class, as a share of the largest, 0 to 2^15, by which loss and error are
+ * multiplied; the largest itself, largest_weight_q16, is in the loss, not in dy. smoothing_q30: s, 0
+ * to 2^30. output_exponent: NULL if pair. scratch: classes + pair int32   1 <= largest_weight_q16 */
+typedef struct {
+    mct_softmax_cross_entropy_s8_params sample;
+    const int32_t *weight_q15;
+    int32_t largest_weight_q16;
+    int32_t smoothing_q30;
+    int32_t pair;
+} mct_weighted_cross_entropy_s8_params;
+typedef mct_weighted_cross_entropy_s8_params mct_weighted_cross_entropy_s16_params;
+
+void mct_weighted_cross_entropy_s8(const mct_weighted_cross_entropy_s8_params *p,
+                                   const mct_step *step, const int32_t *sums, const int32_t *label,
+                                   mct_exponent *exponent, int8_t *dy, int32_t *loss_q16,
+                                   int32_t *prediction, mct_exponent *output_exponent,
+                                   int32_t *scratch);
+void mct_weighted_cross_entropy_s16(const mct_weighted_cross_entropy_s16_params *p,
+                                    const mct_step *step, const int32_t *sums, const int32_t *label,
+                                    mct_exponent *exponent, int16_t *dy, int32_t *loss_q16,
+                                    int32_t *prediction, mct_exponent *output_exponent,
+                                    int32_t *scratch);
+
 /* The same at each of many positions: the pixels of an image, the steps of a sequence.
  *
  * labels: [positions], of which MCT_IGNORED ones have no loss and a gradient of 0. loss_q16: the mean
