@@ -13,6 +13,7 @@ from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import percent, say, show_json, show_prose
 from mcutrain.cli.training import (
     batch_line,
+    class_lines,
     score_lines,
     selection_lines,
 )
@@ -184,6 +185,11 @@ def _scores(step: TrainingStep, result: SimulationResult) -> dict[str, Any]:
         elif step.plan.training.positions:
             scores |= {"iou_before": result.iou_before, "iou": result.iou}
             scores["class_iou"] = list(result.class_iou)
+        else:
+            scores |= {"f1_before": result.f1_before, "f1": result.f1}
+            scores["class_f1"] = list(result.class_f1)
+            if result.auc is not None:
+                scores |= {"auc_before": result.auc_before, "auc": result.auc}
         return {**scores, "epochs": epochs}
     for epoch in epochs:
         del epoch["train_accuracy"]
@@ -227,27 +233,29 @@ def _print_time(result: SimulationResult) -> None:
         )
 
 
-def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
+def _result_lines(run: Run, result: SimulationResult) -> Iterator[str]:
+    """What the test samples say before and after, by the kind of labels."""
     if run.judged is not None:
         before = {"accuracy": result.before, "f1": result.f1_before, "auc": result.auc_before}
         of_each = {"class_f1": result.class_f1, "class_auc": result.class_auc}
         after = {"accuracy": result.accuracy, "f1": result.f1, "auc": result.auc, **of_each}
-        for line in score_lines(before, after):
-            show_prose(line)
+        yield from score_lines(before, after)
     elif run.samples.split.positions:
         before = {"accuracy": result.before, "iou": result.iou_before}
-        after = {"accuracy": result.accuracy, "iou": result.iou, "class_iou": result.class_iou}
-        for line in score_lines(before, after):
-            show_prose(line)
+        shares = {"iou": result.iou, "class_iou": result.class_iou}
+        yield from score_lines(before, {"accuracy": result.accuracy, **shares})
     elif run.reconstruction is None:
-        show_prose(
-            f"test accuracy   {percent(result.before)} before, {percent(result.accuracy)} after"
-        )
+        yield f"test accuracy   {percent(result.before)} before, {percent(result.accuracy)} after"
+        yield from class_lines(result)
     else:
         losses = {"loss": result.loss_before, "auc": result.auc_before}
         learnt = {"loss": result.loss, "auc": result.auc}
-        for line in score_lines(_known(losses), _known(learnt)):
-            show_prose(line)
+        yield from score_lines(_known(losses), _known(learnt))
+
+
+def _print(step: TrainingStep, run: Run, result: SimulationResult) -> None:
+    for line in _result_lines(run, result):
+        show_prose(line)
     show_prose(_memory_line(result))
     if result.steps:
         _print_time(result)

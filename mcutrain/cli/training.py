@@ -14,6 +14,7 @@ from mcutrain.functions.smoothed import Smoothed
 if TYPE_CHECKING:
     from mcutrain.autodiff.elastic import ElasticTensor
     from mcutrain.data import Split
+    from mcutrain.runs.result import SimulationResult
     from mcutrain.runs.watch import Watch
     from mcutrain.simulation import Decision, EpochResult, FoundRate, Progress, Run
 
@@ -189,6 +190,14 @@ def score_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
             f"AUC             {before['auc']:.4f} before, {after['auc']:.4f} after: the loss as "
             "the score of anomalies"
         )
+
+
+def class_lines(result: SimulationResult) -> Iterator[str]:
+    """F1 in the mean over the classes, and the AUC of two: what accuracy hides of rare classes."""
+    if result.f1 is not None and result.f1_before is not None:
+        yield f"mean F1         {percent(result.f1_before)} before, {percent(result.f1)} after"
+    if result.auc is not None and result.auc_before is not None:
+        yield f"AUC             {result.auc_before:.4f} before, {result.auc:.4f} after"
 
 
 def _label_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from mcutrain.features import FeatureFacts
 from mcutrain.pipeline import TrainingStep
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import Decision, EpochResult, LatentReference, LatentSimulator, Run
+from mcutrain.simulation.reconstruction import mean_of_known
 
 Array = npt.NDArray[Any]
 
@@ -39,9 +40,9 @@ class SimulationResult(Shown, FeatureFacts):
 
     A network that reproduces its input has NaN for before and accuracy; it has loss_before, loss,
     auc_before and auc as mcutrain.simulation.Tested has them. A network that gives a class for each
-    position has iou_before, iou and class_iou, and its accuracy is of positions. A network with a
-    label for each output has f1_before, f1, auc_before, auc, class_f1 and class_auc, and its
-    accuracy is of labels.
+    position has iou_before, iou and class_iou, and its accuracy is of positions. A classifier has
+    f1_before, f1, the mean over its classes, and class_f1; and auc_before and auc of two classes. A
+    network with a label for each output has these and class_auc, and its accuracy is of labels.
     """
 
     before: float
@@ -79,7 +80,7 @@ class SimulationResult(Shown, FeatureFacts):
             scores = f"accuracy {100 * self.before:.1f} → {100 * self.accuracy:.1f} %"
             if self.iou is not None and self.iou_before is not None:
                 scores += f", mean IoU {100 * self.iou_before:.1f} → {100 * self.iou:.1f} %"
-            if self.f1 is not None and self.f1_before is not None:
+            if self.class_auc and self.f1 is not None and self.f1_before is not None:
                 scores += f", F1 {100 * self.f1_before:.1f} → {100 * self.f1:.1f} %"
         else:
             scores = f"loss {self.loss_before:.3f} → {self.loss:.3f}"
@@ -134,12 +135,12 @@ def result_of(step: TrainingStep, run: Run) -> SimulationResult:
         loss_before=state.loss_before,
         loss=state.epochs[-1].test_loss if state.epochs else state.loss_before,
         auc_before=state.auc_before,
-        auc=state.epochs[-1].test_auc if state.epochs else state.auc_before,
+        auc=state.auc,
         iou_before=state.iou_before,
         iou=state.epochs[-1].test_iou if state.epochs else state.iou_before,
         class_iou=state.class_iou,
         f1_before=state.f1_before,
-        f1=state.epochs[-1].test_f1 if state.epochs else state.f1_before,
+        f1=mean_of_known(state.class_f1),
         class_f1=state.class_f1,
         class_auc=state.class_auc,
         learning_rate=run.settings.learning_rate,

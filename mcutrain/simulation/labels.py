@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mcutrain.autodiff import TrainGraph
 from mcutrain.data import IGNORED
-from mcutrain.simulation.reconstruction import Tested, mean_of_known
+from mcutrain.simulation.reconstruction import Tested, area_under_roc, mean_of_known
 
 Array = npt.NDArray[Any]
 
@@ -75,6 +75,27 @@ def labels_tested(counts: Array, threshold: int) -> Tested:
         f1=mean_of_known(f1),
         class_f1=f1,
         class_auc=auc,
+    )
+
+
+def classes_tested(answers: Array, y: Array, scores: Array | None) -> Tested:
+    """Return what answers for samples of one class each say: accuracy, and F1 of each class.
+
+    scores: of the second of two classes, for the area under the ROC curve; else None. A class that
+    is neither there nor said has no F1; the mean is over the others.
+    """
+    classes = int(max(answers.max(), y.max())) + 1
+    hits = np.bincount(y[answers == y], minlength=classes)
+    either = np.bincount(answers, minlength=classes) + np.bincount(y, minlength=classes)
+    f1 = tuple(
+        2 * h / e if e else None for h, e in zip(hits.tolist(), either.tolist(), strict=True)
+    )
+    return Tested(
+        int((answers == y).sum()) / max(len(y), 1),
+        auc=None if scores is None else area_under_roc(scores, y),
+        answers=answers,
+        f1=mean_of_known(f1),
+        class_f1=f1,
     )
 
 

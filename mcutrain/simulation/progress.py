@@ -77,7 +77,7 @@ class RunState:
     """How far a run is. saved: the simulator's state. seconds: in training steps, so far.
 
     before, loss_before, auc_before, iou_before, f1_before: of the test before the first step.
-    class_iou, class_f1, class_auc: of the last test. order_doubt: what the test before the
+    class_iou, class_f1, class_auc, auc: of the last test. order_doubt: what the test before the
     first step says against the order of the classes. looks: states that the next selection of
     tensors compares, so far. decisions: the selections that were made.
     """
@@ -95,6 +95,7 @@ class RunState:
     f1_before: float | None = None
     class_f1: tuple[float | None, ...] = ()
     class_auc: tuple[float | None, ...] = ()
+    auc: float | None = None
     order_doubt: str = ""
     epochs: tuple[EpochResult, ...] = ()
     looks: tuple[bytes, ...] = ()

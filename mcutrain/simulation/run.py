@@ -22,7 +22,7 @@ from mcutrain.simulation.batches import LevelBatches
 from mcutrain.simulation.checkpoint import read_checkpoint, write_checkpoint
 from mcutrain.simulation.course import CHUNK, Course
 from mcutrain.simulation.elastic import TensorSelector
-from mcutrain.simulation.labels import OwnLabels
+from mcutrain.simulation.labels import OwnLabels, classes_tested
 from mcutrain.simulation.positions import counts_of, scores_of
 from mcutrain.simulation.progress import EpochResult, Progress, RunState, Steps
 from mcutrain.simulation.rates import LearningRate
@@ -125,6 +125,7 @@ class Run:
                 f1_before=found.f1,
                 class_f1=found.class_f1,
                 class_auc=found.class_auc,
+                auc=found.auc,
                 order_doubt=self._order_doubt(found),
             )
             if self.state.order_doubt:
@@ -159,7 +160,7 @@ class Run:
     def test(self, report: Callable[[int], None] = lambda _: None) -> Tested:
         """Return what the network does with the test samples. report: samples done."""
         test, chunk = self.samples.split.test, EVALUATE_CHUNKS * self.chunk
-        answers, losses, counts = [], [], None
+        answers, scores, losses, counts = [], [], [], None
         for first in range(0, len(test), chunk):
             x = self.samples.test(first, first + chunk)
             y = self.simulator.infer(x)
@@ -168,14 +169,18 @@ class Run:
                 counts = found if counts is None else counts + found
             elif self.reconstruction is None:
                 answers.append(self._answers(y))
+                scores.append(self._scores(y))
             else:
                 losses.append(self.reconstruction.losses(x, y))
             report(min(first + chunk, len(test)))
         if counts is not None:
             return scores_of(counts) if self.judged is None else self.judged.tested(counts)
         if self.reconstruction is None:
-            found = np.concatenate(answers) if answers else np.zeros(0, np.int64)
-            return Tested(int((found == test.y).sum()) / max(len(test), 1), answers=found)
+            if not answers:
+                return Tested(0.0, answers=np.zeros(0, np.int64))
+            known = [s for s in scores if s is not None]
+            of_pair = np.concatenate(known) if known else None
+            return classes_tested(np.concatenate(answers), test.y, of_pair)
         is_anomaly = test.y if test.is_labelled else None
         return self.reconstruction.tested(np.concatenate(losses), is_anomaly)
 
@@ -187,6 +192,13 @@ class Run:
         """The classes that int8 outputs [n, outputs] say."""
         above = y.argmax(axis=1) if self.threshold is None else y[:, 0] > self.threshold
         return np.asarray(above, np.int64)
+
+    def _scores(self, y: Array) -> Array | None:
+        """How far int8 outputs [n, outputs] are for the second of two classes; None for more."""
+        wide = y.reshape(len(y), -1).astype(np.int16)
+        if self.threshold is not None:
+            return wide[:, 0]
+        return wide[:, 1] - wide[:, 0] if wide.shape[1] == 2 else None
 
     def _order_doubt(self, found: Tested) -> str:
         """Say whether the outputs seem to have another order, by the test before the first step."""
@@ -318,9 +330,9 @@ class Run:
             None if found is None else found.accuracy,
             self.state.seconds - sum(e.seconds for e in self.state.epochs),
             None if found is None else found.loss,
-            None if found is None else found.auc,
+            None if found is None or found.answers is not None else found.auc,
             None if found is None else found.iou,
-            None if found is None else found.f1,
+            None if found is None or self.judged is None else found.f1,
             self.course.mixed_batches(epoch - 1),
             **self.counted(FACTS.of(epoch) for epoch in self.state.epochs),
         )
@@ -330,6 +342,7 @@ class Run:
                 class_iou=found.class_iou,
                 class_f1=found.class_f1,
                 class_auc=found.class_auc,
+                auc=found.auc,
             )
         self.state = replace(self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result))
 

@@ -22,7 +22,7 @@ from mcutrain.ir.interpret import interpret
 from mcutrain.ops.lookup import lookup
 from mcutrain.pipeline.losses import fit_to_data
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
-from mcutrain.simulation.labels import label_counts, labels_tested
+from mcutrain.simulation.labels import classes_tested, label_counts, labels_tested
 from mcutrain.simulation.reconstruction import area_under_roc
 from mcutrain.trained import trained_graph
 from mcutrain.trained.graph import trained_by
@@ -223,3 +223,18 @@ def test_rows_of_truth_values_are_labels() -> None:
     labels, names = class_numbers({"y": rows}, NAMES)
     np.testing.assert_array_equal(labels["y"], rows.astype(np.uint8))
     assert names == NAMES
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 5))
+def test_scores_of_classes_are_those_by_definition(seed: int, classes: int) -> None:
+    rng = np.random.default_rng(seed)
+    y, answers = rng.integers(0, classes, (2, int(rng.integers(1, 30))))
+    scores = rng.integers(-9, 9, len(y)) if classes == 2 else None
+    found = classes_tested(answers, y, scores)
+    assert found.accuracy == (y == answers).mean()
+    for c, f1 in enumerate(found.class_f1):
+        hits, either = ((y == c) & (answers == c)).sum(), (y == c).sum() + (answers == c).sum()
+        assert f1 == (pytest.approx(2 * hits / either) if either else None)
+    assert len(found.class_f1) == max(y.max(), answers.max()) + 1
+    area = None if scores is None else area_under_roc(scores, y)
+    assert found.auc == (None if area is None else pytest.approx(area))
