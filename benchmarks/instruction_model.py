@@ -85,6 +85,7 @@ class Case:
     loss: str = "cross-entropy"
     bias_bits: int = 32
     update_rule: str = SGD
+    class_weights: str = ""
 
     @property
     def name(self) -> str:
@@ -94,6 +95,7 @@ class Case:
             f"x{self.accumulate}": self.accumulate > 1,
             self.loss: self.loss != "cross-entropy",
             self.update_rule: self.update_rule != SGD,
+            "weighed": self.class_weights != "",
         }
         extra[f"r{self.residual_bits}"] = self.residual_bits != 4
         extra[f"b{self.bias_bits}"] = self.bias_bits != 32
@@ -105,10 +107,12 @@ class Case:
 MADE = (
     *("made", "modern", "reproducing", "resizing", "cutting", "normalizing", "grouped"),
     *("attending", "segmenting", "averaging", "rescaling", "deciding"),
-    "tagging",
+    *("tagging", "weighing"),
 )
 """Networks of tests/cost/networks.py, each with a number."""
 
+WEIGHTS = tuple(",".join(["1", "2"] * (n // 2)) for n in (2, 4, 12, 40))
+"""Of the classes of networks named weighing."""
 CASES = (
     *(Case("fashion", s) for s in ("head", "bias:16", "fashion-sparse", "last:6", "full")),
     Case("fashion", "fashion-sparse", accumulate=4),
@@ -160,6 +164,11 @@ CASES = (
     *(Case(f"tagging-{i}", "head", loss="binary-cross-entropy") for i in range(4)),
     *(
         Case(f"tagging-{i}", "head", loss="binary-cross-entropy", gradient_dtype="int16")
+        for i in range(4)
+    ),
+    *(Case(f"weighing-{i}", "head", class_weights=WEIGHTS[i]) for i in range(4)),
+    *(
+        Case(f"weighing-{i}", "head", gradient_dtype="int16", class_weights=WEIGHTS[i])
         for i in range(4)
     ),
     *(Case(f"segmenting-{i}", "head") for i in range(6)),
@@ -270,6 +279,7 @@ def step_of(case: Case, shared: Path) -> TrainingStep:
         gradient_dtype=case.gradient_dtype,
         accumulate=case.accumulate,
         loss=case.loss,
+        class_weights=case.class_weights,
         stream="off",  # every node is one call
     )
 

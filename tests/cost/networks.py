@@ -84,6 +84,13 @@ def tagging(seed: int) -> Graph:
     return net.graph(net.conv(y, (2, 3, 12, 40)[seed]), f"tagging-{seed}")
 
 
+def weighing(seed: int) -> Graph:
+    """A few classes or many, of which some count more."""
+    net = Network((6, 5, 2), seed)
+    y = net.mean(net.conv(net.x, 6, relu=True))
+    return net.graph(net.conv(y, (2, 4, 12, 40)[seed]), f"weighing-{seed}")
+
+
 def averaging(seed: int) -> Graph:
     """Classes that are means of what a convolution and its ReLU give at each position."""
     classes, side = (2, 21, 5, 40)[seed], (8, 6, 16, 13)[seed]
