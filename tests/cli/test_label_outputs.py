@@ -1,0 +1,83 @@
+"""Labels that do not exclude each other, and weights of classes, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcutrain import formats
+from mcutrain.ir.graph import Graph
+from tests.cli.conftest import Run
+from tests.cli.test_other_losses import trained_on_a_board
+from tests.simulation.test_label_outputs import NAMES, lessons, network
+
+RATE = ("--epochs", 2, "--lr", 0.02)
+PLACE = ("--scheme", "last:1", "--loss", "binary-cross-entropy", "--class-weights", "1,2,1")
+
+
+@pytest.fixture(autouse=True)
+def _models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs in the place of files."""
+    graphs = {"tags": network(), "logits": network(False)}
+
+    def load(path: Path) -> Graph:
+        return graphs[str(path)]
+
+    monkeypatch.setattr(formats, "load", load)
+    monkeypatch.setattr(formats, "rounding_of", lambda path: "")
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    made = lessons(network(), 120).train
+    np.savez(tmp_path / "rows.npz", x=made.x, y=made.y, names=NAMES)
+    return tmp_path / "rows.npz"
+
+
+def test_simulate_says_labels_f1_and_auc(run: Run, rows: Path) -> None:
+    done = run("simulate", "tags", "--data", rows, "--scheme", "last:1", *RATE, "--log", "l.jsonl")
+    assert done.code == 0, done.err
+    assert "the cross-entropy of a sigmoid for each of the 3 labels" in " ".join(done.err.split())
+    assert "3 labels, 96 training and 24 test samples" in done.err
+    assert "after: of the labels" in done.out
+    assert "mean F1 " in done.out
+    assert "mean AUC " in done.out
+    lines = [json.loads(line) for line in Path("l.jsonl").read_text().splitlines()]
+    tests = [line for line in lines if line["event"] == "evaluated"]
+    assert [sorted({"accuracy", "auc", "f1"} & line.keys()) for line in tests[-1:]] == [
+        ["accuracy", "auc", "f1"]
+    ]
+    steps = [line for line in lines if line["event"] == "step"]
+    assert all(0 <= line["right"] <= line["labelled"] <= 3 for line in steps)
+
+
+def test_a_board_learns_labels_with_weights_as_the_simulation_does(run: Run, rows: Path) -> None:
+    flags = ("--data", rows, *RATE, "--json")
+    simulated = run("simulate", "tags", *PLACE, *flags).json
+    made = run("generate", "tags", *PLACE, "--board", "native", "-o", "project")
+    assert made.code == 0, made.err
+    recipe = json.loads(Path("project/manifest.json").read_text())["recipe"]
+    assert recipe["class_weights"] == "1,2,1"
+    assert run("build", "project", "-O", "1").code == 0
+    found = trained_on_a_board(run, *flags)
+    assert found["state_sha256"] == simulated["state_sha256"]
+    for name in ("accuracy", "f1", "auc", "class_f1", "class_auc"):
+        assert found[name] == simulated[name], name
+
+
+def test_a_classifier_says_f1_and_what_is_no_weight_gets_a_sentence(
+    run: Run, tmp_path: Path
+) -> None:
+    made = lessons(network(), 60).train
+    np.savez(tmp_path / "kinds.npz", x=made.x, y=np.arange(60) % 3, names=NAMES)
+    simulate = ("simulate", "logits", "--data", tmp_path / "kinds.npz", "--scheme", "head", *RATE)
+    facts = run(*simulate, "--class-weights", "balanced", "--json").json
+    assert len(facts["class_f1"]) == 3
+    assert facts["f1"] == pytest.approx(np.mean(facts["class_f1"]))
+    for given, says in (("1,x", "numbers joined by commas"), ("1,2", "2 class_weights for 3")):
+        assert says in run(*simulate, "--class-weights", given).sentence
+    generate = run("generate", "logits", "--class-weights", "balanced", "-o", "p")
+    assert "give the numbers that `mcutrain simulate` says" in generate.sentence
