@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -100,12 +101,19 @@ class Problem:
                 "choose from: --scheme head trains all of it"
             )
         outputs = told_apart(model, head.node)
+        positions = positions_of(model)
+        if split.positions and not positions:
+            raise AnalysisError(
+                "an analysis learns one class for each sample, but the data has "
+                f"{math.prod(split.positions):,} labels for each: `mcutrain simulate` takes them, "
+                "with --scheme last:N or none"
+            )
         samples = prepare_samples(
             split,
             RunSettings(),
             model_input(model),
             classes=classes or outputs,
-            positions=positions_of(model),
+            positions=positions,
             normalization=normalization,
             note=note,
         )

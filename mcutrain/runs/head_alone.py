@@ -72,7 +72,13 @@ def _accuracy_of_head(
         head_rate=step.scheme.head_rate,
         update_rule=step.scheme.update_rule,
     )
-    head = prepare(step.graph, scheme, StepOptions(accumulate=step.plan.training.accumulate))
+    own = StepOptions() if step.recipe is None else step.recipe.options
+    options = StepOptions(
+        accumulate=step.plan.training.accumulate,
+        class_weights=own.class_weights,
+        label_smoothing=own.label_smoothing,
+    )
+    head = prepare(step.graph, scheme, options)
     search = _search(head, split, run)
     path = cache.cache_folder() / "rates" / f"{search.key}-{found.steps}-{found.rate:g}.json"
     try:

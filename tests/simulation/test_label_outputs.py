@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 import mcutrain
 from mcutrain import prepare
+from mcutrain.analysis.problem import Problem
 from mcutrain.codegen import Interface
 from mcutrain.data import IGNORED, Dataset, Split
 from mcutrain.data.dataset import class_numbers
-from mcutrain.errors import DataError, SchemeError, UnsupportedError
+from mcutrain.errors import AnalysisError, DataError, SchemeError, UnsupportedError
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.ops.lookup import lookup
@@ -185,6 +186,11 @@ def test_no_labels_and_a_softmax_get_a_sentence() -> None:
     step = prepare(softmax, "head", loss=LOSS, classes=4)
     with pytest.raises(UnsupportedError, match=r"softmax, by which .* one choice"):
         trained_graph(step, step.simulator(1).save(), softmax)
+
+
+def test_an_analysis_of_labels_is_refused() -> None:
+    with pytest.raises(AnalysisError, match="has 3 labels for each: `mcutrain simulate` takes"):
+        Problem.of(network(False), lessons(network(False), 40))
 
 
 def test_the_header_says_threshold_and_names() -> None:
