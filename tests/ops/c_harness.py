@@ -6,7 +6,7 @@ import hashlib
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from mcutrain.ir.op import KernelCall, Operand, Param
 from mcutrain.simulation.build import WARNINGS
 from mcutrain.target import PORTABLE
 from tests.ops.cases import CASES, Sample
-from tests.ops.drawing import SeededSource, Source
+from tests.ops.drawing import Outline, SeededSource, Source
 
 Array = npt.NDArray[Any]
 
@@ -65,13 +65,26 @@ def is_computed_by(functions: Collection[str], sample: Sample) -> bool:
 def samples_of(
     functions: Collection[str], draws: Iterable[Callable[[Source], Sample]], seeds: int, most: int
 ) -> tuple[Sample, ...]:
-    """Of each way to draw, at most so many samples of each of these functions."""
+    """Of each way to draw, at most so many samples of each of these functions.
+
+    Which function a seed leads to is known from its outline; of most seeds nothing else is needed.
+    """
     kept: dict[tuple[int, str], list[Sample]] = {}
     for way, draw in enumerate(draws):
-        for sample in map(draw, map(SeededSource, range(seeds))):
-            if is_computed_by(functions, sample):
-                kept.setdefault((way, kernel_call(sample).function), []).append(sample)
-    return tuple(sample for found in kept.values() for sample in found[:most])
+        for seed in range(seeds):
+            function = _function_of(draw, seed)
+            found = kept.setdefault((way, function), []) if function in functions else None
+            if found is not None and len(found) < most:
+                sample = draw(SeededSource(seed))
+                assert kernel_call(sample).function == function
+                found.append(sample)
+    return tuple(sample for found in kept.values() for sample in found)
+
+
+@cache
+def _function_of(draw: Callable[[Source], Sample], seed: int) -> str:
+    """The kernel of a seed's sample; modules of tests draw in the same ways."""
+    return kernel_call(draw(Outline(seed))).function
 
 
 SMALL = tuple(case.draw for case in CASES if case.name != "reshape")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.ops import c_harness
 from tests.ops.c_harness import FIRMWARE, HARNESS, Toolchain
+from tests.ops.drawing import WORD, Outline, SeededSource
 
 Compiled = list[tuple[str, ...]]
 
@@ -104,3 +106,21 @@ def test_a_header_that_flags_include_is_of_bodies_alone_and_decides(
         assert made.included == (flag,)
         made.compile_objects([body])
     assert len(compiled) == 2
+
+
+def test_a_seeded_source_draws_what_numpys_generator_does() -> None:
+    """Counts just above half of all words are where most words are drawn again."""
+    counts = (1, 2, 3, 10, 1_000, 2**31 - 1, 2**31, 2**31 + 1, 3 * 2**30, WORD - 1, WORD)
+    for seed in range(20):
+        ours, numpys = SeededSource(seed), np.random.default_rng(seed)
+        for low, count in ((7 * i - 300, counts[i % len(counts)]) for i in range(200)):
+            wanted = int(numpys.integers(low, low + count - 1, endpoint=True))
+            assert ours.integer(low, low + count - 1) == wanted
+
+
+def test_an_outline_draws_the_same_but_for_arrays() -> None:
+    ours, outline = SeededSource(1), Outline(1)
+    first = ours.array((2, 3), "int16", 5, 9)
+    assert outline.array((2, 3), "int16", 5, 9).tolist() == [[5] * 3] * 2
+    assert first.dtype == np.int16
+    assert [ours.integer(0, 99) for _ in range(9)] == [outline.integer(0, 99) for _ in range(9)]
