@@ -18,8 +18,16 @@ from mcutrain_host.cache import cache_folder
 from mcutrain_host.errors import CacheError
 from mcutrain_host.toolchain import ZIG
 
-from tests.browser import chromium
-from tests.drawing import choose_examples, how_to_repeat
+REPOSITORY = Path(__file__).resolve().parents[1]
+BYTECODE = REPOSITORY / ".pytest_cache" / "bytecode"
+
+# Compiled Python, that of tests with their assertions, too, is kept from one run to the next: not
+# in the tree, and also where PYTHONDONTWRITEBYTECODE is set. pytest rewrites all of Hypothesis,
+# which takes a second, so this comes before it.
+sys.dont_write_bytecode, sys.pycache_prefix = False, str(BYTECODE)
+
+from tests.browser import chromium  # noqa: E402
+from tests.drawing import choose_examples, how_to_repeat  # noqa: E402
 
 __all__ = ["chromium"]  # one for all: a process cannot have two
 
@@ -32,8 +40,6 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # A shell starts background jobs deaf to Ctrl-C, which programs under test would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-BYTECODE = REPOSITORY / ".pytest_cache" / "bytecode"
 OBJECTS_SECONDS = 3 * 24 * 3600
 SWEEP_SECONDS = 6 * 3600
 DISK_BYTES = 64 * 1024
@@ -48,10 +54,6 @@ def _objects() -> Path:
 
 
 OBJECTS = _objects()
-
-# Compiled Python, that of tests with their assertions, too, is kept from one run to the next: not
-# in the tree, and also where PYTHONDONTWRITEBYTECODE is set.
-sys.dont_write_bytecode, sys.pycache_prefix = False, str(BYTECODE)
 
 SEED = pytest.StashKey[int | None]()
 
