@@ -670,9 +670,15 @@ def test_host_bodies_compute_the_bits_of_the_plain_bodies_on_every_instruction_s
 def test_bodies_of_the_newest_instructions_compute_the_same_bits_in_plain_c(
     build: Build, host: Callable[[Build], Toolchain], plain: Toolchain
 ) -> None:
-    """No machine is the first to try a body, whichever of them it has instructions for."""
+    """No machine is the first to try a body, whichever of them it has instructions for.
+
+    One that has a set runs its bodies as they are, above, and compares each instruction with its
+    meaning in plain C. The last stand-in is tried everywhere.
+    """
     if not build.compiles_here:
         pytest.skip("no compiler for x86")
+    if build != STAND_INS[-1] and any(s.runs_here for s in SETS if s.name == build.name):
+        pytest.skip(f"this processor has {build.name} itself")
     assert_same_bits(on_any_machine(build, host(build)), plain, one_of_each())
 
 
