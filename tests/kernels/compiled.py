@@ -49,11 +49,14 @@ class BodiesOfSet:
         folder: Path,
         flags: Sequence[str] = (),
     ) -> Toolchain:
-        """The same, with sanitizers and each buffer alone where a compiler has them."""
+        """The same, with sanitizers and each buffer alone where a compiler has them.
+
+        Not optimised, which takes a compiler longer than the sanitized program runs.
+        """
         if not sanitizing:
-            return self.own(compilers[0], ("-O1", *flags), folder)
+            return self.own(compilers[0], ("-O0", *flags), folder)
         command = next(iter(sanitizing.values()))
-        return self.own(command, ("-O1", "-DEXACT_BUFFERS", *flags, *SANITIZE), folder)
+        return self.own(command, ("-O0", "-DEXACT_BUFFERS", *flags, *SANITIZE), folder)
 
     def objects(self, command: tuple[str, ...], flags: Sequence[str], folder: Path) -> None:
         """Compile them for a chip, where nothing runs them."""

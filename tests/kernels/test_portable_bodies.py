@@ -186,7 +186,7 @@ def tiled(
 
     @cache
     def make(name: str) -> Toolchain:
-        folder, own = tmp_path_factory.mktemp("tiled"), ("-O1", *flags_of(name))
+        folder, own = tmp_path_factory.mktemp("tiled"), ("-O0", *flags_of(name))
         bodies = [*BODIES.values(), *shared_sources(PORTABLE)]
         if not sanitizing:
             return compiled(c_compilers[0], own, folder, bodies)
