@@ -98,6 +98,7 @@ def tflite_outputs(
     (first, *_) = kept([d["name"] for d in loaded.get_output_details()])
     results = []
     for done, sample in enumerate(samples, 1):
+        loaded.reset_all_variables()  # a recurrent layer begins each sample with zeros
         for part in _steps(sample.reshape(x.shape), graph.step_rows):
             fed = _encode(part.reshape(details[0]["shape"]), x, details[0]["dtype"])
             found = _invoke(loaded, [fed])[first]

@@ -42,6 +42,7 @@ from mcutrain.ops.layer_norm import EPSILON_LIMIT, LayerNorm, LayerNormGradInput
 from mcutrain.ops.leaky_relu import LeakyRelu, LeakyReluGradInput
 from mcutrain.ops.lookup import Lookup, LookupGradInput
 from mcutrain.ops.loss import OutputRange
+from mcutrain.ops.lstm import GATES, Lstm
 from mcutrain.ops.mean_squared_error import MeanSquaredError
 from mcutrain.ops.merge_columns import MergeColumns
 from mcutrain.ops.mul import Mul, MulGradInput
@@ -539,6 +540,24 @@ def layer_norm(s: Source, channels_of: Count = channels) -> Sample:
     return Sample.of(LayerNorm(gamma, beta, *epsilon(s), zero_point, *ends, s.boolean()), x)
 
 
+def lstm(s: Source) -> Sample:
+    """Gates that saturate and some that do not, states with each number of integer bits."""
+    n, units, steps = s.integer(1, 20), s.integer(1, 9), s.integer(1, 6)
+
+    def stage(length: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        largest = 14 - math.ceil(math.log2(255 * 128 * length))
+        shifts = (s.integer(largest - 6, largest + 8) for _ in range(GATES))
+        return tuple(s.integer(2**30, 2**31 - 1) for _ in range(GATES)), tuple(shifts)
+
+    x_zero_point, y_zero_point = (s.integer(-128, 127) for _ in range(2))
+    bits, limit = s.integer(0, 6), s.choice((2**15 - 1, 2**15 - 2, 20000, 1))
+    hidden = (s.integer(2**30, 2**31 - 1), s.integer(-26, -20))
+    op = Lstm(x_zero_point, stage(n), stage(units), bits, limit, hidden, y_zero_point)
+    shape = s.choice(((1, steps, n), (steps, 1, n)))
+    weights = (tensor(s, (GATES * units, width)) for width in (n, units))
+    return Sample.of(op, tensor(s, shape), *weights, tensor(s, (GATES * units,), "int32", 2**16))
+
+
 def output_exponent(s: Source, limit: int) -> Typed:
     """As training leaves it, or as no training would: below 0, or above the limit."""
     now = s.choice((s.integer(-5, 8), limit, limit + 1, limit + 5, 127))
@@ -1005,6 +1024,7 @@ CASES = (
     Case("rescale", rescale),
     Case("leaky_relu", leaky_relu),
     Case("leaky_relu_grad_input", leaky_relu_grad_input),
+    Case("lstm", lstm),
     Case("layer_norm", layer_norm),
     Case("layer_norm_grad_input", layer_norm_grad_input),
     Case("lookup", lookup),

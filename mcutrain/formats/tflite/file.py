@@ -70,13 +70,17 @@ class FileTensor:
 
 @dataclass(frozen=True)
 class FileOperator:
-    """One operator of the file. options: its options table, of the type `options_type`."""
+    """One operator of the file. options: its options table, of the type `options_type`.
+
+    intermediates: tensors of which it has nothing but the scales.
+    """
 
     name: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options_type: int
     options: Any
+    intermediates: tuple[int, ...] = ()
 
     def table(self, kind: type[Any], where: str) -> Any:
         """The options, whose type is told by the name of its table. Raises ModelError."""
@@ -290,4 +294,5 @@ class _FileReader:
             self._indices(op.OutputsLength(), op.Outputs, tensors, what),
             op.BuiltinOptionsType(),
             op.BuiltinOptions(),
+            self._indices(op.IntermediatesLength(), op.Intermediates, tensors, what),
         )

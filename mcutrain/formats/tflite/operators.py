@@ -8,13 +8,25 @@ from mcutrain.formats.tflite import (
     cutting,
     pooling,
     products,
+    recurrent,
     rescaling,
     resizing,
     shapes,
     sums,
 )
 
-_FAMILIES = (arithmetic, curves, cutting, pooling, products, rescaling, resizing, shapes, sums)
+_FAMILIES = (
+    arithmetic,
+    curves,
+    cutting,
+    pooling,
+    products,
+    recurrent,
+    rescaling,
+    resizing,
+    shapes,
+    sums,
+)
 OPERATORS = {one.name: one for family in _FAMILIES for one in family.OPERATORS}
 INT8_RULES = {name: one.int8_rule for name, one in OPERATORS.items() if one.int8_rule}
 FLOAT_RULES = {name: one.float_rule for name, one in OPERATORS.items() if one.float_rule}
