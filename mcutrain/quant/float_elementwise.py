@@ -148,6 +148,48 @@ class FloatMul(FloatOp):
 
 
 @dataclass(frozen=True, eq=False)
+class MulConstant(FloatOp):
+    """y = x * c, a number of its own for each element: the angles of a rotary embedding.
+
+    c: [1, …], float32, of x's shape.
+    """
+
+    c: Array
+
+    @property
+    def has_other_factors(self) -> bool:
+        """Always."""
+        return True
+
+    def shape(self, *x: Shape) -> Shape:
+        """The input's."""
+        if x[0] != self.c.shape:
+            raise ValueError(f"{x[0]} is multiplied by a constant {self.c.shape}")
+        return x[0]
+
+    def run(self, *x: Array) -> Array:
+        """Multiply."""
+        y: Array = x[0] * self.c
+        return y
+
+    def quantized(self, x_scale: float) -> FloatOp:
+        """Return the operator with the constant as int8 has it."""
+        return replace(self, c=self.quantization.fake(self.c))
+
+    @property
+    def quantization(self) -> Quantization:
+        """Quantization of the constant."""
+        return Quantization.of_range(float(self.c.min()), float(self.c.max()))
+
+    def emit(self, emitter: Emitter, node: FloatNode) -> None:
+        """A product of two tensors."""
+        constant = emitter.constant(f"{node.name}/constant", self.c, self.quantization)
+        x = emitter.tensor(node.inputs[0])
+        op = FloatMul().int8(emitter.types(x, constant), emitter.quantization(node.output))
+        emitter.node(node, op, (x, constant))
+
+
+@dataclass(frozen=True, eq=False)
 class Clamp(ClampingFloatOp):
     """y = x held between low and high, which hold 0: an activation that is fused into nothing."""
 

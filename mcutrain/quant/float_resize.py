@@ -94,6 +94,11 @@ class FloatResize(FloatOp):
         return Resize(self.rows.stored, self.columns.stored)
 
 
+def repeated(rows: int, count: int) -> FloatResize:
+    """What makes [1, rows, count, c] of [1, rows, 1, c]: every pixel, several times."""
+    return FloatResize(Places.of(np.arange(rows), rows), Places.of(np.zeros(count), 1))
+
+
 def _between(x: Array, places: Places, axis: int) -> Array:
     at = np.array(places.real)
     lower = np.floor(at).astype(int)

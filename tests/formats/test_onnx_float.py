@@ -513,8 +513,8 @@ def weight_that_is_computed(net):
     return net.op("Conv", "input", net.op("Relu", "input"))
 
 
-def factor_per_pixel(net):
-    return net.op("Mul", "input", net.real(net.rng.normal(0, 1, (6, 9, 7))))
+def divisor_per_pixel(net):
+    return net.op("Div", "input", net.real(net.rng.normal(0, 1, (6, 9, 7))))
 
 
 def map_of_another_size(net):
@@ -551,7 +551,7 @@ def negative_variance(net):
             r"a constant \(1, 9, 7\) for \(1, 6, 9, 7\) is not supported; one number",
         ),
         (weight_that_is_computed, "input 1 that is computed"),
-        (factor_per_pixel, "one per channel"),
+        (divisor_per_pixel, "one per channel"),
         (
             map_of_another_size,
             r"a constant \(3, 5, 6\) for \(1, 6, 9, 7\) is not supported; one number",

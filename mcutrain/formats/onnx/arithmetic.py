@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.int8_sums import with_bias
 from mcutrain.formats.onnx.layout import Layout
-from mcutrain.formats.onnx.node import Array, Constant, OnnxNode
+from mcutrain.formats.onnx.node import Activation, Array, Constant, OnnxNode
 from mcutrain.formats.onnx.shaping import reshaped
 from mcutrain.formats.onnx.values import Value
 from mcutrain.formats.onnx.writer import OnnxWriter, channels_first
@@ -22,8 +22,8 @@ from mcutrain.ir.graph import Node
 from mcutrain.ops.add import Add
 from mcutrain.ops.mul import Mul
 from mcutrain.quant.float_affine import Affine, is_map, signed_map
-from mcutrain.quant.float_elementwise import AddConstant, FloatAdd, FloatMul
-from mcutrain.quant.float_op import FloatOp, Quantization
+from mcutrain.quant.float_elementwise import AddConstant, FloatAdd, FloatMul, MulConstant
+from mcutrain.quant.float_op import FloatOp, Quantization, Shape
 
 Rule = Callable[[FloatOnnx], FloatValue]
 
@@ -116,14 +116,16 @@ def _of_two_curves(node: Int8Node) -> Value:
 
 
 def _of_activations(node: Int8Node) -> Value:
-    """Combine two activations: of equal shapes, or one of them with a number per channel."""
+    """Combine two activations; what has fewer numbers is repeated, unless it is one per channel."""
     a, b = node.real(0), node.real(1)
-    shape = max(a.shape, b.shape, key=math.prod)
+    shape = broadcast_shape(node, a.shape, b.shape)
     narrow = (1, *shape[1:2], *(1 for _ in shape[2:]))
     if not {a.shape, b.shape} <= {shape, narrow}:
-        raise node.unsupported(
-            f"broadcasting {a.shape} and {b.shape} is not; equal shapes and [1, c, 1, 1] are"
-        )
+        order = _common_order(shape, a, b)
+        layout = Layout.of_order(shape, order).of_rank(4)
+        repeated = [node.expanded(i, shape, order) for i in (0, 1)]
+        names = [node.view(x, layout.stored, f"stored{i}") for i, x in enumerate(repeated)]
+        return _of_two_tensors(node, names, layout)
     if a.layout.is_stored_like(b.layout):
         layout = a.layout.of_rank(4)
         names = [_stored(node, i, layout) for i in (0, 1)]
@@ -131,6 +133,22 @@ def _of_activations(node: Int8Node) -> Value:
         layout = Layout.of_image((1, *node.image_of(shape)), len(shape))
         names = [node.image(i) for i in (0, 1)]
     return _of_two_tensors(node, names, layout)
+
+
+def broadcast_shape(node: OnnxNode[Any], *shapes: Shape) -> Shape:
+    """The shape of what is computed of several tensors, element by element."""
+    try:
+        return tuple(np.broadcast_shapes(*shapes))
+    except ValueError as error:
+        said = " and ".join(map(str, shapes))
+        raise node.wrong(f"shapes {said} do not fit each other") from error
+
+
+def _common_order(shape: Shape, *operands: Activation) -> Sequence[int]:
+    """The order of the axes in which the first of the largest operands is stored."""
+    wide = max(operands, key=lambda x: math.prod(x.shape))
+    more = len(shape) - len(wide.shape)
+    return (*range(more), *(more + axis for axis in wide.layout.order))
 
 
 def _with_constant(node: Int8Node, index: int) -> Value:
@@ -219,6 +237,8 @@ def float_arithmetic(
         x, numbers = node.x(int(first)), node.numbers(constants[0])
         if isinstance(of_tensors, FloatAdd) and is_map(numbers, x.shape):
             return _plus_map(node, x, with_constant, numbers, first)
+        if isinstance(of_tensors, FloatMul) and is_map(numbers, x.shape):
+            return _times_map(node, x, numbers)
         axis, numbers = along(node, x, numbers)
         found = with_constant(numbers, first)
         if found is None:
@@ -248,6 +268,14 @@ def _plus_map(
     return node.computed(AddConstant(stored), (tensor,), layout)
 
 
+def _times_map(node: FloatOnnx, x: FloatValue, value: Array) -> FloatValue:
+    """x * c of a constant that varies along more than one axis."""
+    layout = Layout.of_order(x.shape, x.layout.order)
+    tensor = node.nodes.arrange(x.tensor, x.layout, x.shape, x.layout.order, node.output)
+    stored = layout.store(np.broadcast_to(value, x.shape).astype(np.float32))
+    return node.computed(MulConstant(stored.reshape(layout.stored)), (tensor,), layout)
+
+
 def along(node: FloatOnnx, x: FloatValue, value: Array) -> tuple[int, Array]:
     """The axis along which a constant varies, and its numbers; for one number any axis."""
     if value.size == 1:
@@ -266,28 +294,28 @@ def along(node: FloatOnnx, x: FloatValue, value: Array) -> tuple[int, Array]:
 def _of_two(node: FloatOnnx, op: FloatOp) -> FloatValue:
     """Apply an operator to two tensors, which must be stored in one order."""
     a, b = node.x(0), node.x(1)
-    if len(a.shape) != len(b.shape):
-        raise node.unsupported(f"shapes {a.shape} and {b.shape} are not; of one rank are")
-    if isinstance(op, FloatMul) and a.shape != b.shape:
-        return _gated(node, a, b, op)
-    wide = a if math.prod(a.shape) >= math.prod(b.shape) else b
-    order = wide.layout.order
-    tensors = [node.arranged(i, v.shape, order, "") for i, v in enumerate((a, b))]
-    return node.computed(op, (tensors[0], tensors[1]), Layout.of_order(wide.shape, order))
-
-
-def _gated(node: FloatOnnx, a: FloatValue, b: FloatValue, op: FloatMul) -> FloatValue:
-    """One operand has one number per channel, which both must have last."""
+    shape = broadcast_shape(node, a.shape, b.shape)
     wide, gate = (a, b) if math.prod(a.shape) >= math.prod(b.shape) else (b, a)
     longer = [i for i, d in enumerate(gate.shape) if d > 1]
-    if len(longer) != 1 or gate.shape[longer[0]] != wide.shape[longer[0]]:
-        raise node.unsupported(
-            f"shapes {a.shape} and {b.shape} are not; equal ones, and one number per channel are"
-        )
-    found = node.with_last(wide, longer[0])
+    if (
+        isinstance(op, FloatMul)
+        and wide.shape == shape
+        and len(gate.shape) == len(shape)
+        and len(longer) == 1
+        and sum(d > 1 for d in shape) > 1
+    ):
+        return _gated(node, wide, gate, longer[0])
+    order = _common_order(shape, a, b)
+    tensors = [node.expanded(i, shape, order) for i in (0, 1)]
+    return node.computed(op, (tensors[0], tensors[1]), Layout.of_order(shape, order))
+
+
+def _gated(node: FloatOnnx, wide: FloatValue, gate: FloatValue, axis: int) -> FloatValue:
+    """One operand has one number per channel, which both must have last."""
+    found = node.with_last(wide, axis)
     *others, channels = found.layout.stored
     small = node.view(gate.tensor, (*(1 for _ in others), channels), "")
-    return node.computed(op, (found.tensor, small), found.layout)
+    return node.computed(FloatMul(), (found.tensor, small), found.layout)
 
 
 def float_negative(node: FloatOnnx) -> FloatValue:

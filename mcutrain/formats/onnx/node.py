@@ -18,6 +18,7 @@ from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.file import MAX_NUMBERS, Attributes
 from mcutrain.formats.onnx.layout import CHANNELS_LAST, IMAGE_RANKS, Layout
 from mcutrain.quant.float_op import FloatOp, Shape
+from mcutrain.quant.float_resize import repeated
 
 Array = npt.NDArray[Any]
 
@@ -233,6 +234,24 @@ class GraphNode(OnnxNode[V], ABC):
     @abstractmethod
     def seen(self, value: V, layout: Layout) -> V:
         """A value whose stored numbers mean something else."""
+
+    def expanded(self, index: int, shape: Shape, order: Sequence[int]) -> str:
+        """A stored tensor that is the input, repeated along axes of length 1 as `shape` has them.
+
+        order: in which its axes are stored.
+        """
+        given = self.real(index).shape
+        given = (*(1 for _ in shape[len(given) :]), *given)
+        if np.broadcast_shapes(given, shape) != shape:
+            raise self.wrong(f"{given} does not fit {shape}")
+        x = self.arranged(index, given, order, f"stored{index}")
+        for place, axis in enumerate(order):
+            if given[axis] < shape[axis]:
+                outer = math.prod(shape[i] for i in order[:place])
+                inner = math.prod(given[i] for i in order[place:])
+                x = self.view(x, (1, outer, 1, inner), f"rows{index}")
+                x = self.inner(repeated(outer, shape[axis]), x, f"repeated{index}")
+        return self.view(x, Layout.of_order(shape, order).stored, f"expanded{index}")
 
     def image(self, index: int = 0) -> str:
         """A stored tensor [1, h, w, c] of an input [1, c, h, w], [1, c, l] or [1, c]."""
