@@ -29,6 +29,12 @@ CUBIC = 0.044715
 """Both of the GELU with a tanh (Hendrycks and Gimpel, arXiv 1606.08415, section 2)."""
 
 
+SELU_ALPHA, SELU_GAMMA = 1.6732632423543772, 1.0507009873554805
+"""Klambauer et al., arXiv 1706.02515, section 2."""
+LEAST_DIVISOR = 1e-6
+"""What is nearer to 0 has the reciprocal of this."""
+
+
 @dataclass(frozen=True)
 class ActivationFunction:
     """A real function and its derivative; either one is asked for any finite number.
@@ -88,6 +94,19 @@ def _single_gelu_tanh(x: Array) -> Array:
     return value
 
 
+def _softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def _mish_derivative(x: float) -> float:
+    share = math.tanh(_softplus(x))
+    return share + x * (1.0 - share * share) * _logistic(x)
+
+
+def _reciprocal(x: float) -> float:
+    return 1.0 / x if abs(x) > LEAST_DIVISOR else 1.0 / LEAST_DIVISOR
+
+
 ACTIVATIONS: Mapping[str, ActivationFunction] = {
     "elu": ActivationFunction(
         lambda x: x if x >= 0 else math.expm1(x), lambda x: 1.0 if x >= 0 else math.exp(x)
@@ -103,13 +122,23 @@ ACTIVATIONS: Mapping[str, ActivationFunction] = {
     "logistic": ActivationFunction(
         _logistic, lambda x: _logistic(x) * _logistic(-x), single=_single_logistic
     ),
+    "mish": ActivationFunction(lambda x: x * math.tanh(_softplus(x)), _mish_derivative),
+    "reciprocal": ActivationFunction(
+        _reciprocal, lambda x: -1.0 / (x * x) if abs(x) > LEAST_DIVISOR else 0.0
+    ),
+    "selu": ActivationFunction(
+        lambda x: SELU_GAMMA * (x if x >= 0 else SELU_ALPHA * math.expm1(x)),
+        lambda x: SELU_GAMMA * (1.0 if x >= 0 else SELU_ALPHA * math.exp(x)),
+    ),
+    "softplus": ActivationFunction(_softplus, _logistic),
     "swish": ActivationFunction(
         lambda x: x * _logistic(x),
         lambda x: _logistic(x) * (1.0 + x * _logistic(-x)),
     ),
     "tanh": ActivationFunction(math.tanh, lambda x: 1.0 - math.tanh(x) ** 2),
 }
-"""Functions by name. erf, hard_sigmoid and swish have no operator in TFLite; gelu is exact."""
+"""Functions by name. erf, hard_sigmoid, mish, reciprocal, selu, softplus and swish have no operator
+in TFLite; gelu is exact."""
 
 
 def real_values(x: tuple[float, int]) -> Array:

@@ -12,7 +12,13 @@ import numpy.typing as npt
 
 from mcutrain.ir.graph import TensorType
 from mcutrain.ir.op import Op
-from mcutrain.ops.activation_functions import CUBIC, ROOT_2_BY_PI
+from mcutrain.ops.activation_functions import (
+    CUBIC,
+    LEAST_DIVISOR,
+    ROOT_2_BY_PI,
+    SELU_ALPHA,
+    SELU_GAMMA,
+)
 from mcutrain.ops.add import Add
 from mcutrain.ops.add_channels import AddChannels
 from mcutrain.ops.lookup import lookup
@@ -291,6 +297,26 @@ def _gelu_tanh(x: Array) -> Array:
     return y
 
 
+def _softplus(x: Array) -> Array:
+    y: Array = np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+    return y
+
+
+def _mish(x: Array) -> Array:
+    y: Array = x * np.tanh(_softplus(x))
+    return y
+
+
+def _reciprocal(x: Array) -> Array:
+    y: Array = np.float32(1) / np.where(np.abs(x) > LEAST_DIVISOR, x, np.float32(LEAST_DIVISOR))
+    return y
+
+
+def _selu(x: Array) -> Array:
+    y: Array = np.float32(SELU_GAMMA) * np.where(x > 0, x, np.float32(SELU_ALPHA) * _elu(x))
+    return y
+
+
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "elu": _elu,
     "erf": _erf,
@@ -298,6 +324,10 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "gelu_tanh": _gelu_tanh,
     "hard_swish": _hard_swish,
     "logistic": _logistic,
+    "mish": _mish,
+    "reciprocal": _reciprocal,
+    "selu": _selu,
+    "softplus": _softplus,
     "tanh": np.tanh,
 }
 FIXED_OUTPUTS = {"logistic": Quantization(1 / 256, -128), "tanh": Quantization(1 / 128, 0)}

@@ -22,8 +22,8 @@ from mcutrain.quant.float_graph import FloatGraph, FloatNode
 
 Array = npt.NDArray[Any]
 
-PRODUCTS = ("gelu", "gelu_tanh", "hard_swish")
-"""Functions that exporters write as products, and that have an operator in both formats."""
+PRODUCTS = ("gelu", "gelu_tanh", "hard_swish", "mish")
+"""Functions that exporters write as products; .tflite has no operator for mish or its parts."""
 POINTS = np.linspace(-8.0, 8.0, 1025)
 """Where functions are compared: beyond, these are 0 or x."""
 LARGEST = 1e30  # values that can be squared

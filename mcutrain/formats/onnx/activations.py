@@ -12,7 +12,7 @@ import numpy as np
 from mcutrain.errors import UnsupportedError
 from mcutrain.formats.layers import beta_of
 from mcutrain.formats.onnx.arithmetic import affine, along
-from mcutrain.formats.onnx.curves import F32, Curve, curve_of, unscaled, with_curve
+from mcutrain.formats.onnx.curves import F32, LIKENESS, Curve, curve_of, unscaled, with_curve
 from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import Layout
@@ -21,7 +21,7 @@ from mcutrain.formats.onnx.old import softmax_axis
 from mcutrain.formats.onnx.values import Value
 from mcutrain.formats.onnx.writer import OnnxWriter
 from mcutrain.ir.graph import Node
-from mcutrain.ops.activation_functions import ACTIVATIONS
+from mcutrain.ops.activation_functions import ACTIVATIONS, SELU_ALPHA, SELU_GAMMA
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.rescale import Rescale
@@ -36,7 +36,11 @@ FUNCTIONS = {
     "Erf": "erf",
     "Gelu": "gelu",
     "HardSwish": "hard_swish",
+    "Mish": "mish",
+    "Reciprocal": "reciprocal",
+    "Selu": "selu",
     "Sigmoid": "logistic",
+    "Softplus": "softplus",
     "Tanh": "tanh",
 }
 """The names of ACTIVATIONS and of the float graph's functions."""
@@ -78,6 +82,13 @@ GELUS = {"none": "gelu", "tanh": "gelu_tanh"}
 
 def _function(node: OnnxNode[Any]) -> str:
     """Its name among ACTIVATIONS and the float graph's functions."""
+    if node.op_type == "Selu":
+        given = (
+            node.attributes.real("alpha", SELU_ALPHA),
+            node.attributes.real("gamma", SELU_GAMMA),
+        )
+        if not np.allclose(given, (SELU_ALPHA, SELU_GAMMA), LIKENESS):
+            raise node.unsupported(f"alpha and gamma {given} are not; the usual ones are")
     if node.op_type != "Gelu":
         return FUNCTIONS[node.op_type]
     kind = node.attributes.text("approximate", "none")
@@ -151,8 +162,12 @@ UNARY: Mapping[str, Callable[[Int8Node], tuple[Function, Function]]] = {
     "Gelu": _named,
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _hard_swish,
+    "Mish": _named,
     "Neg": _negative,
+    "Reciprocal": _named,
+    "Selu": _named,
     "Sigmoid": _named,
+    "Softplus": _named,
     "Tanh": _named,
 }
 """Each function and its derivative."""
@@ -263,9 +278,16 @@ def float_hard_sigmoid(node: FloatOnnx) -> FloatValue:
 
 
 def float_function(node: FloatOnnx) -> FloatValue:
-    """An activation of FUNCTIONS."""
-    if node.op_type == "Elu" and node.attributes.real("alpha", 1.0) != 1.0:
-        raise node.unsupported("an alpha other than 1 is not; alpha = 1 is")
+    """An activation of FUNCTIONS. An Elu of another alpha is the sum of its two halves."""
+    alpha = node.attributes.real("alpha", 1.0) if node.op_type == "Elu" else 1.0
+    if alpha != 1.0:
+        x = node.x()
+        below = node.elementwise(Clamp(-math.inf, 0.0), x)
+        curved = node.elementwise(FloatFunction("elu"), below)
+        factor = np.full(curved.layout.stored[-1], alpha)
+        scaled = node.elementwise(Affine(factor, np.zeros_like(factor)), curved)
+        positive = node.elementwise(Clamp(0.0, math.inf), x)
+        return node.computed(FloatAdd(), (positive.tensor, scaled.tensor), x.layout)
     return node.elementwise(FloatFunction(_function(node)), node.x())
 
 
@@ -287,6 +309,9 @@ LOOKUPS: dict[str, tuple[str, dict[str, Any]]] = {
     "hard_sigmoid": ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}),
     "hard_swish": ("HardSwish", {}),
     "logistic": ("Sigmoid", {}),
+    "reciprocal": ("Reciprocal", {}),
+    "selu": ("Selu", {}),
+    "softplus": ("Softplus", {}),
     "tanh": ("Tanh", {}),
 }
 
@@ -320,6 +345,11 @@ def write_look_up(w: OnnxWriter, node: Node) -> None:
     real = w.real(node.inputs[0])
     if op.function == "swish":
         share = w.op("Sigmoid", [real], f"{node.outputs[0]}/sigmoid")
+        w.finish(w.layer(node, "Mul", [real, share]), node.outputs[0])
+        return
+    if op.function == "mish":  # an operator from opset 18 on
+        share = w.op("Softplus", [real], f"{node.outputs[0]}/softplus")
+        share = w.op("Tanh", [share], f"{node.outputs[0]}/tanh")
         w.finish(w.layer(node, "Mul", [real, share]), node.outputs[0])
         return
     if op.function not in LOOKUPS:

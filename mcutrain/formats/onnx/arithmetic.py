@@ -21,8 +21,8 @@ from mcutrain.formats.onnx.writer import OnnxWriter, channels_first
 from mcutrain.ir.graph import Node
 from mcutrain.ops.add import Add
 from mcutrain.ops.mul import Mul
-from mcutrain.quant.float_affine import Affine, is_map, signed_map
-from mcutrain.quant.float_elementwise import AddConstant, FloatAdd, FloatMul, MulConstant
+from mcutrain.quant.float_affine import Affine, is_map, signed_map, times_constant
+from mcutrain.quant.float_elementwise import AddConstant, FloatAdd, FloatMul, Function, MulConstant
 from mcutrain.quant.float_op import FloatOp, Quantization, Shape
 
 Rule = Callable[[FloatOnnx], FloatValue]
@@ -231,7 +231,8 @@ def float_arithmetic(
         constants = _constants(node)
         if not constants:
             if of_tensors is None:
-                raise node.unsupported("division by a tensor is not; by a constant is")
+                inverse = node.elementwise(Function("reciprocal"), node.x(1))
+                return _of_two(node.reading(node.x(0), inverse), FloatMul())
             return _of_two(node, of_tensors)
         first = constants[0] == 0
         x, numbers = node.x(int(first)), node.numbers(constants[0])
@@ -242,7 +243,8 @@ def float_arithmetic(
         axis, numbers = along(node, x, numbers)
         found = with_constant(numbers, first)
         if found is None:
-            raise node.unsupported("a constant divided by a tensor is not")
+            x = node.elementwise(Function("reciprocal"), x)
+            found = times_constant(numbers, first)
         return affine(node, x, found, axis)
 
     return apply

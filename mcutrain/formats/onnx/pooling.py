@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from mcutrain.ops.pooling import AveragePool2D, ImageSum, MaxPool2D, Mean, Scale
 from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_affine import Affine
-from mcutrain.quant.float_op import Quantization
+from mcutrain.quant.float_op import FloatOp, Quantization, Shape
 from mcutrain.quant.float_shapes import FloatMean, FloatPad, FloatPool, FloatSum
 
 AXES_OPSETS = {"ReduceMean": 18, "ReduceSum": 13}  # from which on axes are an input
@@ -112,25 +112,31 @@ def _global_pool(node: GraphNode[V], mean: FloatMean) -> V:
 
 def reduce_mean(node: GraphNode[V]) -> V:
     """The mean over any axes but the batch; the others are channels to the operator."""
-    return _reduced(node, FloatMean())
+    return _reduced(node, lambda image: FloatMean())
 
 
 def int8_sum(node: Int8Node) -> Value:
     """The sum likewise."""
-    return _reduced(node, FloatSum())
+    return _reduced(node, lambda image: FloatSum())
 
 
 def float_sum(node: FloatOnnx) -> FloatValue:
     """The mean times the number of what is added, which goes where a factor can."""
     x = node.x()
-    mean = _reduced(node, FloatMean())
+    mean = _reduced(node, lambda image: FloatMean())
     if mean is x:
         return x
     axis, factor = along(node, mean, np.full(1, math.prod(x.shape) / math.prod(mean.shape)))
     return affine(node, mean, Affine(factor, np.zeros_like(factor)), axis)
 
 
-def _reduced(node: GraphNode[V], op: FloatMean) -> V:
+def reduce_max(node: GraphNode[V]) -> V:
+    """The largest likewise: a pool of one window."""
+    return _reduced(node, lambda image: FloatPool(Window((image[1], image[2])), largest=True))
+
+
+def _reduced(node: GraphNode[V], op_of: Callable[[Shape], FloatOp]) -> V:
+    """op_of: gives the operator for a stored image."""
     x = node.real()
     result = reduced(node, x.shape)
     if result is None:
@@ -147,6 +153,7 @@ def _reduced(node: GraphNode[V], op: FloatMean) -> V:
         image = node.view(rows, (1, 1, *lengths), "image0")
     stored = (1, *(x.shape[i] for i in kept))
     places = tuple(1 + kept.index(i) for i in sorted(kept))
+    op = op_of(node.stored_shape(image))
     return node.computed(op, (image,), Layout(stored, (0, *places), shape))
 
 

@@ -71,6 +71,54 @@ def in_order(node: GraphNode[V], x: V, order: Sequence[int]) -> V:
     return node.seen(x, found)
 
 
+def between_depth_and_space(node: GraphNode[V]) -> V:
+    """DepthToSpace and SpaceToDepth: axes split, in another order, and joined."""
+    x, size = node.real(), node.attributes.integer("blocksize", 1)
+    if len(x.shape) != 4 or size < 1:
+        raise node.wrong(f"blocks of {size} do not fit {x.shape}")
+    _, channels, height, width = x.shape
+    if node.op_type == "SpaceToDepth":
+        split: tuple[int, ...] = (1, channels, height // size, size, width // size, size)
+        order = (0, 3, 5, 1, 2, 4)
+        shape = (1, channels * size * size, height // size, width // size)
+    else:
+        rest = channels // (size * size)
+        is_crd = node.attributes.text("mode", "DCR") == "CRD"
+        split = (1, rest, size, size) if is_crd else (1, size, size, rest)
+        split = (*split, height, width)
+        order = (0, 1, 4, 2, 5, 3) if is_crd else (0, 3, 4, 1, 5, 2)
+        shape = (1, rest, height * size, width * size)
+    if math.prod(split) != math.prod(x.shape):
+        raise node.wrong(f"blocks of {size} do not fit {x.shape}")
+    turned = in_order(node, node.seen(x, replace(x.layout, shape=split)), order)
+    return node.seen(turned, replace(turned.layout, shape=shape))
+
+
+def expand(node: GraphNode[V]) -> V:
+    """Expand, and Tile, which repeats axes beside each of the tensor's."""
+    x, counts = node.real(), node.integers(1)
+    if node.op_type == "Expand":
+        return _repeated(node, x, tuple(np.broadcast_shapes(x.shape, counts)))
+    if len(counts) != len(x.shape) or min(counts, default=1) < 1:
+        raise node.wrong(f"repeats {counts} do not fit {x.shape}")
+    pairs = list(zip(counts, x.shape, strict=True))
+    beside = replace(x.layout, shape=tuple(n for _, d in pairs for n in (1, d)))
+    tiles = _repeated(node, node.seen(x, beside), tuple(n for pair in pairs for n in pair))
+    return node.seen(tiles, replace(tiles.layout, shape=tuple(n * d for n, d in pairs)))
+
+
+def _repeated(node: GraphNode[V], x: V, shape: Sequence[int]) -> V:
+    """A value under the shape that it is broadcast to."""
+    if x.shape == shape:
+        return x
+    if shape[:1] != (1,):
+        raise node.unsupported(f"repeating along the batch, {shape}, is not; later axes are")
+    more = len(shape) - len(x.shape)
+    order = (*range(more), *(more + axis for axis in x.layout.order))
+    found = node.stored(node.reading(x).expanded(0, tuple(shape), order), x)
+    return node.seen(found, Layout.of_order(tuple(shape), order))
+
+
 # ------------------------------------------------------------------------------------------ writing
 
 
