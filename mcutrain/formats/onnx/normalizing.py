@@ -1,17 +1,25 @@
-"""ONNX' LayerNormalization."""
+"""ONNX' normalizations: over layers, groups of channels, and single channels."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from mcutrain.formats.onnx.arithmetic import affine
+from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue
+from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import Layout
-from mcutrain.formats.onnx.node import Array, GraphNode, V
+from mcutrain.formats.onnx.node import Array, GraphNode, OnnxNode, V
 from mcutrain.formats.onnx.shaping import channels_last, transposed
+from mcutrain.formats.onnx.values import Value
 from mcutrain.formats.onnx.writer import OnnxWriter, axis_order
 from mcutrain.ir.graph import Node
 from mcutrain.ops.layer_norm import LayerNorm
+from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_norm import FloatLayerNorm
 
 AXES = "axes"
@@ -34,17 +42,68 @@ def layer_norm(node: GraphNode[V]) -> V:
     axes = node.axes(named, len(x.shape)) if named else list(range(first, len(x.shape)))
     if 0 in axes:
         raise node.unsupported(f"normalizing {x.shape} over axis 0 is not; over others it is")
-    return _over(node, x, axes)
+    return _over(node, x, axes, lambda i, order: _parameter(node, i, x, axes, order))
 
 
-def _over(node: GraphNode[V], x: V, axes: list[int]) -> V:
-    """Over these axes of the value."""
+def float_group_norm(node: FloatOnnx) -> FloatValue:
+    """InstanceNormalization and GroupNormalization: rows are normalized, then channels scaled.
+
+    Factor and shift of a channel are those of a 1x1 depthwise convolution, or of what follows.
+    """
+    gamma, beta = (_of_channels(node, i) for i in (1, 2))
+    found = _normalized_groups(node)
+    if (gamma == 1).all() and not beta.any():
+        return found
+    return affine(node, found, Affine(gamma, beta), 1)
+
+
+def int8_group_norm(node: Int8Node) -> Value:
+    """Likewise, of one factor and one shift for all channels."""
+    gamma, beta = (_of_channels(node, i) for i in (1, 2))
+    if np.ptp(gamma) or np.ptp(beta):
+        raise node.unsupported(
+            "factors of their own for channels are not; the float model, which `mcutrain quantize` "
+            "reads, is"
+        )
+    return _normalized_groups(node, float(gamma[0]), float(beta[0]))
+
+
+def _of_channels(node: OnnxNode[Any], index: int) -> Array:
+    """Factors or shifts, one for each channel; before opset 21 a group has one."""
+    data, channels = node.numbers(index).ravel(), node.x().shape[1]
+    if not data.size or channels % data.size:
+        raise node.wrong(f"{data.size} numbers do not fit {channels} channels")
+    return np.repeat(data, channels // data.size)
+
+
+def _normalized_groups(node: GraphNode[V], gamma: float = 1.0, beta: float = 0.0) -> V:
+    """Each group of channels over the whole image; of an InstanceNormalization, each channel."""
+    x = node.real()
+    if len(x.shape) < 3 or x.shape[0] != 1:
+        raise node.unsupported(f"{x.shape} is not; [1, c, …] is")
+    _, channels, *spatial = x.shape
+    groups = node.attributes.integer("num_groups", channels)
+    node.attributes.integer("stash_type", 1)
+    if groups < 1 or channels % groups:
+        raise node.wrong(f"{groups} groups do not fit {channels} channels")
+    shape = (1, groups, channels // groups, *spatial)
+    seen = node.seen(x, replace(x.layout, shape=shape))
+    axes = list(range(2, len(shape)))
+    numbers = [np.full(math.prod(shape[2:]), number) for number in (gamma, beta)]
+    found = _over(node.reading(seen), seen, axes, lambda i, order: numbers[i - 1])
+    return node.seen(found, replace(found.layout, shape=x.shape))
+
+
+def _over(
+    node: GraphNode[V], x: V, axes: list[int], parameter: Callable[[int, list[int]], Array]
+) -> V:
+    """Over these axes of the value. parameter: gamma (1) or beta (2) in the order of a row."""
     kept = [i for i in x.layout.order if i not in axes]
     order = [*kept, *(i for i in x.layout.order if i in axes)]
     rows = node.arranged(0, x.shape, order, "rows")
     count = math.prod(x.shape[i] for i in axes)
     rows = node.view(rows, (*(x.shape[i] for i in kept), count), "flat_rows")
-    gamma, beta = (_parameter(node, i, x, axes, order) for i in (1, 2))
+    gamma, beta = (parameter(i, order) for i in (1, 2))
     epsilon = node.attributes.real("epsilon", 1e-5)
     if not 0 <= epsilon < math.inf:
         raise node.wrong(f"its epsilon is {epsilon}, not a number from 0 on")
