@@ -228,6 +228,9 @@ FUNCTIONS: dict[str, Function] = {
     "tanh": np.tanh,
     "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
     "gelu": lambda x: x * (1 + np.vectorize(math.erf, [np.float64])(x / math.sqrt(2))) / 2,
+    "mish": lambda x: x * np.tanh(np.log(1 + np.exp(x))),
+    "selu": lambda x: 1.05070099 * np.where(x > 0, x, 1.67326324 * np.expm1(x)),
+    "softplus": lambda x: np.log(1 + np.exp(x)),
 }
 QUANTIZED: dict[Lookup, tuple[str, tuple[float, int], tuple[float, int]]] = {}
 """The function of a table, its input's and its output's quantization: the operator does not say."""

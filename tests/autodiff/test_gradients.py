@@ -92,6 +92,20 @@ MIDDLES: dict[str, Middle] = {
     "mul": lambda net, x: net.mul(x, net.conv(x, 4, same(3))),
     "mul_by_itself": lambda net, x: net.mul(x, x),
     "mul_per_channel": lambda net, x: net.mul(x, net.conv(net.mean(x), 4)),
+    "mish": lambda net, x: net.activation(x, "mish"),
+    "selu": lambda net, x: net.activation(x, "selu"),
+    "softplus": lambda net, x: net.activation(x, "softplus"),
+    "mul_per_position": lambda net, x: net.mul(
+        x,
+        net.reshape(
+            net.resize(
+                net.reshape(net.conv(x, 1), (1, 30, 1, 1)),
+                tuple(range(0, 30 * 1024, 1024)),
+                (0,) * 4,
+            ),
+            (1, 5, 6, 4),
+        ),
+    ),
     "batch_matmul": lambda net, x: net.batch_matmul(x, net.transpose(net.conv(x, 4), 0, 1, 3, 2)),
     "batch_matmul_transposed": lambda net, x: net.batch_matmul(
         net.conv(x, 5), net.conv(x, 4), transposed_a=True
