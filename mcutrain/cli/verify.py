@@ -81,7 +81,8 @@ def _print(verdict: Verdict) -> None:
     ]
     show_table(columns, rows, left=2)
     if verdict.note:
-        show(f"{verdict.note}; the kernels of uint8 round otherwise, too.")
+        kernels = "; the kernels of uint8 round otherwise, too" if verdict.original else ""
+        show(f"{verdict.note}{kernels}.")
     if verdict.exact:
         compared = " that was compared" if verdict.unchecked else ""
         text = f"every output{compared} is equal" if verdict.is_right else "OUTPUTS DIFFER"

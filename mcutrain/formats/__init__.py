@@ -75,7 +75,11 @@ def load(path: str | Path) -> Graph:
 
 def rounding_of(path: Path) -> str:
     """Return what `load` had to change of a file's weights, as a clause; nothing for most files."""
-    return rounding_of_uint8(path) if is_tflite(path) else ""
+    if is_tflite(path):
+        return rounding_of_uint8(path)
+    from mcutrain.formats.onnx.read import rounding_of_weights  # onnx is slow to import
+
+    return rounding_of_weights(path)
 
 
 def format_of(path: Path) -> str:

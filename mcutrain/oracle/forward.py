@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import SchemeError, UnsupportedError
-from mcutrain.formats import load
+from mcutrain.formats import load, rounding_of
 from mcutrain.formats.tflite.read import rounding_of_uint8
 from mcutrain.formats.tflite.write import tflite_content
 from mcutrain.ir.graph import Graph
@@ -70,8 +70,8 @@ class Agreement:
 class Verdict(Shown):
     """exact: every comparison must be without difference. unchecked: what was not compared, why.
 
-    original: of a file of uint8, how its int8 form, which `comparisons` are about, computes as it;
-    note: why they differ.
+    original: of a .tflite file of uint8, how its int8 form, which `comparisons` are about, computes
+    as it. note: how weights were rounded to become int8, from which differences come.
     """
 
     runtime: str
@@ -195,7 +195,8 @@ def _compare_onnx(
         comparisons += [
             Agreement.between(name, y, level, expected) for level, expected in levels.items()
         ]
-    return Verdict("onnxruntime", False, tuple(comparisons), unchecked)
+    note = rounding_of(path)
+    return Verdict("onnxruntime", False, tuple(comparisons), unchecked, note=note)
 
 
 def _ours(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError
+from mcutrain.formats.fitting import fitted
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.node import Constant
 from mcutrain.formats.onnx.scales import MAX_CHANNELS
@@ -23,6 +24,7 @@ from mcutrain.quant.float_op import Quantization
 
 Array = npt.NDArray[Any]
 
+LARGEST = 255  # of integers of 8 bits minus their zero point
 BIAS_SCALE_TOLERANCE = 1e-3  # relative; a bias of another scale than s_x * s_w is converted
 
 
@@ -131,15 +133,17 @@ def with_bias(node: Int8Node, value: Value, addend: Constant) -> Value | None:
 def weight_of(
     node: Int8Node, w: Constant, order: tuple[int, ...], scale_axis: int, axis: int
 ) -> Weight:
-    """Symmetric int8 weights, transposed. scale_axis: where per-channel scales must lie."""
+    """Symmetric int8 weights, transposed. scale_axis: where per-channel scales must lie.
+
+    Weights with a zero point are fitted, see `mcutrain.formats.fitting`.
+    """
     if w.scales is None:
         raise node.unsupported(f"the float weight {w.name!r} is not; int8 with scales is")
-    if w.data.dtype != np.int8:
-        raise node.unsupported(
-            f"the weight {w.name!r} of {w.data.dtype} or with a zero point is not; int8 with "
-            "zero point 0 is"
-        )
     data = w.data.transpose(order)
+    if data.dtype != np.int8 and not _was_of_8_bits(data):
+        raise node.unsupported(
+            f"the weight {w.name!r} of {w.data.dtype} is not; int8 and uint8 with scales are"
+        )
     out = data.shape[axis]
     if not 0 < out <= MAX_CHANNELS or data.size == 0:
         raise node.wrong(f"the weight {w.name!r} has the shape {w.data.shape}")
@@ -148,7 +152,19 @@ def weight_of(
             f"scales along axis {w.axis} of the weight {w.name!r} are not; one scale, or one per "
             "output channel is"
         )
-    return Weight(w.name, data, tuple(float(s) for s in w.scales.ravel()), axis)
+    if data.dtype == np.int8:
+        return Weight(w.name, data, tuple(float(s) for s in w.scales.ravel()), axis)
+    node.budget.spend(4 * data.nbytes)
+    data, scales, fitting = fitted(data, w.scales, axis)
+    node.builder.fitting += fitting
+    kept = scales if fitting.rounded else w.scales.ravel()
+    return Weight(w.name, data, tuple(float(s) for s in kept), axis)
+
+
+def _was_of_8_bits(data: Array) -> bool:
+    """Whether these may be integers of 8 bits minus a zero point."""
+    is_wide = data.dtype == np.int32 and np.abs(data.astype(np.int64)).max(initial=0) > LARGEST
+    return data.dtype == np.int32 and not is_wide
 
 
 def bias_of(node: Int8Node, bias: Constant, channels: int) -> Constant:

@@ -1,4 +1,7 @@
-"""The original .onnx file with other parameters: all the rest survives as it is."""
+"""The original .onnx file with other parameters: all the rest survives as it is.
+
+A file in operator form comes out in QDQ form.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from mcutrain.formats.onnx.external import has_data_beside
 from mcutrain.formats.onnx.file import read_model, tensor_to_array
 from mcutrain.formats.onnx.patch_head import resize_outputs
+from mcutrain.formats.onnx.qoperator import with_qdq
 from mcutrain.formats.onnx.write_sums import columns_channels_first
 from mcutrain.ir.difference import changed, is_rescaled
 from mcutrain.ir.graph import Graph, Node
@@ -46,7 +50,7 @@ def patched(path: Path, original: Graph, trained: Graph) -> bytes | None:
     if not names:
         content = path.read_bytes()
         return read_model(path).SerializeToString() if has_data_beside(content) else content
-    file = _File(read_model(path))
+    file = _File(with_qdq(read_model(path)))
     resized = is_rescaled(original, trained)
     for name in names:
         node, *others = (n for n in trained.nodes if name in n.inputs)

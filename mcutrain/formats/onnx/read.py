@@ -1,4 +1,4 @@
-"""int8 .onnx models in QDQ form become graphs.
+"""int8 .onnx models in QDQ form, or in operator form, which is turned into it, become graphs.
 
 Every operator of the file stands between DequantizeLinear and QuantizeLinear; we take the integers
 they speak of and compute in integers, by TFLite's rules. onnxruntime computes the same in float, so
@@ -17,14 +17,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onnx import GraphProto, TensorProto
+from onnx import GraphProto, ModelProto, TensorProto
 
 from mcutrain.errors import ModelError, UnsupportedError
-from mcutrain.formats.onnx.file import Attributes, keep_output, opsets, read_model
+from mcutrain.formats.fitting import Fitting
+from mcutrain.formats.onnx.file import (
+    Attributes,
+    keep_output,
+    opsets,
+    read_model,
+    tensor_to_array,
+)
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import CHANNELS_LAST, IMAGE_RANKS, Layout
 from mcutrain.formats.onnx.node import Constant, OnnxNode
 from mcutrain.formats.onnx.operators import INT8_RULES, REASONS
+from mcutrain.formats.onnx.qoperator import with_qdq
 from mcutrain.formats.onnx.reading import Reading, read_in_best_order
 from mcutrain.formats.onnx.values import (
     MAX_ELEMENTS,
@@ -47,7 +55,7 @@ ROUNDING, ROUNDS_TWICE = "mcutrain.rounding", "twice"
 """Metadata of a file that was written of a graph with TFLite's rounding: the bits of its device."""
 AXES, CHANNELS_FIRST = "mcutrain.axes", "channels first"
 """Metadata of a file that we wrote with its input turned, where nothing else in it tells that."""
-OTHER_FORMS = ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
+DYNAMIC = ("ConvInteger", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger")
 
 
 def load_onnx(path: str | Path) -> Graph:
@@ -58,22 +66,57 @@ def load_onnx(path: str | Path) -> Graph:
     file has another order. Raises UnsupportedError for what is valid but unknown, ModelError for
     what is broken.
     """
-    model = read_model(path)
-    keep_output(model.graph)
-    (opset,) = opsets(model)
-    _check_form(model.graph, opset)
+    model = _read_qdq(path)
+    graph = _read_graph(model, Path(path))[0]
     stated = {entry.key: entry.value for entry in model.metadata_props}
-
-    def read(turns: bool) -> Graph:
-        return _Int8Reader(opset, turns).graph(model.graph, Path(path))
-
-    if stated.get(AXES) == CHANNELS_FIRST:
-        graph = read(True)
-    else:
-        graph = read_in_best_order(model.graph, read, _moved)
     if stated.get(ROUNDING) != ROUNDS_TWICE:
         graph = rounding_once(graph)
     return canonical(graph.with_nodes(graph.nodes))
+
+
+def rounding_of_weights(path: Path) -> str:
+    """How weights with a zero point became int8, as a clause; nothing where none was rounded."""
+    model = _read_qdq(path)
+    if not _has_zero_points(model.graph):
+        return ""
+    fitting = _read_graph(model, path)[1]
+    return f"the file has weights with a zero point; {fitting}" if fitting.rounded else ""
+
+
+def _read_qdq(path: str | Path) -> ModelProto:
+    """The model in QDQ form."""
+    model = read_model(path)
+    keep_output(model.graph)
+    (opset,) = opsets(model)
+    model = with_qdq(model)
+    _check_form(model.graph, opset)
+    return model
+
+
+def _read_graph(model: ModelProto, path: Path) -> tuple[Graph, Fitting]:
+    """The graph as the file has it, and how its weights fit int8."""
+    (opset,) = opsets(model)
+
+    def read(turns: bool) -> tuple[Graph, Fitting]:
+        reader = _Int8Reader(opset, turns)
+        return reader.graph(model.graph, path), reader.builder.fitting
+
+    if any((e.key, e.value) == (AXES, CHANNELS_FIRST) for e in model.metadata_props):
+        return read(True)
+    return read_in_best_order(model.graph, read, lambda found: _moved(found[0]))
+
+
+def _has_zero_points(graph: GraphProto) -> bool:
+    """Whether a constant of two or more axes is read with a zero point other than 0."""
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    return any(
+        node.op_type == "DequantizeLinear"
+        and len(node.input) > 2
+        and node.input[2] in constants
+        and len(getattr(constants.get(node.input[0]), "dims", ())) > 1
+        and tensor_to_array(constants[node.input[2]]).any()
+        for node in graph.node
+    )
 
 
 def _moved(graph: Graph) -> int:
@@ -83,10 +126,11 @@ def _moved(graph: Graph) -> int:
 
 def _check_form(graph: GraphProto, opset: int) -> None:
     found = {node.op_type for node in graph.node}
-    if found.intersection(OTHER_FORMS):
+    if found.intersection(DYNAMIC):
         raise UnsupportedError(
-            "the model is quantized in operator form (QLinearConv …); export it in QDQ form, with "
-            "QuantizeLinear and DequantizeLinear"
+            "the model is quantized dynamically (MatMulInteger …): the scales of its activations "
+            "are computed while it runs; quantize the float model with `mcutrain quantize`, or "
+            "with onnxruntime's quantize_static"
         )
     if "QuantizeLinear" not in found and "DequantizeLinear" not in found:
         raise UnsupportedError(

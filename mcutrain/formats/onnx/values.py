@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.fitting import Fitting
 from mcutrain.formats.onnx.layout import Layout, Mover
 from mcutrain.formats.onnx.node import ConstantBudget
 from mcutrain.ir.graph import Node, Tensor, TensorType
@@ -78,10 +79,11 @@ class Value:
 
 
 class Builder(Mover):
-    """The tensors and nodes of the graph under construction."""
+    """The tensors and nodes of the graph under construction. fitting: of weights so far."""
 
     def __init__(self, budget: ConstantBudget) -> None:
         self.budget = budget
+        self.fitting = Fitting()
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
         self._node_names: set[str] = set()

@@ -1,22 +1,21 @@
 """Files of uint8, as converters wrote them before int8, as the int8 models that they stand for.
 
 An activation's integers are stored 128 higher: the same scale, another zero point. A weight has a
-zero point that is not in the middle, and int8 kernels have none: its integers minus the zero point,
-which are -255 to 255, are the int8 weight where they fit. Each channel in which one does not gets a
-step of its own, the smallest that it fits with, and is rounded to it.
+zero point that is not in the middle, and int8 kernels have none: see `mcutrain.formats.fitting`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError
+from mcutrain.formats.fitting import Fitting, fitted
 from mcutrain.formats.tflite.file import (
     LARGEST_FILE,
     MISSING,
@@ -31,37 +30,8 @@ from mcutrain.formats.tflite.sums import WEIGHT_AXES
 Array = npt.NDArray[Any]
 
 LARGEST_UINT8 = 255
-LARGEST_WEIGHT = 127
 MOVING = (*VIEWS, "QUANTIZE", "DEQUANTIZE")
 """Operators that an int8 model may have at its edges, where tensors may be uint8."""
-
-
-@dataclass(frozen=True)
-class Fitting:
-    """How the weights of a file of uint8 fit int8.
-
-    channels: of all weights, of which `rounded` were rounded. least_db: signal to noise of the
-    channel that suffers most.
-    """
-
-    channels: int = 0
-    rounded: int = 0
-    least_db: float = math.inf
-
-    def __add__(self, other: Fitting) -> Fitting:
-        return Fitting(
-            self.channels + other.channels,
-            self.rounded + other.rounded,
-            min(self.least_db, other.least_db),
-        )
-
-    def __str__(self) -> str:
-        if not self.rounded:
-            return "all weights fit int8"
-        return (
-            f"{self.rounded:,} of {self.channels:,} channels of its weights do not fit int8 and "
-            f"were rounded, at {self.least_db:.0f} dB signal to noise or more"
-        )
 
 
 def is_uint8(model: FileModel) -> bool:
@@ -135,29 +105,12 @@ def _fitted(t: FileTensor, axis: int) -> tuple[FileTensor, Fitting, Array]:
     if not -len(t.shape) <= axis < len(t.shape) or 0 in t.shape:
         raise ModelError(f"weight {t.name!r} has the impossible shape {t.shape}")
     exact = t.data.astype(np.int16) - np.int16(_zero_point(t))
-    by_channel = np.moveaxis(exact, axis, -1).reshape(-1, t.shape[axis])
-    over = (by_channel != by_channel.astype(np.int8)).any(axis=0)
-    largest = np.abs(by_channel).max(axis=0)
-    scales = np.full(len(over), t.scales[0], np.float64)
-    with np.errstate(over="ignore"):
-        scales[over] = (scales * largest / LARGEST_WEIGHT)[over].astype(np.float32)
+    data, scales, fitting = fitted(exact, np.array(t.scales[:1]), axis)
     coarser = scales / t.scales[0]
-    spread = coarser.reshape([-1 if i == axis else 1 for i in range(exact.ndim)])
-    data = np.rint(exact / spread).astype(np.int8)
-    noise = by_channel - np.moveaxis(data * spread, axis, -1).reshape(by_channel.shape)
-    fitting = Fitting(len(over), int(over.sum()), _least_db(by_channel[:, over], noise[:, over]))
     made = replace(t, dtype="int8", zero_points=(0,), data=data, axis=axis)
-    if over.any():
+    if fitting.rounded:
         made = replace(made, scales=tuple(scales.tolist()), zero_points=(0,) * len(scales))
     return made, fitting, coarser
-
-
-def _least_db(signal: Array, noise: Array) -> float:
-    """Return the least ratio of the channels (columns) in dB; infinite where there is no noise."""
-    power = np.square(signal, dtype=np.float64).sum(axis=0)
-    lost = np.square(noise).sum(axis=0)
-    ratios = power[lost > 0] / lost[lost > 0]
-    return float(10 * np.log10(ratios.min())) if ratios.size else math.inf
 
 
 def _reading(
