@@ -456,8 +456,11 @@ class _Fitting:
         asked = self.asked
         if asked.training.pixels is not None or asked.reading.normalization is not None:
             return None, ""
+        model = read_float(asked.model)
+        if model.network.takes_pixels:
+            return None, ""
         tried = guess_pixels(
-            read_float(asked.model),
+            model,
             asked.data,
             asked.reading,
             found.total("macs"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from mcutrain.arguments import PathLike, Seed, checked, warn
-from mcutrain.data import Data, InputOrder
+from mcutrain.data import Data, InputOrder, Normalization
 from mcutrain.errors import DataError, NoiseError
 from mcutrain.formats import (
     FloatModel,
@@ -43,6 +43,8 @@ from mcutrain.shown import Record, Shown
 
 Array = npt.NDArray[Any]
 BY = "quantized by mcutrain"
+PIXELS = Quantization(1.0, -128)
+"""Of an input that takes pixels as they are."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -235,13 +237,27 @@ class _Work:
             calibration,
             reading.samples,
             seed,
-            self.taking.normalization,
+            self._normalization(),
             self.tell,
             hears.note,
             reading.stride,
             hears.note if order.is_square else hears.detail,
         )
-        return given.read(order, self.taking.quantization)
+        x, own = given.read(order, self.taking.quantization)
+        return x, PIXELS if own is None and self.model.network.takes_pixels else own
+
+    def _normalization(self) -> Normalization | None:
+        """What the model takes for pixels; an input of uint8 takes them as they are."""
+        asked = self.taking.normalization
+        if not self.model.network.takes_pixels:
+            return asked
+        taken = Normalization.of_range(0.0, 255.0)
+        if asked not in (None, taken):
+            raise DataError(
+                f"the input of {self.model.path} is uint8: it takes pixels as they are, and "
+                "normalizes them itself; leave out --pixels, --mean and --std"
+            )
+        return taken
 
 
 def _poor(result: Quantized, x: Array, layers: tuple[LayerError, ...]) -> str:

@@ -24,6 +24,8 @@ SAMPLES = 4
 SECONDS = 300
 LEAST_DB = 60.0
 """Least agreement of float outputs: orders of summing give 100 dB, a wrong operator below 40."""
+LEAST_HALF_DB = 30.0
+"""Where it computes in 16 bits, of which 11 are significant, over tens of layers."""
 LEAST_HYBRID_DB = 12.0
 """Where the file has int8 weights: its runtime rounds activations too, as it goes."""
 
@@ -53,7 +55,8 @@ def compare_with_original(model: FloatModel, samples: Array) -> str:
                 f"{path}: output {name!r} is {mine.shape}, by {runtime} {stored.shape}"
             )
         worst = min(worst, snr_db(stored, mine))
-    least = LEAST_HYBRID_DB if model.rounds_weights else LEAST_DB
+    least = LEAST_HALF_DB if graph.is_half else LEAST_DB
+    least = LEAST_HYBRID_DB if model.rounds_weights else least
     if not worst >= least:
         raise ModelError(
             f"{path}: mcutrain reads the model as another function than {runtime} ({worst:.0f} dB "

@@ -2,8 +2,8 @@
 
     python -m mcutrain.oracle.run_original MODEL INPUTS.npy OUTPUTS.npz
 
-INPUTS: float32 [n, …], each with the batch axis of the file put in front. OUTPUTS: one array per
-output of the model, [n, …].
+INPUTS: float32 [n, …], each with the batch axis of the file put in front, and converted to its
+element type. OUTPUTS: one array per output of the model, [n, …].
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ from mcutrain.formats.outputs import kept
 Array = npt.NDArray[Any]
 
 MAX_BYTES = 8 * 2**30  # of address space: runtimes believe the sizes that a damaged file says
+_ELEMENTS = {
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(uint8)": np.uint8,
+}
 NOT_INSTALLED = 3
 REFUSED = 4
 
@@ -65,10 +70,11 @@ def _run_onnx(model: Path, x: Array) -> list[Array]:
         del proto.graph.value_info[:]
         session = _onnx_session(proto.SerializeToString())
     name = session.get_inputs()[0].name
+    x = x.astype(_ELEMENTS.get(session.get_inputs()[0].type, np.float32))
     names = [y.name for y in session.get_outputs()]
     wanted = [names[i] for i in kept(names)]
     found = [session.run(wanted, {name: one[None]}) for one in x]
-    return [np.concatenate(ys) for ys in zip(*found, strict=True)]
+    return [np.concatenate(ys).astype(np.float32) for ys in zip(*found, strict=True)]
 
 
 def _onnx_session(model: str | bytes) -> Any:

@@ -38,7 +38,8 @@ class FloatGraph:
     """Nodes in execution order, in single assignment form. The shapes of inner tensors follow.
 
     file_axes: of an input or output whose axes the file has in another order: the file's array is
-    ours transposed by it.
+    ours transposed by it. takes_pixels: whether the file's input is uint8, whose integers are our
+    real numbers. is_half: whether the file computes in 16 bits, so that its runtime rounds.
     """
 
     name: str
@@ -47,6 +48,8 @@ class FloatGraph:
     nodes: tuple[FloatNode, ...]
     outputs: tuple[str, ...]
     file_axes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    takes_pixels: bool = False
+    is_half: bool = False
 
     @cached_property
     def shapes(self) -> Mapping[str, Shape]:

@@ -71,11 +71,6 @@ def wide_batch_pads(net: OnnxNetwork) -> str:
     return classified(net, grown, 8)
 
 
-def half_precision(net: OnnxNetwork) -> str:
-    w = net.constant(np.ones((8, 3, 1, 1), np.float16), "w0")
-    return classified(net, net.op("Conv", "input", w), 8)
-
-
 def no_layer_behind_a_curve(net: OnnxNetwork) -> str:
     return net.op("Sigmoid", classified(net, net.op("Relu", net.conv("input", 3, 8)), 8))
 
@@ -110,11 +105,6 @@ FLOAT: dict[Callable[[OnnxNetwork], str], tuple[list[int], str]] = {
         IMAGE,
         "with 0.0 are not supported; pads of channels, height and width with a finite number are "
         "supported",
-    ),
-    half_precision: (
-        IMAGE,
-        "tensor 'w0' has the element type float16; supported are bool, double, float, int32, "
-        "int64, int8, uint8: export the model in float32 (in PyTorch, after model.float())",
     ),
 }
 

@@ -23,6 +23,9 @@ Rule = Callable[[Node], Constant]
 MAX_ELEMENTS = 2**24
 CASTS: dict[int, type[np.generic]] = {
     TensorProto.FLOAT: np.float32,
+    TensorProto.FLOAT16: np.float32,  # as constants of these types are read
+    TensorProto.BFLOAT16: np.float32,
+    TensorProto.DOUBLE: np.float32,
     TensorProto.INT32: np.int32,
     TensorProto.INT64: np.int64,
     TensorProto.BOOL: np.bool_,

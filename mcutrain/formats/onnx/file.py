@@ -42,7 +42,11 @@ _TYPES: dict[int, tuple[type[np.generic], str]] = {
     TensorProto.INT32: (np.int32, "int32_data"),
     TensorProto.INT64: (np.int64, "int64_data"),
     TensorProto.BOOL: (np.bool_, "int32_data"),
+    TensorProto.FLOAT16: (np.float16, "int32_data"),
+    TensorProto.BFLOAT16: (np.uint16, "int32_data"),
 }
+HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+"""Read as float32, which holds all their numbers."""
 
 
 def read_model(path: str | Path) -> ModelProto:
@@ -122,15 +126,11 @@ def _check_opset(model: ModelProto) -> None:
         )
 
 
-def _advice(element_type: int) -> str:
-    """Return what to do about numbers that are not read."""
-    if element_type not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):
-        return ""
-    return ": export the model in float32 (in PyTorch, after model.float())"
-
-
 def tensor_to_array(tensor: TensorProto) -> Array:
-    """The data of an initializer or constant, after its dimensions were found to fit them."""
+    """The data of an initializer or constant, after its dimensions were found to fit them.
+
+    Numbers of 16 bits become float32.
+    """
     name = tensor.name
     if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
         raise UnsupportedError(
@@ -140,7 +140,7 @@ def tensor_to_array(tensor: TensorProto) -> Array:
         known = sorted(type_name(t) for t in _TYPES)
         raise UnsupportedError(
             f"tensor {name!r} has the element type {type_name(tensor.data_type)}; "
-            f"supported are {', '.join(known)}{_advice(tensor.data_type)}"
+            f"supported are {', '.join(known)}"
         )
     shape = tuple(tensor.dims)
     if len(shape) > MAX_RANK or any(d < 0 for d in shape):
@@ -154,7 +154,10 @@ def tensor_to_array(tensor: TensorProto) -> Array:
         needed, found, unit = elements, len(getattr(tensor, field_name)), "numbers"
     if needed != found:
         raise ModelError(f"tensor {name!r} of shape {shape} needs {needed} {unit}, has {found}")
-    return _convert(tensor, dtype, field_name).reshape(shape)
+    data = _convert(tensor, dtype, field_name).reshape(shape)
+    if tensor.data_type == TensorProto.BFLOAT16:
+        return (data.astype(np.uint32) << 16).view(np.float32)
+    return data.astype(np.float32) if tensor.data_type == TensorProto.FLOAT16 else data
 
 
 def _convert(tensor: TensorProto, dtype: type[np.generic], field_name: str) -> Array:
@@ -165,6 +168,8 @@ def _convert(tensor: TensorProto, dtype: type[np.generic], field_name: str) -> A
     if field_name != "int32_data":
         return np.array(numbers, dtype)
     wide = np.array(numbers, np.int32)
+    if tensor.data_type in HALVES:  # their bits
+        return wide.astype(np.uint16).view(dtype)
     if (wide != wide.astype(dtype)).any():
         raise ModelError(f"tensor {tensor.name!r} holds numbers outside its element type")
     return wide.astype(dtype)

@@ -8,7 +8,7 @@ from pathlib import Path
 from onnx import GraphProto, TensorProto
 
 from mcutrain.errors import ModelError, UnsupportedError
-from mcutrain.formats.onnx.file import Attributes, keep_output, opsets, read_model
+from mcutrain.formats.onnx.file import HALVES, Attributes, keep_output, opsets, read_model
 from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue, Nodes
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.module_names import with_module_names
@@ -23,6 +23,9 @@ from mcutrain.quant.float_shapes import FloatReshape, FloatTranspose
 
 def read_onnx(path: Path) -> FloatGraph:
     """The float graph of an .onnx file. Raises ModelError with a sentence.
+
+    float16 and float64 are read as float32. An input of uint8 are pixels, see
+    `FloatGraph.takes_pixels`.
 
     An input [1, c, h, w] becomes [1, h, w, c] where that moves fewer numbers: before convolutions,
     unless the model itself begins with a Transpose from channels last, as converters from
@@ -58,7 +61,7 @@ class _FloatReader(Reading[FloatValue]):
 
     rules = FLOAT_RULES
     reasons = REASONS
-    input_types = (TensorProto.FLOAT,)
+    input_types = (TensorProto.FLOAT, TensorProto.DOUBLE, *HALVES, TensorProto.UINT8)
     max_elements = MAX_ELEMENTS
 
     def __init__(self, opset: int, turns: bool) -> None:
@@ -89,7 +92,9 @@ class _FloatReader(Reading[FloatValue]):
             outputs = self.compute(graph)
         axes = {name: self.axes[name] for name in (found.name, *outputs)}
         nodes = tuple(self.nodes.nodes)
-        return FloatGraph(name, found.name, stored, nodes, outputs, axes)
+        takes_pixels = found.element_type == TensorProto.UINT8
+        is_half = any(tensor.data_type in HALVES for tensor in graph.initializer)
+        return FloatGraph(name, found.name, stored, nodes, outputs, axes, takes_pixels, is_half)
 
     def assumed(self, name: str, layout: Layout) -> FloatValue:
         """Its shape is all that there is of it."""

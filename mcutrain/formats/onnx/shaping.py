@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from onnx import TensorProto
 
-from mcutrain.formats.onnx.file import type_name
+from mcutrain.formats.onnx.file import HALVES, type_name
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import GraphNode, OnnxNode, V
@@ -20,7 +20,7 @@ from mcutrain.ir.graph import Node
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.transpose import Transpose
 
-REALS = (TensorProto.FLOAT, TensorProto.DOUBLE)
+REALS = (TensorProto.FLOAT, TensorProto.DOUBLE, *HALVES)
 
 
 def identity(node: OnnxNode[V]) -> V:
