@@ -2,8 +2,9 @@
 
     d = x - mean(x);  y = d / sqrt(mean(d * d) + epsilon) * gamma + beta
 
-as TensorFlow has it, x * g + (beta - mean(x) * g) with g = gamma / sqrt(...), and with the variance
-as JAX' Flax has it, max(mean(x * x) - mean(x) * mean(x), 0).
+as TensorFlow has it, x * g + (beta - mean(x) * g) with g = gamma / sqrt(...), as Keras 3 has it,
+x * g + (-mean(x) * g + beta), and with the variance as JAX' Flax has it,
+max(mean(x * x) - mean(x) * mean(x), 0).
 """
 
 from __future__ import annotations
@@ -45,6 +46,14 @@ class Deviation:
     means: frozenset[str]
     axes: tuple[int, ...]
     epsilon: float
+
+
+@dataclass(frozen=True)
+class Shift:
+    """mean * g where it is subtracted, or -mean * g where it is added."""
+
+    name: str
+    is_added: bool
 
 
 @dataclass(frozen=True)
@@ -194,17 +203,40 @@ class _NormalizationParts:
     def _completed(
         self, of: Deviation, factor: str, product: str, gamma: str
     ) -> Iterator[Normalized]:
-        """x * factor + (beta - mean * factor)."""
+        """x * factor + (beta - mean * factor), or + (-mean * factor + beta), or without beta."""
         for node in self.readers[product]:
             (rest,) = [name for name in node.inputs if name != product] or [""]
-            shift = self.producers.get(rest)
-            if node.kind != "Add" or shift is None or shift.kind != "Sub":
+            if node.kind != "Add":
                 continue
-            beta, moved = shift.inputs[0], self.producers.get(shift.inputs[1])
-            if moved is None or moved.kind != "Mul" or not self._fits(of, beta):
-                continue
-            if any({*moved.inputs} == {mean, factor} for mean in of.means):
-                yield Normalized(node.outputs[0], of, gamma, beta)
+            for moved, beta in self._shifts(rest):
+                means = self._negated(of.means) if moved.is_added else of.means
+                factors = self._factors(moved.name)
+                is_shift = any(factors == {mean, factor} for mean in means)
+                if is_shift and (not beta or self._fits(of, beta)):
+                    yield Normalized(node.outputs[0], of, gamma, beta)
+
+    def _shifts(self, name: str) -> Iterator[tuple[Shift, str]]:
+        """What may be made of the mean in beta - mean * g, and beta, which "" stands for if not."""
+        yield Shift(name, is_added=True), ""
+        node = self.producers.get(name)
+        if node is not None and node.kind == "Sub":
+            yield Shift(node.inputs[1], is_added=False), node.inputs[0]
+        if node is not None and node.kind == "Add" and len(node.inputs) == 2:
+            for other in node.inputs:
+                beta = self._with_constant(node, other)
+                if beta:
+                    yield Shift(other, is_added=True), beta
+
+    def _factors(self, name: str) -> set[str]:
+        """The two factors of a product; none of what is no product."""
+        node = self.producers.get(name)
+        return set(node.inputs) if node is not None and node.kind == "Mul" else set()
+
+    def _negated(self, names: Collection[str]) -> set[str]:
+        """What is the negative of one of them."""
+        return {
+            node.outputs[0] for name in names for node in self.readers[name] if node.kind == "Neg"
+        }
 
     def _fits(self, of: Deviation, name: str) -> bool:
         """Return whether it is a constant with at most a number for each that is normalized."""

@@ -132,8 +132,11 @@ def transposed_convolutions(m):
     return upsampled(m, x, (1, 66, 54, 2), (5, 3), 2, stride=1)
 
 
-def normalized(m, x, shape, axes=(-1,), gamma=True, factor=None):
-    """As Keras' LayerNormalization is converted: x * g + (beta - mean * g)."""
+def normalized(m, x, shape, axes=(-1,), gamma=True, factor=None, of_keras_3=None):
+    """As Keras' LayerNormalization is converted: x * g + (beta - mean * g).
+
+    of_keras_3: None, or (beta, negates) for x * g + (-mean * g + beta).
+    """
     inner = tuple(1 if i - len(shape) in axes else d for i, d in enumerate(shape))
     lengths = tuple(shape[axis] if axis in axes else 1 for axis in range(axes[0], 0))
     mean = m.op("MEAN", [x, m.integers(*axes)], inner, "ReducerOptions", KeepDims=True)
@@ -144,6 +147,14 @@ def normalized(m, x, shape, axes=(-1,), gamma=True, factor=None):
     g = m.op("RSQRT", [m.op("ADD", [variance, epsilon], inner, "AddOptions")], inner)
     if gamma:
         g = m.op("MUL", [g, m.real(*lengths, scale=1.0)], (*inner[:-1], shape[-1]), "MulOptions")
+    if of_keras_3 is not None:
+        beta, negates = of_keras_3
+        negative = m.op("NEG", [mean], inner) if negates else mean
+        full = (*inner[:-1], shape[-1]) if gamma else inner
+        shift = m.op("MUL", [negative, g], full, "MulOptions")
+        if beta:
+            shift = m.op("ADD", [shift, m.real(*lengths)], full, "AddOptions")
+        return m.op("ADD", [m.op("MUL", [x, g], shape, "MulOptions"), shift], shape, "AddOptions")
     moved = m.op("MUL", [mean if factor is None else factor, g], inner, "MulOptions")
     shift = m.op("SUB", [m.real(*lengths), moved], shape, "SubOptions")
     return m.op("ADD", [m.op("MUL", [x, g], shape, "MulOptions"), shift], shape, "AddOptions")
@@ -157,6 +168,13 @@ def layer_normalizations(m):
     x = m.op("RESHAPE", [x, m.integers(*SHAPE)], SHAPE, "ReshapeOptions")
     x = m.op("ADD", [m.conv(x, SHAPE), m.x], SHAPE, "AddOptions")
     return m.conv(normalized(m, x, SHAPE, (-3, -2, -1), gamma=False), SHAPE)
+
+
+def layer_normalizations_of_keras_3(m):
+    """With gamma and beta, without beta, which is folded where it is 0, and with neither."""
+    x = normalized(m, m.conv(m.x, SHAPE), SHAPE, of_keras_3=(True, True))
+    x = normalized(m, m.conv(x, SHAPE), SHAPE, of_keras_3=(False, True))
+    return normalized(m, m.conv(x, SHAPE), SHAPE, gamma=False, of_keras_3=(False, True))
 
 
 def as_flax(m, x, shape, share=None, back=None, relu=RELU):
@@ -392,6 +410,7 @@ MAKERS = [
     pools_and_concatenation,
     layer_normalizations,
     layer_normalizations_of_flax,
+    layer_normalizations_of_keras_3,
     means_over_axes,
     sums_over_axes,
     transposed_convolutions,
@@ -470,6 +489,22 @@ def test_what_only_resembles_a_layer_normalization_stays_in_parts(tmp_path, axes
     made = normalized(m, m.x, SHAPE, axes, gamma=False)
     with pytest.raises(McutrainError, match=r"over the axes \[.*\]; supported are the last ones"):
         read_float(m.save(tmp_path / "n.tflite", made))
+
+
+def test_layer_normalizations_of_keras_3_become_one_operator_each(tmp_path):
+    m = FloatModel()
+    path = m.save(tmp_path / "m.tflite", layer_normalizations_of_keras_3(m))
+    found = [type(node.op).__name__ for node in read_float(path).network.nodes]
+    assert found.count("FloatLayerNorm") == 3
+    assert not {"FloatMean", "FloatMul"} & set(found)
+
+
+@pytest.mark.parametrize("beta", [False, True])
+def test_a_mean_that_is_added_without_its_sign_stays_in_parts(tmp_path, beta):
+    m = FloatModel()
+    path = m.save(tmp_path / "m.tflite", normalized(m, m.x, SHAPE, of_keras_3=(beta, False)))
+    with pytest.raises(McutrainError, match="SQUARED_DIFFERENCE"):
+        read_float(path)
 
 
 def test_layer_normalizations_of_flax_become_one_operator_each(tmp_path):

@@ -29,7 +29,7 @@ KINDS = {
     "SUB": ("Sub", tflite.SubOptions),
 }
 """What parts of two operands are called; each may have an activation, and is no part then."""
-ALONG = {*KINDS, "RSQRT", "SQRT", "SQUARE", "MAXIMUM", "RELU"}
+ALONG = {*KINDS, "NEG", "RSQRT", "SQRT", "SQUARE", "MAXIMUM", "RELU"}
 """What may compute with tensors that lost the axes that a mean is over."""
 SHARE_TOLERANCE = 1e-5  # of the number that a sum is multiplied by, in float32
 
@@ -183,6 +183,8 @@ def _plain_parts(
     elif op.name == "RSQRT" and len(inputs) == 1:
         yield NormalizationPart("Sqrt", inputs, (inner,))
         yield NormalizationPart("Reciprocal", (inner,), outputs)
+    elif op.name == "NEG" and len(inputs) == 1:
+        yield NormalizationPart("Neg", inputs, outputs)
     elif op.name == "SQRT" and len(inputs) == 1:
         yield NormalizationPart("Sqrt", inputs, outputs)
     elif op.name == "SQUARE" and len(inputs) == 1:
