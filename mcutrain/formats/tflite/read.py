@@ -9,7 +9,7 @@ from mcutrain.errors import UnsupportedError
 from mcutrain.formats.obstacles import Obstacles
 from mcutrain.formats.outputs import kept as outputs_kept
 from mcutrain.formats.outputs import needed
-from mcutrain.formats.tflite import expressions, normalizing
+from mcutrain.formats.tflite import expressions, normalizing, repeating
 from mcutrain.formats.tflite.file import MISSING, FileModel, naming, read_file
 from mcutrain.formats.tflite.float_operator import Importer
 from mcutrain.formats.tflite.int8_operator import Converter
@@ -21,6 +21,8 @@ from mcutrain.ir.graph import Graph
 from mcutrain.quant.canonical import canonical
 from mcutrain.quant.float_graph import FloatGraph
 from mcutrain.quant.stepping import StateRing, window_of
+
+_INT8 = {**INT8_RULES, repeating.NAME: repeating.repeated}
 
 
 def load_tflite(path: str | Path) -> Graph:
@@ -38,7 +40,16 @@ def load_tflite(path: str | Path) -> Graph:
         model, _ = as_int8(model)
         if has_variables(model) and all(op.name in (*NAMES, *INT8_RULES) for op in model.operators):
             return canonical(_window(model, path.stem))
-        return canonical(Converter(model, INT8_RULES).graph(path.stem))
+        model = _without_unread(repeating.with_repeats(model))
+        return canonical(Converter(model, _INT8).graph(path.stem))
+
+
+def _without_unread(model: FileModel) -> FileModel:
+    """The model without the operators whose outputs nothing reads any more."""
+    if not any(op.name == repeating.NAME for op in model.operators):
+        return model
+    operators = needed(model.operators, model.outputs, lambda op: (op.inputs, op.outputs))
+    return replace(model, operators=tuple(operators))
 
 
 def _window(model: FileModel, name: str) -> Graph:
@@ -82,10 +93,12 @@ def read_tflite(path: Path) -> FloatGraph:
     with naming(path):
         file = _with_kept_outputs(read_file(path))
         _refuse_int16(file)
-        model = expressions.with_functions(normalizing.with_layer_norms(file))
+        model = _without_unread(repeating.with_repeats(file))
+        model = expressions.with_functions(normalizing.with_layer_norms(model))
         parts = {
             normalizing.NAME: normalizing.layer_norm,
             expressions.NAME: expressions.function,
+            repeating.NAME: repeating.repeated,
         }
         rules = {**FLOAT_RULES, **parts}
         return Importer(model, rules, VIEWS).graph(path.stem)
