@@ -140,13 +140,26 @@ def test_groups_that_do_not_fit_are_refused(weight, group, tmp_path):
     assert "does not fit input (1, 4, 6, 6)" in refusal(model, y, tmp_path, ModelError)
 
 
-def test_weights_with_a_zero_point_are_refused(tmp_path):
+@pytest.mark.parametrize("zero_point", [3, [3, 5]])
+def test_weights_with_a_zero_point_are_their_integers_minus_it(tmp_path, zero_point):
     model = QdqModel((1, 2, 6, 6))
-    names = [
-        model.constant(a) for a in (np.ones((2, 2, 1, 1), np.int8), np.float32(0.01), np.int8(3))
-    ]
+    w = np.arange(4).reshape(2, 2, 1, 1).astype(np.int8)
+    zero_points = np.array(zero_point, np.int8)
+    names = [model.constant(a) for a in (w, np.full(zero_points.shape, 0.01, np.float32))]
+    axis = {"axis": 0} if zero_points.ndim else {}
+    weight = model.op("DequantizeLinear", *names, model.constant(zero_points), **axis)
+    y = model.requantize(model.op("Conv", model.x, weight), 0.1, 0)
+    graph = load_onnx(model.save(tmp_path / "m.onnx", y))
+    kind = graph.tensors[graph.nodes[0].inputs[1]]
+    expected = w.reshape(2, 2) - np.broadcast_to(zero_points.reshape(-1, 1), (2, 2))
+    assert (kind.data.reshape(2, 2) == expected).all()
+
+
+def test_weights_of_more_than_8_bits_are_refused(tmp_path):
+    model = QdqModel((1, 2, 6, 6))
+    names = [model.constant(a) for a in (np.full((2, 2, 1, 1), 256, np.int32), np.float32(0.01))]
     y = model.op("Conv", model.x, model.op("DequantizeLinear", *names))
-    assert "zero point" in refusal(model, model.requantize(y, 0.1, 0), tmp_path)
+    assert "of int32 is not" in refusal(model, model.requantize(y, 0.1, 0), tmp_path)
 
 
 def test_a_float_weight_is_refused(tmp_path):
