@@ -104,7 +104,7 @@ class _Values:
 
     def _follow(self, op: FileOperator) -> None:
         """Note the output's values, if they follow from one tensor."""
-        if op.name not in ELEMENTWISE or len(self.of) > MOST_VALUES or not _is_plain(op):
+        if op.name not in ELEMENTWISE or len(self.of) > MOST_VALUES or not is_plain(op):
             return
         if len(op.outputs) != 1 or MISSING in (*op.inputs, *op.outputs):
             return
@@ -140,7 +140,7 @@ class _Values:
         return data.ravel()[0].astype(np.float64) if data is not None and is_one else None
 
 
-def _is_plain(op: FileOperator) -> bool:
+def is_plain(op: FileOperator) -> bool:
     """Return whether an operator has no activation."""
     if op.name not in OPTIONS:
         return True

@@ -9,7 +9,7 @@ from mcutrain.errors import UnsupportedError
 from mcutrain.formats.obstacles import Obstacles
 from mcutrain.formats.outputs import kept as outputs_kept
 from mcutrain.formats.outputs import needed
-from mcutrain.formats.tflite import expressions, normalizing, repeating
+from mcutrain.formats.tflite import expressions, islands, normalizing, repeating
 from mcutrain.formats.tflite.file import MISSING, FileModel, naming, read_file
 from mcutrain.formats.tflite.float_operator import Importer
 from mcutrain.formats.tflite.int8_operator import Converter
@@ -22,7 +22,12 @@ from mcutrain.quant.canonical import canonical
 from mcutrain.quant.float_graph import FloatGraph
 from mcutrain.quant.stepping import StateRing, window_of
 
-_INT8 = {**INT8_RULES, repeating.NAME: repeating.repeated}
+_INT8 = {
+    **INT8_RULES,
+    islands.NAME: islands.table,
+    repeating.NAME: repeating.repeated,
+}
+_JOINED = (islands.NAME, repeating.NAME)
 
 
 def load_tflite(path: str | Path) -> Graph:
@@ -40,13 +45,13 @@ def load_tflite(path: str | Path) -> Graph:
         model, _ = as_int8(model)
         if has_variables(model) and all(op.name in (*NAMES, *INT8_RULES) for op in model.operators):
             return canonical(_window(model, path.stem))
-        model = _without_unread(repeating.with_repeats(model))
+        model = _without_unread(islands.with_tables(repeating.with_repeats(model)))
         return canonical(Converter(model, _INT8).graph(path.stem))
 
 
 def _without_unread(model: FileModel) -> FileModel:
     """The model without the operators whose outputs nothing reads any more."""
-    if not any(op.name == repeating.NAME for op in model.operators):
+    if not any(op.name in _JOINED for op in model.operators):
         return model
     operators = needed(model.operators, model.outputs, lambda op: (op.inputs, op.outputs))
     return replace(model, operators=tuple(operators))
