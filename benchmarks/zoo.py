@@ -115,7 +115,7 @@ def _train(graph: Graph, scheme: str) -> None:
 # ------------------------------------------------------------------------------------------ writing
 
 
-def write(folder: Path) -> None:
+def write(folder: Path, names: Sequence[str]) -> None:
     """The networks of tests by onnx.helper, and by onnxruntime's quantizer in all its forms."""
     sys.path.insert(0, str(Path(__file__).parent.parent))
     import onnx
@@ -127,7 +127,8 @@ def write(folder: Path) -> None:
         "u8u8": ("UInt8", "UInt8", False),
     }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    for name, make in NETWORKS.items():
+    for name in names or NETWORKS:
+        make = NETWORKS[name]
         onnx.save(make().proto(), folder / f"{name}.helper.onnx")
         for form in ("QDQ", "QOperator"):
             for kind, choice in kinds.items():
@@ -180,7 +181,9 @@ def refusals(found: Sequence[Outcome]) -> list[str]:
 def _plain(text: str) -> str:
     """A refusal without what only names this file and node."""
     text = re.sub(r"\S*/\S+\.(onnx|tflite)", "FILE", text)
-    text = re.sub(r"(node|tensor|operator) '?[^')]*'?( and \d+ more)?", r"\1 …", text)
+    text = re.sub(r"(node|tensor|output) '[^']*'( and \d+ more)?", r"\1 …", text)
+    text = re.sub(r" of '[^']*'", "", text)
+    text = re.sub(r"; supported are ([A-Z]\w+, ){3}.*", "", text)
     return " ".join(text.split())[:SHORT]
 
 
@@ -188,23 +191,22 @@ def operators_of(found: Sequence[Outcome]) -> Counter[str]:
     """How many files each operator of a refusal blocks."""
     count: Counter[str] = Counter()
     for one in found:
-        names = set(
-            re.findall(r"\b([A-Z][A-Za-z0-9_]+) \((?:node|operator|\d+ nodes)", one.refusal)
-        )
+        names = set(re.findall(r"\b([A-Z][A-Za-z0-9_]+) \((?:node|\d+ nodes)", one.refusal))
         count.update(names)
     return count
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--write", action="store_true", help="networks that need no other package")
+    parser.add_argument("--names", nargs="*", default=[], help="of those that are written")
     parser.add_argument("--scheme", default="full")
     parser.add_argument("--verify", action="store_true")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     if args.write:
-        write(args.folder)
+        write(args.folder, args.names)
     paths = sorted(p for p in args.folder.iterdir() if p.suffix in (".onnx", ".tflite"))
     found = []
     for path in paths:
