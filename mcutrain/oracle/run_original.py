@@ -73,7 +73,12 @@ def _run_onnx(model: Path, x: Array) -> list[Array]:
     x = x.astype(_ELEMENTS.get(session.get_inputs()[0].type, np.float32))
     names = [y.name for y in session.get_outputs()]
     wanted = [names[i] for i in kept(names)]
-    found = [session.run(wanted, {name: one[None]}) for one in x]
+    batch = session.get_inputs()[0].shape[0]
+    copies = batch if isinstance(batch, int) else 1  # a file may be fixed to several samples
+    found = []
+    for one in x:
+        results = session.run(wanted, {name: np.repeat(one[None], copies, axis=0)})
+        found.append([y[:1] if copies > 1 else y for y in results])
     return [np.concatenate(ys).astype(np.float32) for ys in zip(*found, strict=True)]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from onnx import GraphProto, TensorProto
 
 from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.onnx.batch import with_one_sample
 from mcutrain.formats.onnx.file import HALVES, Attributes, keep_output, opsets, read_model
 from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue, Nodes
 from mcutrain.formats.onnx.layout import Layout
@@ -37,6 +38,7 @@ def read_onnx(path: Path) -> FloatGraph:
         found = {node.op_type for node in model.graph.node}
         if "QuantizeLinear" in found:
             raise UnsupportedError("the model is quantized already; give the float model")
+        model = with_one_sample(model)
         graph, (opset, *_) = model.graph, opsets(model)
         with_layer_norms(graph)
         with_module_names(graph)
