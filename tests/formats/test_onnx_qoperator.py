@@ -282,3 +282,20 @@ def test_what_is_refused_says_why(tmp_path, made, error, said):
     with pytest.raises(error) as found:
         load_onnx(path)
     assert said in str(found.value)
+
+
+def test_activations_of_16_bits_are_refused_with_the_way_out(tmp_path):
+    path = quantized(plain(), tmp_path / "model.onnx", "QDQ", "Int16", "Int8")
+    with pytest.raises(UnsupportedError, match="int16 activations are not supported") as found:
+        load_onnx(path)
+    assert "activation_type QInt8 or QUInt8" in str(found.value)
+
+
+def test_two_inputs_are_refused_with_the_way_out(tmp_path):
+    path = quantized(plain(), tmp_path / "model.onnx", "QOperator", "Int8", "Int8")
+    model = onnx.load(path)
+    second = helper.make_tensor_value_info("other", TensorProto.FLOAT, (1, 4))
+    model.graph.input.append(second)
+    onnx.save(model, path)
+    with pytest.raises(UnsupportedError, match=r"2 inputs \('x', 'other'\); one is supported"):
+        load_onnx(path)

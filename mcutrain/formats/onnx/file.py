@@ -38,6 +38,7 @@ _TYPES: dict[int, tuple[type[np.generic], str]] = {
     TensorProto.FLOAT: (np.float32, "float_data"),
     TensorProto.DOUBLE: (np.float64, "double_data"),
     TensorProto.INT8: (np.int8, "int32_data"),
+    TensorProto.INT16: (np.int16, "int32_data"),
     TensorProto.UINT8: (np.uint8, "int32_data"),
     TensorProto.INT32: (np.int32, "int32_data"),
     TensorProto.INT64: (np.int64, "int64_data"),

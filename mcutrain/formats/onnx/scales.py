@@ -33,7 +33,10 @@ def quantization_of(node: OnnxNode[Any], integer_type: str | None) -> tuple[Quan
             raise node.wrong(f"there are {constant.data.size} zero points for one scale")
         zero_point, found = int(constant.data.ravel()[0]), str(constant.data.dtype)
     if found not in ("int8", "uint8"):
-        raise node.unsupported(f"{found} activations are not; int8 and uint8 are")
+        raise node.unsupported(
+            f"{found} activations are not; int8 and uint8 are: quantize the float model with "
+            "`mcutrain quantize`, or with activation_type QInt8 or QUInt8"
+        )
     if integer_type and found != integer_type:
         raise node.wrong(f"reads {integer_type} with a zero point of {found}")
     shift = 128 if found == "uint8" else 0
