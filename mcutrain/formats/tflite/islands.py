@@ -39,7 +39,7 @@ FLOAT: Mapping[str, Callable[..., Array]] = {**ELEMENTWISE, "ELU": _elu}
 
 
 @dataclass(frozen=True)
-class Values:
+class IslandValues:
     """A function of an int8 tensor. at: its values for all its integers, in single precision.
 
     slopes: by the integers. function: the operator, where there is only one; else what they are.
@@ -60,7 +60,7 @@ def with_tables(model: FileModel) -> FileModel:
 
 def table(o: Int8Operator) -> None:
     """As the reference kernel of QUANTIZE rounds: halves away from zero."""
-    values: Values = o.op.options
+    values: IslandValues = o.op.options
     scale, zero_point = o.quantization
     unrounded = values.at / np.float32(scale)
     rounded = np.trunc(unrounded + np.copysign(np.float32(0.5), unrounded)) + zero_point
@@ -106,7 +106,7 @@ class _Islands:
             return op
         slopes = (above - below) / (2 * NEAR)
         name = names[0].lower() if len(names) == 1 and names[0].lower() in FUNCTIONS else NAME
-        values = Values(at, np.where(np.isfinite(slopes), slopes, 0.0), name)
+        values = IslandValues(at, np.where(np.isfinite(slopes), slopes, 0.0), name)
         return FileOperator(NAME, (found.x,), op.outputs, 0, values)
 
     def _follow(self, op: FileOperator) -> None:
