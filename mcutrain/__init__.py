@@ -50,6 +50,7 @@ _NAMES = {
     ),
     "mcutrain.functions.serial_ports": ("SerialPorts", "ports"),
     "mcutrain.functions.simulating": ("simulate",),
+    "mcutrain.functions.stepping": ("StepOutcome", "StepTrainer", "trainer"),
     "mcutrain.functions.training": ("train",),
     "mcutrain.ir.graph": ("Graph",),
     "mcutrain.pipeline": ("StepOptions", "TrainingStep", "load"),

@@ -51,6 +51,8 @@ from mcutrain.functions.serial_ports import SerialPorts as SerialPorts
 from mcutrain.runs.result import SimulationResult as SimulationResult
 from mcutrain.data.dataset import Split as Split
 from mcutrain.pipeline.step_options import StepOptions as StepOptions
+from mcutrain.functions.stepping import StepOutcome as StepOutcome
+from mcutrain.functions.stepping import StepTrainer as StepTrainer
 from mcutrain.functions.selecting import TrainedSelection as TrainedSelection
 from mcutrain.pipeline import TrainingStep as TrainingStep
 from mcutrain.sparse.scheme import UpdateScheme as UpdateScheme
@@ -86,6 +88,8 @@ __all__ = [
     "SimulationResult",
     "Split",
     "StepOptions",
+    "StepOutcome",
+    "StepTrainer",
     "TrainedSelection",
     "TrainingStep",
     "UpdateScheme",
@@ -120,6 +124,7 @@ __all__ = [
     "simulate_episodes",
     "train",
     "train_board",
+    "trainer",
     "verify",
     "virtual_board",
 ]
@@ -996,6 +1001,16 @@ def train_board(
     log: PathLike | None = ...,
     tensorboard: PathLike | None = ...,
 ) -> BoardRun: ...
+
+def trainer(
+    step: TrainingStep,
+    *,
+    seed: int = ...,
+    reference: bool = ...,
+    portable: bool = ...,
+    normalization: Normalization | None = ...,
+    state: PathLike | None = ...,
+) -> StepTrainer: ...
 
 def verify(
     model: PathLike,

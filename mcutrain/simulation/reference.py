@@ -17,7 +17,7 @@ from mcutrain.codegen.program import Program
 from mcutrain.errors import DataError, StateError
 from mcutrain.features import WORD, FeatureState, StepRate, features_of
 from mcutrain.ir.graph import Node
-from mcutrain.ir.interpret import interpret
+from mcutrain.ir.interpret import See, interpret
 from mcutrain.memplan import TrainingPlan
 from mcutrain.memplan.state import first_words
 from mcutrain.memplan.steps import steps_of
@@ -33,8 +33,11 @@ Array = npt.NDArray[Any]
 class ReferenceSimulator(FeatureState):
     """Holds the state of one training run and steps it, slowly and exactly.
 
-    What features keep and do beside the step, mcutrain.features adds.
+    What features keep and do beside the step, mcutrain.features adds. see: told of each node of a
+    step that has run, if somebody is.
     """
+
+    see: See | None = None
 
     def __init__(self, training: TrainGraph, seed: int = 1) -> None:
         self.training = training
@@ -149,7 +152,9 @@ class ReferenceSimulator(FeatureState):
         """The whole step, and the updates if it is the last of its group."""
         training = self.training
         graph = replace(training.graph, nodes=self._running(training.graph.nodes))
-        results = interpret(graph, {**inputs, training.step: step}, self._kept(graph.nodes))
+        results = interpret(
+            graph, {**inputs, training.step: step}, self._kept(graph.nodes), self.see
+        )
         self._take_over(results)
         if step[2] == training.accumulate - 1:
             self._apply(results, step)
@@ -177,7 +182,10 @@ class ReferenceSimulator(FeatureState):
         values = {**self.state, **results, self.training.step: step}
         applied: dict[str, Array] = {}
         for node in self._running(self.training.apply):
-            outputs = node.op.reference(*(values[name] for name in node.inputs))
+            arguments = [values[name] for name in node.inputs]
+            outputs = node.op.reference(*arguments)
+            if self.see is not None:
+                self.see(node, arguments, outputs)
             applied.update(zip(node.outputs, outputs, strict=True))
         self._take_over(applied)
 

@@ -36,7 +36,7 @@ FUNCTIONS = (
     *("generate", "imprint", "info", "latents", "load", "make_proxies", "plan"),
     *("parse_scheme", "ports", "prepare", "profile", "pull", "quantize", "select"),
     *("select_by_training", "select_for_budgets", "simulate", "simulate_episodes", "train"),
-    *("train_board", "verify", "virtual_board"),
+    *("train_board", "trainer", "verify", "virtual_board"),
 )
 RATE = 0.03
 
