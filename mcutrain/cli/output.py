@@ -94,7 +94,7 @@ def prose_width(stream: TextIO, console: Console) -> int | None:
 def table_width() -> int | None:
     """Columns that tables have: what the environment says, or a terminal; None without both."""
     said = os.environ.get("COLUMNS", "")
-    if said.isdigit() and int(said):
+    if said.isdecimal() and int(said):
         return int(said)
     return out.width if sys.stdout.isatty() else None
 

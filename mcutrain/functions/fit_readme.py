@@ -93,6 +93,8 @@ def _commands(story: Story) -> list[str]:
         int8 = f"by-hand{story.int8.suffix}"
         calibration = ["--calibration", story.data, *_seed(story), *_pixels(story)]
         calibration += _frontend(story)
+        stride = story.reading.stride
+        calibration += [] if stride is None else ["--stride", str(stride)]
         found.append(["quantize", str(story.model), *calibration, "-o", int8])
     simulate = ["simulate", int8, *data, "--scheme", str(story.folder / "scheme.toml")]
     simulate += ["--classes", story.classes] if story.classes != "auto" else []

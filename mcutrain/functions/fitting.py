@@ -61,6 +61,7 @@ from mcutrain.runs.result import SimulationResult
 from mcutrain.runs.watch import Watch
 from mcutrain.shown import Record, Shown, percent
 from mcutrain.simulation import check_can_build
+from mcutrain.simulation.samples import content_of
 from mcutrain.sparse import UpdateScheme, as_scheme
 
 FACTS = "fit.json"
@@ -182,7 +183,8 @@ def fit(
     >>> fit("model.onnx", "images/", board="nucleo-f446re", pixels=(0, 1)).accuracy
     """
     path = Path(model)
-    folder = Path(f"{path.name.split('.')[0]}-fit" if output is None else output)
+    name = path.name.lstrip(".").split(".")[0] or "model"
+    folder = Path(f"{name}-fit" if output is None else output)
     check_can_build()
     if line.port is not None and hardware.target is None:
         raise OptionError("port", "is a board's: say which board it is, too (--board)")
@@ -289,6 +291,20 @@ class _Folder:
                 "again to go on, name another folder with -o, or remove this one"
             )
         return cls(path, facts)
+
+    def check_samples(self, split: Split) -> None:
+        """Keep what the samples are. Raises ArgumentError if an earlier call had others."""
+        digest = hashlib.sha256(repr(split.names).encode())
+        for part in (split.train, split.test):
+            digest.update(content_of(part))
+        found, kept = digest.hexdigest(), self.facts.get("samples")
+        if kept not in (None, found):
+            raise ArgumentError(
+                f"the data has changed since {self.path} was begun, and what was learnt there is "
+                "of other samples: name another folder with -o, or remove this one"
+            )
+        if kept is None:
+            self.keep(samples=found)
 
     def remove_useless(self) -> None:
         """Empty it where this call began it, and has not even come to choosing a scheme.
@@ -437,6 +453,7 @@ class _Fitting:
                 int8,
                 taking=pixels,
                 frontend=asked.reading.frontend,
+                stride=asked.reading.stride,
                 seed=asked.seed,
                 listener=self.listener,
             )
@@ -487,6 +504,7 @@ class _Fitting:
         split = read_samples(
             graph, asked.data, asked.reading, Asked(), asked.seed, _Muted(self.listener)
         )
+        self.folder.check_samples(split)
         shape = "×".join(str(size) for size in split.train.x.shape[1:])
         value = f"{len(split.train):,} training and {len(split.test):,} test samples of {shape}"
         named = (
@@ -613,6 +631,8 @@ class _Fitting:
         if rate is not None:
             how = "as given" if self.asked.training.learning_rate else "by short trials"
             self._chose("learning rate", f"{rate:.6g}", how, "--lr")
+        if learnt.was_interrupted:
+            raise KeyboardInterrupt
         return learnt
 
     def _head(

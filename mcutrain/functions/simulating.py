@@ -60,7 +60,8 @@ class Learnt:
     """A run that is over. doubts: what is to be said of it.
 
     asked: what it trained. choosing: among what its scheme was chosen, or could have been. choice:
-    of the scheme, if it was chosen.
+    of the scheme, if it was chosen. was_interrupted: whether Ctrl-C came behind the run, while its
+    rate was doubted.
     """
 
     step: TrainingStep
@@ -70,6 +71,7 @@ class Learnt:
     asked: Asked
     choosing: Choosing
     choice: AutoScheme | None = None
+    was_interrupted: bool = False
 
 
 @with_keywords
@@ -306,9 +308,10 @@ class _Runs:
         run, found = self._prepared(step, fitted.split, settings)
         doubts = [] if found is None else [self._doubt(step, fitted.split, run, found)]
         result = self._train(step, run, AUTO if choice is not None else step.scheme.name)
-        doubts += [*_doubts(run, result), self._rate_doubt(step, run)]
-        said = tuple(filter(None, doubts))
-        return Learnt(step, run, result, said, asked, choosing, choice)
+        rate_doubt = self._rate_doubt(step, run)
+        doubts += [*_doubts(run, result), rate_doubt or ""]
+        said, stopped = tuple(filter(None, doubts)), rate_doubt is None
+        return Learnt(step, run, result, said, asked, choosing, choice, stopped)
 
     def _prepared(
         self, step: TrainingStep, split: Split, settings: RunSettings
@@ -343,14 +346,14 @@ class _Runs:
         with self.listener.searching("comparing with the head alone") as report:
             return head_alone_warning(step, split, run, found, report)
 
-    def _rate_doubt(self, step: TrainingStep, run: Run) -> str:
-        """Return what trials say of a rate that may be too large; "" if Ctrl-C ends them.
+    def _rate_doubt(self, step: TrainingStep, run: Run) -> str | None:
+        """Return what trials say of a rate that may be too large; None if Ctrl-C ends them.
 
         Ctrl-C must not take the result of the run with it, which is over.
         """
         with self.listener.searching() as report, suppress(KeyboardInterrupt):
             return doubtful.rate_warning(step, run, report)
-        return ""
+        return None
 
     def _train(self, step: TrainingStep, run: Run, title: str) -> SimulationResult:
         kept = self.simulation.kept

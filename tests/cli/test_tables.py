@@ -205,3 +205,11 @@ def test_a_terminal_gets_sentences_in_its_width(monkeypatch, capsys):
     printed = capsys.readouterr()
     assert max(map(len, (printed.err + printed.out).splitlines())) <= 40
     assert printed.out.splitlines()[1].startswith(" " * 10 + "word")
+
+
+@pytest.mark.parametrize(
+    ("said", "columns"), [("100", 100), ("²", None), ("0", None), ("", None), ("٣", 3)]
+)
+def test_columns_of_the_environment_are_taken_if_they_are_a_number(said, columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", said)
+    assert output.table_width() == columns

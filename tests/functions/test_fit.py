@@ -20,7 +20,7 @@ from mcutrain.demo import FLOAT_MODEL as FLOAT
 from mcutrain.demo import IMAGES as DATA
 from mcutrain.demo import MODEL
 from mcutrain.errors import ArgumentError, BuildError, DataError, McutrainError, OptionError
-from mcutrain.functions import fitting
+from mcutrain.functions import fitting, simulating
 from mcutrain.functions.fit_readme import Story, readme
 from mcutrain.functions.fitting import LEAST_OF_A_CLASS, MOST_EPOCHS, _length
 from mcutrain.functions.listener import Listener
@@ -413,3 +413,45 @@ def test_after_an_interruption_the_command_says_that_it_goes_on(tmp_path, monkey
     for more in ((), ("--json",)):
         assert called("fit", MODEL, DATA, "-o", tmp_path / "out", *more) == 130
         assert "the same command goes on" in capsys.readouterr().err
+
+
+def test_data_that_changed_since_is_said_in_words_of_fit(tmp_path):
+    arrays = dict(np.load(DATA))
+    np.savez(tmp_path / "own.npz", **arrays)
+    asked = {"seed": 3, **QUICK}
+    arguments = (MODEL, tmp_path / "own.npz", tmp_path / "out", "last:2")
+    with pytest.raises(KeyboardInterrupt):
+        mcutrain.fit(*arguments, listener=Cutting(32), **asked)
+    kept = json.loads((tmp_path / "out" / "fit.json").read_text())
+    assert len(kept["samples"]) == 64
+    arrays["y_train"] = arrays["y_train"][::-1]
+    np.savez(tmp_path / "own.npz", **arrays)
+    with pytest.raises(ArgumentError, match=r"the data has changed since .*out was begun"):
+        mcutrain.fit(*arguments, **asked)
+    assert json.loads((tmp_path / "out" / "fit.json").read_text()) == kept
+
+
+def test_one_interruption_while_the_rate_is_doubted_ends_a_fit(tmp_path, monkeypatch):
+    def pressed(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulating.doubtful, "rate_warning", pressed)
+    monkeypatch.setattr(fitting, "export", None)  # is not reached
+    with pytest.raises(KeyboardInterrupt):
+        mcutrain.fit(MODEL, DATA, tmp_path / "out", "last:2", seed=3, **QUICK)
+    assert (tmp_path / "out" / "state.mcts").exists()
+
+
+def test_the_default_folder_of_a_hidden_file_has_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    seen: list[Path] = []
+
+    def opened(path: Path, asked: object) -> None:
+        seen.append(path)
+        raise ArgumentError("enough")
+
+    monkeypatch.setattr(fitting._Folder, "of", opened)
+    for name in (".hidden.onnx", "net.v2.onnx", "..onnx"):
+        with pytest.raises(ArgumentError, match="enough"):
+            mcutrain.fit(name, DATA)
+    assert list(map(str, seen)) == ["hidden-fit", "net-fit", "onnx-fit"]
