@@ -43,7 +43,7 @@ from mcutrain_host.protocol import (
     Statistics,
     Status,
     Step,
-    Window,
+    WindowTaken,
 )
 
 R = TypeVar("R")
@@ -163,14 +163,14 @@ class Device:
             self._check(Command.HEAR, "received", heard.received, at + len(piece))
         return heard
 
-    def take_window(self, ago: int | None = None) -> Window:
+    def take_window(self, ago: int | None = None) -> WindowTaken:
         """Make the last window that was heard the sample, as `send_sample` does.
 
         ago: of firmware with a history, the window that ended so many frames ago, or HEARD_WINDOW,
         or LOUDEST_WINDOW. Raises RefusedError while there is none.
         """
         body = b"" if ago is None else ago.to_bytes(4, "little")
-        return self._ask(Command.WINDOW, body, Window.parse)
+        return self._ask(Command.WINDOW, body, WindowTaken.parse)
 
     def send_raw(self, window: bytes) -> None:
         """Bring a window of raw samples to the board as a new stream, and make it the sample."""

@@ -333,7 +333,7 @@ HEARD_WINDOW, LOUDEST_WINDOW = 0xFFFF_FFFF, 0xFFFF_FFFE
 
 
 @dataclass(frozen=True)
-class Window(Numbers):
+class WindowTaken(Numbers):
     """Answer to WINDOW. frames: new since the last window before it. ago: frames since its last."""
 
     layout: ClassVar[struct.Struct] = struct.Struct("<II")

@@ -14,7 +14,7 @@ from mcutrain_host.errors import RefusedError
 from mcutrain_host.link import SerialLink
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.memory import linked_memory
-from mcutrain_host.protocol import HEARD_WINDOW, LOUDEST_WINDOW, Command, Status, Window
+from mcutrain_host.protocol import HEARD_WINDOW, LOUDEST_WINDOW, Command, Status, WindowTaken
 from mcutrain_host.virtual.qemu import QemuBoard
 
 from mcutrain import prepare
@@ -136,7 +136,7 @@ def test_a_stream_in_pieces_gives_the_windows_of_numpy(projects_root: Path, kind
         assert heard.frames == (fresh if frames >= FRAMES else 0)
         if frames < FRAMES:
             continue
-        assert device.take_window() == Window(fresh, 0)
+        assert device.take_window() == WindowTaken(fresh, 0)
         fresh = 0
         device.infer()
         window = front.of_window(rows[frames - FRAMES : frames])

@@ -233,7 +233,7 @@ def streaming(b: TfliteBuilder, dtype: str, **like: object) -> tuple[int, int]:
         for i in range(2)
     ]
     lstm = b.tensor("lstm", (1, 8), dtype, **like)
-    b.operator("UNIDIRECTIONAL_SEQUENCE_LSTM", [x, *old], lstm)
+    b.operator("UNIDIRECTIONAL_SEQUENCE_RNN", [x, *old], lstm)
     return x, b.operator("RELU", [lstm], b.tensor("y", (1, 8), dtype, **like))
 
 
@@ -247,7 +247,7 @@ def test_a_streaming_model_is_called_so(tmp_path, read, dtype, like):
     _, first, *items = told(read, tmp_path / "m.tflite")
     assert first == "the model has 2 subgraphs; supported is one"
     assert begins(items, "UNIDIRECTIONAL") == (
-        "UNIDIRECTIONAL_SEQUENCE_LSTM (node 'lstm') is not supported"
+        "UNIDIRECTIONAL_SEQUENCE_RNN (node 'lstm') is not supported"
     )
     assert begins(items, "READ_VARIABLE (2 nodes, the first 'old0')").endswith("not supported")
     assert ["recurrent" in items[-2], "streaming" in items[-1]] == [True, True]
