@@ -17,6 +17,7 @@ from mcutrain_host.saved import HEADER_BYTES, SavedState
 from mcutrain.errors import ArgumentError, PlanError, StateError
 from mcutrain.fleets import Contribution, FleetLayout, averaged, trimmed
 from mcutrain.pipeline import StepOptions, prepare
+from mcutrain.simulation.rates import LearningRate
 from tests.fleets.fleet import SAMPLES, Fleet, fleet
 
 
@@ -126,8 +127,37 @@ def test_stochastic_rounding_keeps_the_mean_of_small_moves() -> None:
         ]
     )
     assert set(moves) == {0, 1}
+    first, second = (np.array(whole_numbers(ours, drawn)[n]) for n in ours_largest(ours))
+    old = [np.array(whole_numbers(ours, ours.base.raw)[n]) for n in ours_largest(ours)]
+    most = min(len(first), len(second))
+    assert np.any((first - old[0])[:most] != (second - old[1])[:most])  # drawn apart
     assert abs(moves.mean() - 0.25) < 4 * np.sqrt(0.25 * 0.75 / moves.size)
     assert drawn != averaged(ours.layout, ours.base, small, "stochastic", 6)
+
+
+def ours_largest(ours: Fleet) -> list[str]:
+    """The two tensors with the most numbers."""
+    sums = ours.contributions()[0].sums
+    return sorted(sums, key=lambda name: -sums[name].size)[:2]
+
+
+def test_a_mean_begins_a_new_update() -> None:
+    """The base was in the middle of a group of samples."""
+    step = prepare(fleet().step.graph, "head", StepOptions(accumulate=2))
+    layout, reference = FleetLayout(step), step.reference(1)
+    x, rate = np.zeros((3, *step.input_type.shape[1:]), np.int8), [LearningRate.of(0.1)] * 3
+    reference.train(x, [1, 2, 3], rate)
+    base = layout.saved(reference.save(), "the base")
+    assert (base.updates, base.samples) == (1, 1)
+    reference.train(x, [4, 5, 6], rate)
+    state = layout.saved(reference.save(), "a state")
+    new = averaged(layout, base, Contribution.of(layout, base, state, "a", 3))
+    assert (layout.saved(new, "").updates, layout.saved(new, "").samples) == (3, 0)
+    simulator = step.simulator(1)
+    for one in (reference, simulator):
+        one.load(new)
+        one.train(x, [7, 8, 9], rate)
+    assert reference.save() == simulator.save()
 
 
 def test_numbers_saturate_where_updates_do() -> None:
@@ -175,6 +205,8 @@ def test_more_boards_must_stay_than_are_left_out() -> None:
     ours = fleet()
     with pytest.raises(ArgumentError, match="at most 2"):
         trimmed(ours.layout, ours.base, ours.contributions(), 3)
+    with pytest.raises(ArgumentError, match="at most 1"):
+        trimmed(ours.layout, ours.base, ours.contributions()[:4], 2)
     whole = total_of(ours.contributions()[:2])
     with pytest.raises(ArgumentError, match="own contribution"):
         trimmed(ours.layout, ours.base, [whole, *ours.contributions()[2:]], 1)

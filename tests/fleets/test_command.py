@@ -87,6 +87,17 @@ def test_a_board_that_moved_far_is_named(run: Run) -> None:
     assert done.err.count("warning") == 1
 
 
+def test_a_board_that_hardly_moved_is_named(run: Run) -> None:
+    ours = fleet()
+    numbers = ours.layout.read(ours.base)
+    numbers[next(iter(numbers))][0] += 1
+    idle = ours.layout.with_numbers(ours.base, numbers, 10, 0)
+    Path("idle.mcts").write_bytes(ours.file(ours.layout.saved(idle, "idle")))
+    done = run("average", MODEL, "base.mcts", *states(), "idle.mcts", "-o", "n.mcts")
+    assert "warning: idle moved by" in done.err
+    assert done.err.count("warning") == 1
+
+
 WRONG = [
     (["b0.mcts", "b0.mcts", "-o", "n.mcts"], "would both be the board 'b0'"),
     (["a=b0.mcts", "a=b1.mcts", "-o", "n.mcts"], "own name"),

@@ -107,6 +107,15 @@ def test_a_small_file_makes_no_gigabytes() -> None:
             Contribution.parse(forged(HEAD.format(weight=1, count=count, width=width), bomb), "f")
 
 
+def test_a_file_has_no_more_numbers_than_a_board() -> None:
+    half = 2**25 + 1
+    head = HEAD.format(weight=1, count=half, width=1)
+    two = head.replace("}]", f'}}, {{"name": "v", "count": {half}, "width": 1}}]')
+    with pytest.raises(StateError):
+        Contribution.parse(forged(two, packed(bytes(2 * half))), "f")
+    assert Contribution.parse(forged(head, packed(bytes(half))), "f").sums["w"].size == half
+
+
 def test_sums_that_no_boards_make_are_refused() -> None:
     number = packed(struct.pack("<q", 2**32 + 1))
     with pytest.raises(StateError):

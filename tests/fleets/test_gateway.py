@@ -114,6 +114,20 @@ def test_a_board_that_cannot_be_reached_keeps_no_other_from_it(
         written(tmp_path, gone).learn(base(), FleetRound(1))
 
 
+def test_the_accuracy_of_a_gateway_weighs_boards_by_what_they_learnt(
+    tmp_path: Path, data: list[str]
+) -> None:
+    arrays = dict(np.load(tmp_path / data[0]))
+    wrong = {"y_test": (arrays["y_test"] + 1) % 10}  # the more of its answers are wrong
+    fewer = {"x_train": arrays["x_train"][:3], "y_train": arrays["y_train"][:3]}
+    np.savez(tmp_path / "other.npz", **{**arrays, **fewer, **wrong})
+    boards = [f'name = "{n}"\ndata = "{file}"' for n, file in (("a", data[0]), ("b", "other.npz"))]
+    alone = [written(tmp_path, board).learn(base(), FleetRound(1)).accuracy for board in boards]
+    assert alone[0] != alone[1]
+    both = written(tmp_path, *boards).learn(base(), FleetRound(1)).accuracy
+    assert both == pytest.approx((12 * alone[0] + 3 * alone[1]) / 15)  # type: ignore[operator]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
