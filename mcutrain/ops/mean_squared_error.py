@@ -75,9 +75,9 @@ class MeanSquaredError(LossOp):
         """Errors in steps of the input as Q16; their squares and their gradient."""
         step, sums, x, exponent = inputs
         error = self._errors(sums, x)
-        total = int(((error * error) >> 16).sum())
-        loss = min(total // error.size, 2**31 - 1)
-        gradient, exponent = self._quantize(error, step, exponent)
+        slope = self._slopes(error)
+        loss = min(int(self._losses(error, slope).sum()) // error.size, 2**31 - 1)
+        gradient, exponent = self._quantize(slope, step, exponent)
         return gradient, exponent, np.array([loss], np.int32), np.zeros(1, np.int32)
 
     @property
@@ -95,12 +95,43 @@ class MeanSquaredError(LossOp):
         """The target, if each sample comes with one."""
         return TensorType(self.target, "int8") if self.target else super().label_type
 
+    @property
+    def kernel_name(self) -> str:
+        """Which of the functions in mct_mean_squared_error.h it is."""
+        return "mean_squared_error"
+
     def _errors(self, sums: Array, x: Array) -> Array:
         mult, shift = _multipliers(tuple(s / self.x_scale for s in self.scale))
         y = fixedpoint.scale_to_fraction(sums, mult, shift)
-        wanted = (x.reshape(sums.shape).astype(np.int64) - self.x_zero_point) << 16
+        wanted = (x.reshape(sums.shape).astype(np.int64) - self.x_zero_point) * self.x_step_q16
         error: Array = np.clip(y - wanted, -ERROR_LIMIT, ERROR_LIMIT)
         return error
+
+    @property
+    def x_step_q16(self) -> int:
+        """How far apart two neighbours of x are, in steps, as Q16."""
+        return 65536
+
+    @property
+    def error_limit_q16(self) -> int:
+        """Beyond which a larger error has no larger gradient, in steps, as Q16."""
+        return ERROR_LIMIT
+
+    @property
+    def is_absolute(self) -> bool:
+        """Whether the gradient is error_limit_q16 at every error, and the loss is its size."""
+        return False
+
+    def _slopes(self, error: Array) -> Array:
+        """What the gradient is proportional to, int64."""
+        limit = self.error_limit_q16
+        slope = np.sign(error) * limit if self.is_absolute else np.clip(error, -limit, limit)
+        return np.asarray(slope, np.int64)
+
+    def _losses(self, error: Array, slope: Array) -> Array:
+        """The loss of each element: squares up to the limit, a line beyond."""
+        size, steepness = np.abs(error), np.abs(slope)
+        return size if self.is_absolute else (steepness * (2 * size - steepness)) >> 16
 
     def _quantize(self, error: Array, step: Array, exponent: Array) -> tuple[Array, Array]:
         """Q16 errors times their relative scale, stochastically rounded; the exponent."""
@@ -128,13 +159,16 @@ class MeanSquaredError(LossOp):
         return _multipliers(tuple(s / max(self.scale) for s in self.scale))
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
-        """mct_mean_squared_error_<gradient>, without scratch."""
+        """mct_<kernel_name>_<gradient>, without scratch."""
         y_mult, y_shift = _multipliers(tuple(s / self.x_scale for s in self.scale))
         error_mult, error_shift = self._error_multipliers()
         params = (
             Param("positions", self.elements // types[1].shape[-1]),
             Param("channels", types[1].shape[-1]),
             Param("x_zero_point", self.x_zero_point),
+            Param("x_step_q16", self.x_step_q16),
+            Param("error_limit_q16", self.error_limit_q16),
+            Param("is_absolute", int(self.is_absolute)),
             Param("y_mult_q31", tuple(y_mult.tolist()), "const int32_t *"),
             Param("y_shift", tuple(y_shift.tolist()), "const int8_t *"),
             Param("error_mult_q31", tuple(error_mult.tolist()), "const int32_t *"),
@@ -144,7 +178,7 @@ class MeanSquaredError(LossOp):
             Param("salt", self.salt),
         )
         operands = (*inputs(0, 1, 2, 3), *outputs(0, 2, 3))
-        name = f"mct_mean_squared_error_{SUFFIX[self.dtype]}"
+        name = f"mct_{self.kernel_name}_{SUFFIX[self.dtype]}"
         return KernelCall("mean_squared_error", name, params, operands)
 
 

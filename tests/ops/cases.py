@@ -68,6 +68,7 @@ from mcutrain.ops.slice import Part, Slice, SliceGradInput
 from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
+from mcutrain.ops.target_error import TargetError
 from mcutrain.ops.training import ApplyUpdate, BiasGradient, ParameterGradientOp
 from mcutrain.ops.transpose import Transpose
 from mcutrain.ops.updating import AdaptedUpdate, SumRule, UpdateRule, residual_type
@@ -832,6 +833,18 @@ def mean_squared_error(s: Source) -> Sample:
     return Sample.of(op, step(s), sums, tensor(s, x_shape), exponent(s))
 
 
+def target_error(s: Source) -> Sample:
+    """Targets as near as a fraction of a step and as far as int16 reaches, by all three losses."""
+    c = s.integer(1, 9)
+    y = TensorType((1, c), "int8", (factor(s, -9, 3),), s.integer(-128, 127))
+    scale = tuple(factor(s, -18, -8) for _ in range(s.choice((1, c))))
+    made = TargetError.of(y, s.choice(("squared", "huber", "absolute")))
+    op = made(scale, gradient_dtype(s), s.boolean(), s.integer(1, 99))
+    sums = tensor(s, (1, 1, 1, c), "int32", 2 ** s.integer(4, 22))
+    target = tensor(s, (1, c), "int16", 2 ** s.integer(2, 15) - 1)
+    return Sample.of(op, step(s), sums, target, exponent(s))
+
+
 # ---------------------------------------------------------------------------------------- updates
 
 
@@ -1065,6 +1078,7 @@ CASES = (
     Case("sigmoid_cross_entropy", sigmoid_cross_entropy),
     Case("weighted_cross_entropy", weighted_cross_entropy),
     Case("mean_squared_error", mean_squared_error),
+    Case("target_error", target_error),
     Case("gradient_rescale", lambda s: gradient_sum(s, 1)),
     Case("gradient_add", lambda s: gradient_sum(s, 2)),
     Case("conv_2d_wide", widened(conv_2d)),
