@@ -51,7 +51,7 @@ class Lessons:
     the place of samples. selecting: when the board chooses which tensors it trains; None: it trains
     those that it did. first: the position that the run begins at, where the board has learnt
     something else before; `total` counts from 0 all the same. swap_every: steps from one swap of
-    trained columns to the next; 0: none.
+    trained columns to the next; 0: none. targets: whether labels are real targets, as bytes.
     """
 
     total: int
@@ -66,6 +66,7 @@ class Lessons:
     selecting: Selecting | None = None
     first: int = 0
     swap_every: int = 0
+    targets: bool = False
 
     def is_replay(self, position: int) -> bool:
         """Return whether the step there takes a sample that the board remembers."""

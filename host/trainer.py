@@ -363,7 +363,7 @@ class Training:
 
     def _learnt(self, step: Step, label: int | bytes) -> dict[str, Any]:
         """Return what the log says of a step's label."""
-        if isinstance(label, bytes):
+        if isinstance(label, bytes) and not self.lessons.targets:
             return position_facts(step.prediction, label)
         if self.lessons.scores is not None:
             return {}

@@ -138,8 +138,8 @@ class TrainGraph:
 
     @property
     def takes_targets(self) -> bool:
-        """Whether a label is what the network is to give: int8 numbers, of which none is wrong."""
-        return self.label_type.dtype == "int8"
+        """Whether a label is what the network is to give: int8 or int16, of which none is wrong."""
+        return self.label_type.dtype in ("int8", "int16")
 
     @property
     def has_rows(self) -> bool:
@@ -149,9 +149,11 @@ class TrainGraph:
 
     @property
     def learns(self) -> str:
-        """What is learnt, for sentences: so many classes, labels, or the input."""
+        """What is learnt, for sentences: so many classes, labels, targets, or the input."""
         if not self.has_labels:
             return "its own input"
+        if self.takes_targets:
+            return f"{self.label_type.elements:,} targets"
         if self.positions and self.threshold is not None:
             return f"{self.label_type.elements:,} labels"
         return f"{self.classes} classes"
@@ -172,7 +174,8 @@ class TrainGraph:
         """The int8 above which an output of two classes says 1; None where classes have an output
         each.
         """
-        y, has_classes = self.forward.tensors[self.forward.outputs[0]].type, self.has_labels
+        y = self.forward.tensors[self.forward.outputs[0]].type
+        has_classes = self.has_labels and not self.takes_targets
         if y.elements != self.label_type.elements or self.classes != 2 or not has_classes:
             return None
         middle = 0.5 / y.scale if self.forward.gives_probabilities else 0.0

@@ -176,7 +176,7 @@ def _selections(step: TrainingStep, result: SimulationResult) -> list[dict[str, 
 def _scores(step: TrainingStep, result: SimulationResult) -> dict[str, Any]:
     """Before, after, and of every epoch: what there is of accuracy, loss and AUC."""
     epochs = [_known(asdict(epoch)) for epoch in result.epochs]
-    if step.plan.training.has_labels:
+    if step.plan.training.has_labels and not step.plan.training.takes_targets:
         scores: dict[str, Any] = {"accuracy_before": result.before, "accuracy": result.accuracy}
         if step.plan.training.positions and step.plan.training.threshold is not None:
             scores |= {"f1_before": result.f1_before, "f1": result.f1}
@@ -197,6 +197,7 @@ def _scores(step: TrainingStep, result: SimulationResult) -> dict[str, Any]:
     return {
         "loss_before": result.loss_before,
         "loss": result.loss,
+        **_known({n: getattr(result, n) for n in ("mae_before", "mae", "r2_before", "r2")}),
         "auc_before": result.auc_before,
         "auc": result.auc,
         "epochs": epochs,
@@ -244,12 +245,13 @@ def _result_lines(run: Run, result: SimulationResult) -> Iterator[str]:
         before = {"accuracy": result.before, "iou": result.iou_before}
         shares = {"iou": result.iou, "class_iou": result.class_iou}
         yield from score_lines(before, {"accuracy": result.accuracy, **shares})
-    elif run.reconstruction is None:
+    elif run.learns_classes:
         yield f"test accuracy   {percent(result.before)} before, {percent(result.accuracy)} after"
         yield from class_lines(result)
     else:
         losses = {"loss": result.loss_before, "auc": result.auc_before}
-        learnt = {"loss": result.loss, "auc": result.auc}
+        losses |= {"mae": result.mae_before, "r2": result.r2_before}
+        learnt = {"loss": result.loss, "auc": result.auc, "mae": result.mae, "r2": result.r2}
         yield from score_lines(_known(losses), _known(learnt))
 
 

@@ -181,6 +181,14 @@ def score_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
                 f"of each class {of_each}"
             )
         return
+    if "mae" in before:
+        yield (
+            f"test error      {before['mae']:.4g} before, {after['mae']:.4g} after: mean absolute "
+            f"error (MAE), in the targets' unit"
+        )
+        if "r2" in before and "r2" in after:
+            yield f"R²              {before['r2']:.3f} before, {after['r2']:.3f} after"
+        return
     yield (
         f"test loss       {before['loss']:,.3f} before, {after['loss']:,.3f} after: mean squared "
         "error in squared steps of the input"
@@ -235,7 +243,10 @@ def _test(epoch: EpochResult) -> str:
     from mcutrain.features import FACTS
 
     said = "" if math.isnan(epoch.train_accuracy) else f", training {percent(epoch.train_accuracy)}"
-    if epoch.test_loss is not None:
+    if epoch.test_mae is not None:
+        said += f", test MAE {epoch.test_mae:.4g}"
+        said += "" if epoch.test_r2 is None else f", R² {epoch.test_r2:.3f}"
+    elif epoch.test_loss is not None:
         said += f", test {epoch.test_loss:.3f}"
     elif epoch.test_accuracy is not None:
         said += f", test {percent(epoch.test_accuracy)}"

@@ -450,7 +450,8 @@ def _label_values(program: Program, prefix: str) -> dict[str, Any]:
         place = program.expression(training.graph, training.label)
         is_wrong = f"label != 0 || !{prefix}_labels_are_known()"
         found = {
-            "count": training.label_type.elements,
+            "count": training.label_type.size_bytes,
+            "dtype": training.label_type.dtype,
             "shape": " x ".join(map(str, training.positions)),
             "place": f"(uint8_t *){place}" if training.takes_targets else place,
         }

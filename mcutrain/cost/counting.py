@@ -89,6 +89,9 @@ def noise(training: TrainGraph) -> tuple[Array, Array]:
     x = random.integers(-128, 128, shape).astype(np.int8)
     if not training.positions:
         return x, np.arange(8) % training.classes
+    if training.takes_targets:
+        dtype = training.label_type.dtype
+        return x, random.integers(-128, 128, (8, *training.positions)).astype(dtype)
     labels = random.integers(0, training.classes, (8, *training.positions))
     return x, labels.astype(np.uint8)
 

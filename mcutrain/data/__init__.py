@@ -20,6 +20,7 @@ from mcutrain.data.names import parse_names, read_names
 from mcutrain.data.outputs import Outputs, better_order
 from mcutrain.data.quantize import Normalization, pixel_codes, quantize_input, takes_pixels
 from mcutrain.data.ranges import ModelInput, input_notes
+from mcutrain.data.targets import Targets
 from mcutrain.data.transform import Transform
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Outputs",
     "Progress",
     "Split",
+    "Targets",
     "Transform",
     "arranged",
     "as_names",

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from mcutrain.data._folders import MAX_SET_BYTES, Kind, Note, Progress, list_parts, place_of
 from mcutrain.data.dataset import SPLIT_WORDS, Dataset, Split, as_names, stratified
+from mcutrain.data.targets import target_names
 from mcutrain.errors import DataError
 
 TABLES = Kind("CSV file", "CSV files", frozenset({".csv", ".tsv"}))
@@ -34,11 +35,15 @@ Rows = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Rows (time, channels) without a gap, of one class. part: 0 training, 1 test, 2 validation."""
+    """Rows (time, channels) without a gap, of one class. part: 0 training, 1 test, 2 validation.
+
+    targets: (time, k), of which a window has those of its last row; None where there are labels.
+    """
 
     rows: Rows
     label: str
     part: int | None = None
+    targets: Rows | None = None
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,11 @@ def read_series(
     progress: Progress | None,
     least_classes: int = 2,
     note: Note = lambda _: None,
+    targets: str = "",
 ) -> tuple[list[Series], tuple[str, ...]]:
     """All series, and the classes. least_classes, note: of a folder, as list_parts has them."""
+    if path.is_file() and targets:
+        return read_table(path, targets=targets), as_names(names_of_targets(path, targets))
     if path.is_file():
         found = read_table(path)
         return found, _sorted_names({series.label for series in found})
@@ -121,6 +129,8 @@ def split_of_series(
     """The parts that the files name; else whole series, or the end of each, are for the test."""
     length = windows.length(found[0].rows.shape[1])
     found = [series for series in found if len(windows.starts(series))]
+    if found and found[0].targets is not None:
+        return _split_of_targets(found, names, windows, test_share, seed)
     for name in names:
         if not any(series.label == name for series in found):
             raise DataError(
@@ -136,6 +146,26 @@ def split_of_series(
         check_windows(part, length, name)
     made = [dataset_of(part, names, windows) for part in parts if part]
     return Split(*made)
+
+
+def _split_of_targets(
+    found: list[Series], names: tuple[str, ...], windows: Windows, test_share: float, seed: int
+) -> Split:
+    """The parts that the file names; else windows that share no row are drawn for the test."""
+    if any(series.part is not None for series in found):
+        parts = [[s for s in found if (s.part or 0) == which] for which in range(3)]
+        parts = parts if parts[1] else [parts[0], parts[2], []]
+        length = windows.length(found[0].rows.shape[1])
+        for part, name in ((parts[1], "test"), (parts[0], "training")):
+            check_windows(part, length, name)
+        return Split(*[dataset_of(part, names, windows) for part in parts if part])
+    whole = dataset_of(found, names, windows)
+    if windows.stride is None or windows.stride >= windows.length(found[0].rows.shape[1]):
+        train, test = stratified(whole.y, test_share, seed)
+    else:  # neighbours share rows
+        cut = min(max(round(len(whole) * (1 - test_share)), 1), len(whole) - 1)
+        train, test = np.arange(cut), np.arange(cut, len(whole))
+    return Split(whole.take(train), whole.take(test))
 
 
 def check_windows(found: Sequence[Series], length: int, name: str) -> None:
@@ -181,19 +211,26 @@ def dataset_of(found: Sequence[Series], names: tuple[str, ...], windows: Windows
             "give a larger --stride"
         )
     x = np.empty((count, length, channels), np.float32)
-    y = np.empty(count, np.int64)
+    wanted = found[0].targets
+    many = None if wanted is None else np.empty((count, wanted.shape[1]), np.float32)
+    y = np.zeros(count, np.int64)
     done = 0
     for series in found:
         for start in windows.starts(series):
-            x[done], y[done] = series.rows[start : start + length], names.index(series.label)
+            x[done] = series.rows[start : start + length]
+            if many is None or series.targets is None:
+                y[done] = names.index(series.label)
+            else:
+                many[done] = series.targets[start + length - 1]
             done += 1
-    return Dataset(x[:, 0] if length == 1 else x, y, names, are_sorted=True)
+    x, given = x[:, 0] if length == 1 else x, y if many is None else many
+    return Dataset(x, given, names, are_sorted=True)
 
 
 # ---- one file ----
 
 
-def read_table(path: Path, label: str | None = None) -> list[Series]:
+def read_table(path: Path, label: str | None = None, targets: str = "") -> list[Series]:
     """The series of a file: a new one begins where label, split or recording change.
 
     label: of all rows, if the file has no column for it. Raises DataError that names the line.
@@ -202,13 +239,25 @@ def read_table(path: Path, label: str | None = None) -> list[Series]:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(f"has more than {MAX_FILE_BYTES >> 30} GB: split it")
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return _read(_lines(file.readline), label)
+            return _read(_lines(file.readline), label, targets)
     except DataError as error:
         where = "" if label is None else f"{place_of(path)} "  # else it is the place itself
         raise DataError(f"{where}{error}") from error
     except UnicodeDecodeError as error:
         where = "the file" if label is None else place_of(path)
         raise DataError(f"{where} is no UTF-8 text: save it as UTF-8") from error
+
+
+def names_of_targets(path: Path, targets: str) -> list[str]:
+    """What the target columns of a file are called that `read_table` has read."""
+    if not targets.isdecimal():
+        return [name.strip() for name in targets.split(",")]
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        first = next(_lines(file.readline), "")
+    cells = next(csv.reader([first], delimiter=max(DELIMITERS, key=first.count)))
+    last = [cell.strip() for cell in cells[-int(targets) :]]
+    is_header = all(_number(cell) is None for cell in cells)
+    return last if is_header else list(target_names(len(last)))
 
 
 def _lines(readline: Callable[[int], str]) -> Iterator[str]:
@@ -220,7 +269,7 @@ def _lines(readline: Callable[[int], str]) -> Iterator[str]:
         yield line
 
 
-def _read(lines: Iterator[str], label: str | None) -> list[Series]:
+def _read(lines: Iterator[str], label: str | None, targets: str = "") -> list[Series]:
     first = next(lines, "")
     delimiter = max(DELIMITERS, key=first.count)
     reader = csv.reader(_chained(first, lines), delimiter=delimiter)
@@ -231,7 +280,7 @@ def _read(lines: Iterator[str], label: str | None) -> list[Series]:
                 continue
             cells = [cell.strip() for cell in row]
             if collected is None:
-                collected = _Collected.of(cells, label, reader.line_num)
+                collected = _Collected.of(cells, label, reader.line_num, targets)
             else:
                 collected.add(cells, reader.line_num)
     except csv.Error as error:
@@ -254,16 +303,22 @@ class _Collected:
     numbers: list[int]
     special: dict[str, tuple[int, ...]]
     label: str | None
+    targets: int = 0
     values: array[float] = field(default_factory=lambda: array("f"))
     keys: list[tuple[tuple[str, ...], ...]] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     rows: int = 0
 
     @staticmethod
-    def of(first: list[str], label: str | None, line: int) -> _Collected:
-        """Begin with the first row: a header if no cell is a number, else a row already."""
+    def of(first: list[str], label: str | None, line: int, targets: str = "") -> _Collected:
+        """Begin with the first row: a header if no cell is a number, else a row already.
+
+        targets: names of columns, or how many of the last ones. They come last in `numbers`.
+        """
         if len(first) > MAX_COLUMNS:
             raise DataError(f"line {line} has {len(first)} columns, more than {MAX_COLUMNS}")
+        if targets:
+            return _Collected._with_targets(first, line, targets)
         if any(_number(cell) is not None for cell in first):
             last = len(first) - 1
             is_label = _number(first[last]) is None
@@ -285,6 +340,30 @@ class _Collected:
         numbers = [i for i in range(len(first)) if i not in unused]
         made = _Collected(len(first), numbers, special, label)
         made._check(line)
+        return made
+
+    @staticmethod
+    def _with_targets(first: list[str], line: int, targets: str) -> _Collected:
+        is_header = all(_number(cell) is None for cell in first)
+        names = [cell.lower() for cell in first] if is_header else [""] * len(first)
+        wanted = _target_columns(first, targets, line, is_header=is_header)
+        special = {}
+        for role, known in (("split", SPLIT), ("recording", RECORDING)) if is_header else ():
+            columns = tuple(i for i, n in enumerate(names) if n in known and i not in wanted)
+            if columns:
+                special[role] = columns if role == "recording" else columns[:1]
+        times = TIME if is_header else ()
+        unused = {i for i, name in enumerate(names) if name in times}
+        unused = unused.union(wanted, *special.values())
+        inputs = [i for i in range(len(first)) if i not in unused]
+        if not inputs:
+            raise DataError(
+                f"line {line} has no column of numbers besides the targets: save a column per "
+                "channel"
+            )
+        made = _Collected(len(first), [*inputs, *wanted], special, "", len(wanted))
+        if not is_header:
+            made.add(first, line)
         return made
 
     def _check(self, line: int) -> None:
@@ -339,9 +418,38 @@ class _Collected:
         for (label, part, _), end in zip(self.keys, self.ends, strict=True):
             named = label[0] if self.label is None else self.label
             which = SPLIT_WORDS[part[0].lower()] if part else None
-            result.append(Series(values[first:end], named, which))
+            inputs = len(self.numbers) - self.targets
+            wanted = values[first:end, inputs:] if self.targets else None
+            result.append(Series(values[first:end, :inputs], named, which, wanted))
             first = end
         return result
+
+
+def _target_columns(first: list[str], targets: str, line: int, *, is_header: bool) -> list[int]:
+    """Places of the target columns. Raises DataError for one that is not there."""
+    if targets.isdecimal():
+        count = int(targets)
+        if not 0 < count < len(first):
+            raise DataError(
+                f"line {line} has {len(first)} columns, of which the last {count} are to be "
+                "targets: give fewer, at least 1"
+            )
+        return list(range(len(first) - count, len(first)))
+    if not is_header:
+        raise DataError(
+            f"line {line} has numbers, so the columns have no names: say how many of the last ones "
+            "are targets, as in --targets 1"
+        )
+    found = []
+    for name in (part.strip() for part in targets.split(",")):
+        if first.count(name) != 1:
+            known = ", ".join(repr(cell[:40]) for cell in first[:16])
+            there = "no column" if name not in first else f"{first.count(name)} columns"
+            raise DataError(f"line {line} has {there} {name[:40]!a} for a target: it has {known}")
+        found.append(first.index(name))
+    if len(set(found)) != len(found):
+        raise DataError(f"a target is named twice in {targets[:80]!a}: name each column once")
+    return found
 
 
 ROLES = ("label", "split", "recording")

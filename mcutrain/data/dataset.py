@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.data.targets import as_targets, target_names
 from mcutrain.errors import DataError
 
 Samples: TypeAlias = npt.NDArray[Any]
@@ -37,7 +38,8 @@ class Dataset:
        the shape of the model's input later. uint8 are pixels, int8 is already in the
        model's input format, float32 are real values.
     y: int64 (n,), each label an index into `names`; or uint8 (n, …), labels of positions, of which
-       those that are IGNORED are none.
+       those that are IGNORED are none. Of regression float32 (n, k), k real targets each, or
+       int16, what a network learns them as (see mcutrain.data.targets), and names are theirs.
     is_labelled: False where y is 0 throughout and means nothing.
     are_sorted: whether the order of the names is only the alphabet's, which no one has chosen.
     is_in_order: whether x has the order of axes of the model's input, see `InputOrder`.
@@ -58,7 +60,7 @@ class Dataset:
             raise DataError(
                 f"x has {len(x)} samples but y has {len(y)} labels: save one label each"
             )
-        top = highest(y)
+        top = y.shape[1] - 1 if _are_targets(y) else highest(y)
         if top >= len(names):
             raise DataError(
                 f"y has label {top} but there are {len(names)} class names: "
@@ -72,12 +74,17 @@ class Dataset:
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """The shape of a sample's labels; empty where it has one."""
-        return self.y.shape[1:]
+        """The shape of a sample's labels; empty where it has one, or targets."""
+        return () if self.has_targets else self.y.shape[1:]
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether samples have real targets instead of labels."""
+        return _are_targets(self.y)
 
     def label(self, index: int) -> int | bytes:
-        """Return the label of a sample; labels of positions are bytes."""
-        return self.y[index].tobytes() if self.positions else int(self.y[index])
+        """Return the label of a sample; labels of positions, and targets, are bytes."""
+        return self.y[index].tobytes() if self.y.ndim > 1 else int(self.y[index])
 
     @property
     def classes(self) -> int:
@@ -122,6 +129,11 @@ class Split:
             raise DataError(
                 "the training and test parts have labels of different shapes: save them alike"
             )
+        if any(part.has_targets != self.train.has_targets for part in self._parts):
+            raise DataError(
+                "one part has real targets and another class labels: save both as float32, or as "
+                "integers"
+            )
         if any(part.names != self.train.names for part in self._parts):
             raise DataError("the training and test parts name different classes: name them alike")
 
@@ -149,6 +161,11 @@ class Split:
         """Return the split with a row of 0 and 1 for each sample, 1 at its class."""
         one = np.eye(max(len(self.names), 2), dtype=np.uint8)
         return self.each(lambda part: replace(part, y=one[part.y], are_sorted=False))
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether samples have real targets instead of labels."""
+        return self.train.has_targets
 
     @property
     def are_sorted(self) -> bool:
@@ -342,6 +359,9 @@ def class_numbers(
     """
     first = next(iter(given))
     given = {key: y.astype(np.uint8) if y.dtype == np.bool_ else y for key, y in given.items()}
+    if has_real_targets(given[first]):
+        found = {key: as_targets(y, key) for key, y in given.items()}
+        return found, names or target_names(found[first].shape[1])
     if given[first].dtype.kind in "US":
         texts = {key: _texts(y, key) for key, y in given.items()}
         known = as_names(sorted(set(texts[first]))) if names is None else names
@@ -389,7 +409,20 @@ def as_position_labels(y: npt.NDArray[Any], key: str) -> Labels:
     return y.astype(np.uint8, copy=False)
 
 
+def has_real_targets(y: npt.NDArray[Any]) -> bool:
+    """Return whether these are targets of regression: floats, but no rows of 0 and 1."""
+    if y.dtype.kind != "f" or y.ndim not in (1, 2) or y.size == 0:
+        return False
+    return y[:1].size == 1 or not ((y == 0) | (y == 1)).all()
+
+
+def _are_targets(y: npt.NDArray[Any]) -> bool:
+    return y.ndim == 2 and y.dtype in (np.dtype(np.float32), np.dtype(np.int16))
+
+
 def _labels_of_any_kind(y: npt.NDArray[Any]) -> Labels:
+    if _are_targets(y):
+        return y if y.dtype == np.int16 else as_targets(y, "y")
     return as_position_labels(y, "y") if y.ndim > 1 and y[:1].size > 1 else as_labels(y, "y")
 
 

@@ -40,6 +40,7 @@ class PlaceReader:
     order: InputOrder | None
     turns: bool
     stride: int | None
+    targets: str
     samples: int | None
     test_samples: int | None
     progress: Progress | None
@@ -52,6 +53,8 @@ class PlaceReader:
         if any(entry.suffix == ".npy" for entry in root.iterdir()):
             return self._arrays(root)
         kind = kind_of(root, KINDS)
+        if self.targets and kind is not TABLES:
+            raise DataError("targets are columns of a CSV file, which a folder of samples lacks")
         if kind is TABLES:
             return self._of_tables(root)
         if kind is IMAGES:
@@ -71,6 +74,8 @@ class PlaceReader:
         return self._arrays(path)
 
     def _arrays(self, path: Path) -> Split:
+        if self.targets:
+            raise DataError("targets are columns of a CSV file: arrays have them as y, float32")
         arrays, was_raw = of_raw(read_arrays(path), self.order)
         split = self._drawn(split_of(arrays, self.test_share, self.seed))
         if self.order is None or not self.turns:
@@ -82,7 +87,11 @@ class PlaceReader:
     def _of_tables(self, path: Path) -> Split:
         order = self.order
         windows = windows_of(None if order is None else order.model_shape, self.stride)
-        found, names = read_series(path, self.progress, self.least_classes, self.left_out)
+        if self.targets and path.is_dir():
+            raise DataError("the targets are columns of one CSV file: give that, not a folder")
+        found, names = read_series(
+            path, self.progress, self.least_classes, self.left_out, self.targets
+        )
         is_raw = takes_rows(order)
         if is_raw and order is not None:
             windows = raw_windows(found, order, self.stride)
@@ -131,6 +140,7 @@ def load(
     input_shape: tuple[int, ...] | None = None,
     order: InputOrder | None = None,
     stride: int | None = None,
+    targets: str = "",
     progress: Progress | None = None,
     samples: int | None = None,
     test_samples: int | None = None,
@@ -156,6 +166,9 @@ def load(
     one every `stride` rows; those of whole numbers that the front end takes become what it makes.
     `progress(done, total)` is called per file.
 
+    targets: names of columns of a CSV file, joined by commas, or how many of the last ones: each
+    window then has the numbers of its last row as real targets, and no label.
+
     `order`, of a model, says its input's shape and the order in which its users have samples: what
     arrays hold is then turned as `InputOrder` says, and `note` is called with what is turned.
 
@@ -176,6 +189,6 @@ def load(
         left_out(f"{path}: {sentence}")
 
     source = PlaceReader(
-        test_share, seed, known, turns, stride, *drawn, progress, note, least_classes, told
+        test_share, seed, known, turns, stride, targets, *drawn, progress, note, least_classes, told
     )
     return read_place(path, source.of_folder, source.of_file, "a folder with class folders")

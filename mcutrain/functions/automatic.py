@@ -104,6 +104,7 @@ def auto_scheme(
         samples=reading.samples,
         test_samples=reading.test_samples,
         stride=reading.stride,
+        targets=reading.targets,
     )
     names = reading.class_names or ()
     fitted = fit_to_data(graph, split, classes, request.loss, (), names)

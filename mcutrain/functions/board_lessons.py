@@ -19,7 +19,12 @@ from mcutrain_host.trainer import Lessons, Outcome, Settings
 from mcutrain.data import Data, better_order
 from mcutrain.features import FACTS
 from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, StateOptions
-from mcutrain.functions.board_samples import of_latents, own_labels, read_for_board
+from mcutrain.functions.board_samples import (
+    of_latents,
+    own_labels,
+    read_for_board,
+    targets_of,
+)
 from mcutrain.functions.listener import Listener
 from mcutrain.pipeline.emphasis import weights_of
 from mcutrain.runs.doubts import saturation_warning
@@ -29,6 +34,7 @@ from mcutrain.simulation import (
     FEWEST_STEPS,
     Course,
     Reconstruction,
+    Regression,
     RunSettings,
     Samples,
     Search,
@@ -154,6 +160,7 @@ class BoardCourse:
             self.sends_latents,
             self._selecting(),
             self.after,
+            _regression(self.project),
         )
         every = course.settings.swap_every(len(course.samples.split.train), group)
         return replace(lessons, swap_every=every)
@@ -261,10 +268,16 @@ def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> S
     )
 
 
+def _regression(project: BoardProject) -> Regression | None:
+    """How a board's outputs are judged by real targets; None if it learns something else."""
+    targets = targets_of(project)
+    return None if targets is None else Regression(targets)
+
+
 def _reconstruction(project: BoardProject) -> Reconstruction | None:
     """Return how to rebuild the input of a network that reproduces it; None for a classifier."""
     manifest = project.manifest
-    if manifest.has_labels:
+    if manifest.has_labels or targets_of(project) is not None:
         return None
     x, y = manifest.input, manifest.output
     return Reconstruction(x.scale, x.zero_point, y.scale, y.zero_point)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from mcutrain_host.manifest import BoardProject, Manifest
 
-from mcutrain.data import Data, InputOrder, ModelInput, Outputs, Split
+from mcutrain.data import Data, InputOrder, ModelInput, Outputs, Split, Targets
 from mcutrain.errors import BuildError, DataError
 from mcutrain.functions.chosen import samples_for
 from mcutrain.functions.listener import Listener
@@ -48,7 +49,15 @@ def read_for_board(
     manifest = project.manifest
     asked = input_of(project, front)
     split = _read(project, data, reading, settings, listener, asked, has_front=front is not None)
-    if manifest.has_labels:
+    targets = targets_of(project)
+    if targets is not None:
+        split = _with_codes(split, targets, math.prod(manifest.positions))
+    elif split.has_targets:
+        raise DataError(
+            f"the data has real targets, but {project.folder} learns none: generate it with this "
+            "data (--data)"
+        )
+    elif manifest.has_labels:
         split = _labelled(project, reading, split, listener, replays=settings.replay > 0)
     else:
         split = split.without_labels()
@@ -62,6 +71,23 @@ def read_for_board(
         normalization=reading.normalization,
     )
     return samples if front is None else LatentSamples.of(samples, front)
+
+
+def targets_of(project: BoardProject) -> Targets | None:
+    """How a project's real targets become integers; None if it learns something else."""
+    said = (project.manifest.recipe or {}).get("targets")
+    return None if said is None else Targets(**{**said, "start": tuple(said["start"])})
+
+
+def _with_codes(split: Split, targets: Targets, count: int) -> Split:
+    """The data with targets as the board takes them. Raises DataError for others."""
+    if not split.has_targets or len(split.names) != count:
+        given = f"{len(split.names)} targets" if split.has_targets else "no real targets"
+        raise DataError(
+            f"the board learns {count} real targets, but each sample has {given}: save y as "
+            "float32, or name the columns of a CSV (--targets)"
+        )
+    return split.each(lambda part: replace(part, y=targets.codes(part.y)))
 
 
 def _read(

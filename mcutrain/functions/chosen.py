@@ -149,6 +149,7 @@ def samples_for(
             samples=reading.samples,
             test_samples=reading.test_samples,
             stride=reading.stride,
+            targets=reading.targets,
             is_partial=is_partial,
             note=listener.note,
             certain=listener.detail,

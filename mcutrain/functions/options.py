@@ -105,12 +105,13 @@ class LearningRequest(Keywords):
     """How a training step learns, whatever it trains."""
 
     loss: Annotated[
-        Literal["cross-entropy", "binary-cross-entropy", "mse", "auto"],
+        Literal["cross-entropy", "binary-cross-entropy", "mse", "huber", "absolute", "auto"],
         Flag(
             "cross-entropy learns classes; binary-cross-entropy a yes or no of each output, from "
-            "rows of 0 and 1; mse to reproduce the input, without labels, as "
-            "an autoencoder that finds anomalies. auto takes mse where the model has as many "
-            "outputs as inputs and the data no label for each output, and says what else it takes.",
+            "rows of 0 and 1; mse to reproduce the input, without labels, as an autoencoder that "
+            "finds anomalies, or real targets, as huber and absolute do. auto takes mse for real "
+            "targets, and where the model has as many outputs as inputs and the data no label for "
+            "each output, and says what else it takes.",
             box=NETWORK,
         ),
     ] = "auto"

@@ -87,13 +87,17 @@ class Asked:
     def fitted(
         self, graph: Graph, fitted: Fitted, note: Callable[[str], None] = lambda _: None
     ) -> Asked:
-        """Ask for the same with the loss, names and weights of classes that data says."""
+        """Ask for the same with the loss, targets, names and weights of classes that data says."""
         weights = self.options.class_weights
         if weights == BALANCED:
             weights = weights_for(graph, fitted, len(self.options.added))
             note(f"--class-weights balanced is {weights}, by the labels of the training samples")
-        names = fitted.class_names
-        return self.having(loss=fitted.loss, class_names=names, class_weights=weights)
+        return self.having(
+            loss=fitted.loss,
+            class_names=fitted.class_names,
+            class_weights=weights,
+            targets=fitted.targets,
+        )
 
     def update_scheme(self) -> UpdateScheme:
         """What is trained, with what the request changes. Raises SchemeError, StateError."""

@@ -82,6 +82,16 @@ Stride = Annotated[
         shown=False,
     ),
 ]
+TargetColumns = Annotated[
+    str,
+    Flag(
+        "Columns of a CSV file with real targets, which the model learns to give: names joined by "
+        "commas, or how many of the last columns. A window has those of its last row.",
+        metavar="A,B,…|N",
+        box=READING,
+        shown=False,
+    ),
+]
 ClassNames = Annotated[
     Sequence[str] | None,
     Flag(
@@ -110,6 +120,7 @@ class ReadingOptions(Keywords):
     std: Std = None
     stride: Stride = None
     class_names: ClassNames = None
+    targets: TargetColumns = ""
     frontend: FrontendFlag = ""
 
     @property

@@ -5,7 +5,7 @@ This module decides nothing; every stage can be called on its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,11 +15,13 @@ from mcutrain import codegen, formats
 from mcutrain.arguments import PathLike, checked
 from mcutrain.autodiff import Levels, LossFactory, TrainGraph, differentiate
 from mcutrain.codegen import Project
+from mcutrain.data import Targets
 from mcutrain.errors import ArgumentError, SchemeError
 from mcutrain.features import FEATURES, correcting, rewritings, why_no_ladder
 from mcutrain.formats.outputs import choosing
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph, TensorType
+from mcutrain.ir.op import ParameterUpdate
 from mcutrain.ir.verify import verify
 from mcutrain.memplan import (
     Ladder,
@@ -35,14 +37,24 @@ from mcutrain.memplan import (
     tail,
     with_whole_images,
 )
+from mcutrain.ops.target_error import UNIT_STEPS
 from mcutrain.pipeline.emphasis import weights_of
-from mcutrain.pipeline.losses import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, choose_loss, loss_of
+from mcutrain.pipeline.losses import (
+    AUTO,
+    BINARY_CROSS_ENTROPY,
+    CROSS_ENTROPY,
+    MEAN_SQUARED_ERROR,
+    choose_loss,
+    loss_of,
+    loss_to_targets,
+)
 from mcutrain.pipeline.recipe import PutModules, Recipe
 from mcutrain.pipeline.step_options import ALIGN_BYTES, Part, StepOptions
 from mcutrain.quant import (
     HeadStart,
     add_classes,
     gives_one_logit,
+    regression_head,
     replace_by_sigmoids,
     replace_head,
 )
@@ -230,7 +242,7 @@ def prepare(
     """
     chosen, model = as_scheme(scheme), model if isinstance(model, Graph) else load(model)
     chosen = chosen.with_usual_rate(is_new_head=options.classes is not None)
-    given = _with_head(model, options.classes, head_start, options.loss)
+    given = _with_head(model, options, head_start)
     graph = trained_modules_only(given, chosen)
     without = left_out(given, graph)
     if options.added:
@@ -240,9 +252,13 @@ def prepare(
     for feature in FEATURES:
         if feature.check is not None:
             feature.check(options, graph, chosen)
-    loss = choose_loss(graph, options.loss)
-    weights = weights_of(options.class_weights)
-    made_loss = loss_of(graph, loss, weights, options.label_smoothing)
+    weights, smoothing = weights_of(options.class_weights), options.label_smoothing
+    if options.targets is None:
+        loss: str = choose_loss(graph, options.loss)
+        made_loss = loss_of(graph, loss, weights, smoothing)
+    else:
+        loss = MEAN_SQUARED_ERROR if options.loss == AUTO else options.loss
+        made_loss = loss_to_targets(graph, loss, options.targets, weights, smoothing)
     order, training = differentiated(graph, chosen, options, made_loss)
     if head_start is not None:
         training = training.with_first_outputs(head_start.reach)
@@ -261,6 +277,21 @@ def prepare(
     return TrainingStep(graph, chosen, plan, order, recipe, without, stream)
 
 
+def _in_units(
+    updates: Mapping[str, ParameterUpdate], graph: Graph, targets: Targets
+) -> dict[str, ParameterUpdate]:
+    """The head's parameters learn as if they were in units of the loss, see TargetError.
+
+    The loss is in units, so what is before the head learns alike whatever the target's own unit is.
+    """
+    head, square = find_head(graph), (UNIT_STEPS * targets.scale) ** 2
+    found = dict(updates)
+    for name in {head.weight, head.bias} & found.keys():
+        update = found[name]
+        found[name] = replace(update, rate=tuple([square * r for r in update.rate]))
+    return found
+
+
 def frontend_text(graph: Graph) -> str:
     """Return what makes samples of raw ones, as a text; empty for nothing."""
     order = graph.input_order
@@ -276,12 +307,19 @@ def front_of(step: TrainingStep, latent: str = "auto") -> Graph:
     return front(step.plan.training, find_latent(step.plan, latent))
 
 
-def _with_head(
-    graph: Graph, classes: int | None, start: HeadStart | None, loss: str = CROSS_ENTROPY
-) -> Graph:
-    """With a new classifier of so many outputs, or with the model's own."""
+def _with_head(graph: Graph, options: StepOptions, start: HeadStart | None) -> Graph:
+    """With a new head of so many outputs, or with the model's own."""
+    classes, targets = options.classes, options.targets
+    if classes is not None and targets is not None:
+        if start is not None:
+            raise SchemeError("a new head for real targets begins at their mean: leave out a start")
+        begin = [y - targets.offset for y in targets.start]
+        return regression_head(
+            graph, find_head(graph).node, begin, targets.scale, targets.zero_point
+        )
     is_one = classes == 2 and gives_one_logit(graph, find_head(graph).node)
-    if classes is not None and start is None and loss == BINARY_CROSS_ENTROPY and not is_one:
+    is_binary = options.loss == BINARY_CROSS_ENTROPY and not is_one
+    if classes is not None and start is None and is_binary:
         return replace_by_sigmoids(graph, find_head(graph).node, classes)
     if classes is not None:
         return replace_head(graph, find_head(graph).node, classes, start)
@@ -345,4 +383,6 @@ def differentiated(
     loss = loss_of(graph, CROSS_ENTROPY) if loss is None else loss
     order, updates = arrange(scheme, graph)
     head = find_head(graph).name
+    if options.targets is not None:
+        updates = _in_units(updates, order.graph, options.targets)
     return order, differentiate(order.graph, head, updates, loss, options, rewritings(options))

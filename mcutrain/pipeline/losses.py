@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
 from mcutrain.autodiff import LossFactory
-from mcutrain.data import IGNORED, Outputs, Split
+from mcutrain.data import IGNORED, Outputs, Split, Targets
 from mcutrain.errors import DataError, SchemeError
 from mcutrain.ir.graph import Graph, Tensor
 from mcutrain.ops.binary_cross_entropy import BinaryCrossEntropy
@@ -15,18 +16,26 @@ from mcutrain.ops.mean_squared_error import MAX_ELEMENTS, MeanSquaredError
 from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
 from mcutrain.ops.sigmoid_cross_entropy import SigmoidCrossEntropy
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
+from mcutrain.ops.target_error import Kind, TargetError
 from mcutrain.ops.weighted_cross_entropy import WeightedCrossEntropy
 from mcutrain.pipeline.emphasis import balanced, of_classes, of_labels
 from mcutrain.quant import ends_in_sigmoids, gives_one_logit, told_apart
 from mcutrain.sparse import find_head
 
-LossName = Literal["cross-entropy", "binary-cross-entropy", "mse", "auto"]
+LossName = Literal["cross-entropy", "binary-cross-entropy", "mse", "huber", "absolute", "auto"]
 CROSS_ENTROPY: LossName = "cross-entropy"
 BINARY_CROSS_ENTROPY: LossName = "binary-cross-entropy"
 MEAN_SQUARED_ERROR: LossName = "mse"
+HUBER: LossName = "huber"
+ABSOLUTE: LossName = "absolute"
 AUTO: LossName = "auto"
 KEEP = "keep"
+OF_TARGETS: Mapping[str, Kind] = {"mse": "squared", "huber": "huber", "absolute": "absolute"}
+"""Losses of regression to real targets."""
 
+
+FEW_STEPS = 16
+"""Fewer steps than that say too little of a target."""
 ONE_OUTPUT = (
     "the model has one output for two classes, so the loss is the cross-entropy of its sigmoid; "
     "the output says the second class above the middle"
@@ -34,6 +43,16 @@ ONE_OUTPUT = (
 A_SIGMOID_EACH = (
     "the loss is the cross-entropy of a sigmoid for each of the {count} labels of a sample, as "
     "{why}; --loss cross-entropy learns one class for each sample"
+)
+
+
+NO_LABELS = (
+    "class_weights and label_smoothing are for labels, which the loss {} does not have: leave them "
+    "out"
+)
+NEEDS_TARGETS = (
+    "the loss {} compares the outputs with real targets, and the data has none: save y as float32, "
+    "one number or several for each sample, or name the columns of a CSV (--targets)"
 )
 
 
@@ -47,6 +66,8 @@ def choose_loss(graph: Graph, name: str = AUTO) -> LossName:
     if name not in get_args(LossName):
         known = ", ".join(get_args(LossName)[:-1])
         raise SchemeError(f"there is no loss {name!r}: take {known} or auto")
+    if name in (HUBER, ABSOLUTE):
+        raise SchemeError(NEEDS_TARGETS.format(name))
     if name == BINARY_CROSS_ENTROPY or (name == AUTO and ends_in_sigmoids(graph)):
         return _of_sigmoids(graph)
     if name == CROSS_ENTROPY and ends_in_sigmoids(graph):
@@ -166,10 +187,7 @@ def _weighted(
 ) -> LossFactory:
     """Cross-entropy with weights and smoothing. Raises SchemeError for losses that have none."""
     if chosen != CROSS_ENTROPY:
-        raise SchemeError(
-            f"class_weights and label_smoothing are for labels, which the loss {chosen} does not "
-            "have: leave them out"
-        )
+        raise SchemeError(NO_LABELS.format(chosen))
     if positions_of(graph):
         raise SchemeError(
             f"{graph.name!r} gives a class for each position, where class_weights and "
@@ -192,12 +210,39 @@ def weights_for(graph: Graph, fitted: Fitted, added: int = 0) -> str:
     return balanced(fitted.split, (fitted.classes or _own_outputs(graph)) + added, are_labels=False)
 
 
+def loss_to_targets(
+    graph: Graph,
+    name: str,
+    targets: Targets,
+    weights: tuple[float, ...] = (),
+    smoothing: float = 0.0,
+) -> LossFactory:
+    """What makes the loss operator of regression. targets: in the quantization of the outputs.
+
+    weights, smoothing: none, see loss_of. Raises SchemeError for a loss of something else, and for
+    outputs of another quantization.
+    """
+    if name not in OF_TARGETS:
+        raise SchemeError(f"real targets are learnt by mse, huber or absolute, not by {name!r}")
+    if weights or smoothing:
+        raise SchemeError(NO_LABELS.format(name))
+    y = _logits(graph).type
+    if (y.scale, y.zero_point) != (targets.scale, targets.zero_point):
+        raise SchemeError(
+            f"the targets have the scale {targets.scale:g} and the zero point "
+            f"{targets.zero_point}, but the outputs {y.scale:g} and {y.zero_point}: take the "
+            "data's again"
+        )
+    return TargetError.of(y, OF_TARGETS[name])
+
+
 class Fitted(NamedTuple):
     """A head for a data set, and the data set for the head.
 
     classes: outputs of a new head; None keeps the model's own. split: its labels are numbers of
     outputs. class_names: of the outputs, where they are known or follow from the data. notes: what
-    was guessed. forgets: what may be forgotten where nothing is replayed.
+    was guessed. forgets: what may be forgotten where nothing is replayed. targets: of regression,
+    whose integers the split then has.
     """
 
     classes: int | None
@@ -206,6 +251,7 @@ class Fitted(NamedTuple):
     class_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     forgets: str = ""
+    targets: Targets | None = None
 
 
 def fit_to_data(
@@ -221,6 +267,10 @@ def fit_to_data(
     classes: a number, keep or auto. given: names of the outputs that count before the model's own.
     Raises DataError where data, model, loss, added classes and names do not fit.
     """
+    if split.has_targets:
+        return fit_targets(graph, split, classes, loss, added)
+    if loss in (HUBER, ABSOLUTE):
+        raise DataError(NEEDS_TARGETS.format(loss))
     if added:
         if not split.is_labelled:
             choose_loss_for_data(graph, "cross-entropy", None)
@@ -294,6 +344,82 @@ def _fit_labels(
     named = Outputs.of(shape[0], known or own_names, given, is_new=wanted is not None)
     names = named.names or tuple(map(str, range(shape[0])))
     return Fitted(wanted, BINARY_CROSS_ENTROPY, rows.with_names(names), named.names, (note,))
+
+
+def fit_targets(
+    graph: Graph, split: Split, classes: int | str, loss: str = AUTO, added: tuple[str, ...] = ()
+) -> Fitted:
+    """Fit a head for real targets: the model's own if it gives as many numbers, else a new one.
+
+    Raises DataError for targets of which nothing can be learnt, and where data and head do not fit.
+    """
+    names, y = split.names, split.train.y
+    if added:
+        raise DataError("--add-class adds classes, but the data has real targets: leave it out")
+    if loss == CROSS_ENTROPY:
+        raise DataError(
+            "cross-entropy learns classes, but the data has real targets: leave out --loss, or "
+            "save class numbers as integers"
+        )
+    if loss == BINARY_CROSS_ENTROPY:
+        raise DataError(
+            "binary-cross-entropy learns labels that are 0 or 1, but the data has real targets: "
+            "leave out --loss, or save rows of 0 and 1"
+        )
+    if isinstance(classes, int) and classes != len(names):
+        raise DataError(
+            f"--classes {classes} puts a head with {classes} outputs there, but each sample has "
+            f"{len(names)} targets: leave it out"
+        )
+    for name, column in zip(names, y.T, strict=True):
+        if float(column.min()) == float(column.max()):
+            raise DataError(
+                f"{name[:40]!a} is {column[0]:g} in all training samples, so nothing can be learnt "
+                "of it: leave that target out, or add samples where it differs"
+            )
+    logits = _logits(graph).type
+    fits = logits.elements == len(names) and not graph.gives_probabilities
+    if classes == "keep" and not fits:
+        what = "probabilities" if graph.gives_probabilities else f"{logits.elements:,} numbers"
+        raise DataError(
+            f"the model gives {what}, but each sample has {len(names)} targets: leave out "
+            "--classes keep, and the model gets a new head"
+        )
+    is_new = isinstance(classes, int) or not fits
+    targets = Targets.spanning(y) if is_new else Targets(logits.scale, logits.zero_point)
+    chosen: LossName = MEAN_SQUARED_ERROR if loss == AUTO else loss  # type: ignore[assignment]
+    coded = split.each(lambda part: replace(part, y=targets.codes(part.y)))
+    notes = _target_notes(split, targets, loss, is_new=is_new)
+    return Fitted(len(names) if is_new else None, chosen, coded, notes=notes, targets=targets)
+
+
+def _target_notes(split: Split, targets: Targets, loss: str, *, is_new: bool) -> tuple[str, ...]:
+    """What is to be said of targets and the outputs that learn them."""
+    low, high = targets.reach
+    said = []
+    if loss == AUTO:
+        said.append("the labels are real numbers, so the loss is mse, the mean squared error")
+    clipped = sum(targets.clipped(part.y) for part in (split.train, split.test))
+    of = split.train.y.size + split.test.y.size
+    if clipped:
+        way = "" if is_new else f"; --classes {len(split.names)} puts a new head there that does"
+        said.append(
+            f"{clipped:,} of {of:,} targets lie beyond what int8 outputs say, {low:g} to {high:g}, "
+            f"and are learnt as far as that goes{way}"
+        )
+    for name, column in zip(split.names, split.train.y.T, strict=True):
+        steps = float(column.max() - column.min()) / targets.scale
+        if steps < FEW_STEPS:
+            said.append(
+                f"{name[:40]!a} spans {steps:.1f} steps of the outputs, whose one scale is for all "
+                "targets: save it in a smaller unit"
+            )
+    if targets.offset:
+        said.append(
+            f"all targets are far from 0, so the outputs are the target less {targets.offset:g}: "
+            "add that to what an exported file gives"
+        )
+    return tuple(said)
 
 
 def fit_classes(

@@ -14,6 +14,7 @@ from mcutrain_host.json_values import ValuesError, from_values
 
 from mcutrain.arguments import Within, check_fields
 from mcutrain.autodiff import Levels, TrainOptions
+from mcutrain.data import Targets
 from mcutrain.errors import ArgumentError
 from mcutrain.features import FeatureOptions, following, rewritings
 from mcutrain.pipeline.emphasis import BALANCED, weights_of
@@ -24,7 +25,7 @@ AUTO = "auto"
 MOST_LEVELS = 16
 MOST_ACCUMULATED = 65535
 ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
-OPTIONAL = ("levels", "class_names", "class_weights", "label_smoothing")
+OPTIONAL = ("levels", "class_names", "class_weights", "label_smoothing", "targets")
 """Left out of files where they say nothing."""
 FOLLOWING = ("part", *following(None))
 """Not in files: `latent` and `levels` say as much."""
@@ -39,7 +40,9 @@ class StepOptions(FeatureOptions, TrainOptions):
     the model knows them, or nobody does. They change nothing that is computed.
     loss: a name of mcutrain.pipeline.losses, or auto. class_weights: how much each counts, a text
     that mcutrain.pipeline.emphasis reads.
-    label_smoothing: the share of a label that all classes get alike, 0 to 1.
+    label_smoothing: the share of a label that all classes get alike, 0 to 1. targets: how real
+    targets become the integers that the outputs are compared with; None for classes, and for a
+    network that reproduces its input.
     part: tail leaves out what lies before the latent. latent: which one, see
     mcutrain.memplan.find_latent. levels: of a ladder that is not at hand, for a step that is to
     read a state, not to run. Features add their own, see mcutrain.features.
@@ -56,6 +59,7 @@ class StepOptions(FeatureOptions, TrainOptions):
     part: Part = "whole"
     latent: str = AUTO
     levels: Levels | None = None
+    targets: Targets | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -90,6 +94,7 @@ class StepOptions(FeatureOptions, TrainOptions):
         found["latent"] = self.latent if self.part == "tail" else ""
         found["added"], found["class_names"] = list(self.added), list(self.class_names)
         found["levels"] = None if self.levels is None else asdict(self.levels)
+        found["targets"] = None if self.targets is None else _targets_of(self.targets)
         return {k: v for k, v in found.items() if v or k not in OPTIONAL}
 
     @staticmethod
@@ -111,6 +116,10 @@ class StepOptions(FeatureOptions, TrainOptions):
         part: Part = "tail" if values.get("latent") else "whole"
         said: dict[str, Any] = following(found.levels)
         return replace(found, part=part, latent=values.get("latent") or AUTO, **said)
+
+
+def _targets_of(targets: Targets) -> dict[str, Any]:
+    return {**asdict(targets), "start": list(targets.start)}
 
 
 LEARNING = tuple(

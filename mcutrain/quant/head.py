@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -199,6 +200,47 @@ def _replaced(
         replace(old.b, type=TensorType(b.shape, "int32", (sum_scale,)), data=b),
         TensorType((*old.y.shape[:-1], classes), "int8", (y_scale,), stage.zero_point),
         None if old.mean is None else old.mean.scaled(exponent),
+    )
+    return new.in_place_of(head, graph)
+
+
+def regression_head(
+    graph: Graph, head: Node, begin: Sequence[float], scale: float, zero_point: int
+) -> Graph:
+    """The graph with a head that gives so many real numbers, those of `begin` for every sample.
+
+    scale, zero_point: of its int8 output. All weights are 0. Their scale is the largest of the old
+    head's, in units of a quarter of the output's range, so it is the same part of that whatever the
+    numbers' unit is; at most what makes a step of the sums one of the output.
+    """
+    old = _Head.of(graph, head)
+    if old.mean is not None or math.prod(old.y.shape[:-1]) != 1:
+        raise SchemeError(
+            f"the head {head.name!r} gives numbers at {math.prod(old.y.shape[:-1]):,} positions, "
+            "and a head for real targets gives them once: train with a model whose last layer is "
+            "fully connected"
+        )
+    weight_scale = min(max(old.w.type.scales) * 64 * scale, scale / old.x.scale)
+    sum_scale = old.x.scale * weight_scale
+    w = np.zeros((len(begin), *old.w.type.shape[1:]), np.int8)
+    limit = 2**30 - 1
+    b = np.clip(np.rint(np.asarray(begin) / sum_scale), -limit, limit).astype(np.int32)
+    mult, shift = quantize_multiplier(sum_scale / scale)
+    stage = replace(
+        old.requantize,
+        mult_q31=(mult,),
+        shift=(shift,),
+        zero_point=zero_point,
+        low=-128,
+        high=127,
+    )
+    new = _Head(
+        replace(old.op, requantize=stage),
+        old.x,
+        replace(old.w, type=TensorType(w.shape, "int8", (weight_scale,)), data=w),
+        replace(old.b, type=TensorType(b.shape, "int32", (sum_scale,)), data=b),
+        TensorType((*old.y.shape[:-1], len(begin)), "int8", (scale,), zero_point),
+        None,
     )
     return new.in_place_of(head, graph)
 

@@ -66,6 +66,8 @@ def _bad_sign(step: TrainingStep, run: Run) -> str:
     """Say that a run learnt nothing, or forgot; else ""."""
     state, last = run.state, run.state.epochs[-1]
     if step.plan.training.has_labels:
+        if step.plan.training.takes_targets:
+            return ""
         guessing = step.plan.training.guessing
         return bad_sign(last.loss, guessing, state.before, last.test_accuracy)
     before = state.loss_before

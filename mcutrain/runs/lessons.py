@@ -11,7 +11,7 @@ from mcutrain_host.protocol import Rate, Selecting
 from mcutrain_host.trainer import Lessons, Scores
 
 from mcutrain import data as datasets
-from mcutrain.simulation import Course, Reconstruction
+from mcutrain.simulation import Course, Reconstruction, Regression
 from mcutrain.simulation.labels import OwnLabels
 from mcutrain.simulation.positions import counts_of, scores_of
 
@@ -26,13 +26,14 @@ def board_lessons(
     latents: bool = False,
     selecting: Selecting | None = None,
     after: int = 0,
+    regression: Regression | None = None,
 ) -> Lessons:
     """Return what `mcutrain.simulate` would learn, for a board. tests: test samples to evaluate.
 
     reconstruction: of a network that reproduces its input; None for a classifier. judged: of one
     with a label for each output. latents: the
     course's samples are latents that the firmware takes besides samples. selecting: when the board
-    chooses what it trains. after: steps that it has done before.
+    chooses what it trains. after: steps that it has done before. regression: of real targets.
     """
     test = course.samples.split.test
     has_classes = reconstruction is None
@@ -52,10 +53,14 @@ def board_lessons(
     scores = None if reconstruction is None else _scores(reconstruction, test)
     if has_classes and test.positions:
         scores = _position_scores(test, judged)
+    if regression is not None:
+        scores = _target_scores(regression, test)
     settings = course.settings
     ring = (settings.replay, settings.remember if settings.replay else 0)
     facts = (course.total + after, sample_at, rate_at, tests, test_at, scores, *ring)
-    return Lessons(*facts, latents=latents, selecting=selecting, first=after)
+    return Lessons(
+        *facts, latents=latents, selecting=selecting, first=after, targets=regression is not None
+    )
 
 
 def _position_scores(test: datasets.Dataset, judged: OwnLabels | None) -> Scores:
@@ -70,6 +75,21 @@ def _position_scores(test: datasets.Dataset, judged: OwnLabels | None) -> Scores
         return (scores_of(total) if judged is None else judged.tested(total)).of_positions
 
     return Scores(counts, of_all)
+
+
+def _target_scores(regression: Regression, test: datasets.Dataset) -> Scores:
+    """Score a network of real targets, in their unit."""
+
+    def error_of(x: bytes, y: bytes, index: int) -> Array:
+        own = test.y[index : index + 1]
+        return regression.errors(np.frombuffer(y, np.int8)[np.newaxis], own)
+
+    def of_all(errors: Sequence[Array]) -> dict[str, float]:
+        tested = regression.tested(errors, test.y)
+        named = {"loss": tested.loss, "mae": tested.mae, "r2": tested.r2}
+        return {name: value for name, value in named.items() if value is not None}
+
+    return Scores(error_of, of_all)
 
 
 def _scores(reconstruction: Reconstruction, test: datasets.Dataset) -> Scores:

@@ -100,7 +100,7 @@ class _Taking:
             }
             if self.run.samples.split.positions:
                 facts |= position_facts(predictions[i], progress.steps.labels[i].tobytes())
-            elif self.run.reconstruction is None:
+            elif self.run.learns_classes:
                 facts |= {
                     "label": labels[i],
                     "prediction": predictions[i],
@@ -142,7 +142,13 @@ class _Taking:
         self.log.write("connected", position, facts)
         state = self.run.state
         if position == 0 and state.before is not None:
-            found = {"loss": state.loss_before, "auc": state.auc_before, "f1": state.f1_before}
+            found = {
+                "loss": state.loss_before,
+                "auc": state.auc_before,
+                "f1": state.f1_before,
+                "mae": state.mae_before,
+                "r2": state.r2_before,
+            }
             self._evaluated(0, state.before, found)
 
     def _names(self) -> tuple[str, ...]:
@@ -164,12 +170,18 @@ class _Taking:
         for epoch in self.run.state.epochs[self.tested :]:
             self.tested = epoch.epoch
             if epoch.test_accuracy is not None:
-                found = {"loss": epoch.test_loss, "auc": epoch.test_auc, "f1": epoch.test_f1}
+                found = {
+                    "loss": epoch.test_loss,
+                    "auc": epoch.test_auc,
+                    "f1": epoch.test_f1,
+                    "mae": epoch.test_mae,
+                    "r2": epoch.test_r2,
+                }
                 self._evaluated(epoch.epoch * count, epoch.test_accuracy, found)
 
     def _evaluated(self, position: int, accuracy: float, found: Mapping[str, float | None]) -> None:
         facts: dict[str, Any] = {"samples": len(self.run.samples.split.test)}
-        if self.run.reconstruction is None:
+        if self.run.learns_classes:
             facts["accuracy"] = accuracy
         facts |= {name: value for name, value in found.items() if value is not None}
         self.log.write("evaluated", position, facts)

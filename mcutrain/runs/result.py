@@ -42,7 +42,8 @@ class SimulationResult(Shown, FeatureFacts):
     auc_before and auc as mcutrain.simulation.Tested has them. A network that gives a class for each
     position has iou_before, iou and class_iou, and its accuracy is of positions. A classifier has
     f1_before, f1, the mean over its classes, and class_f1; and auc_before and auc of two classes. A
-    network with a label for each output has these and class_auc, and its accuracy is of labels.
+    network with a label for each output has these and class_auc, and its accuracy is of labels. One
+    of real targets has mae and r2, and loss is the mean squared error, in the targets' unit.
     """
 
     before: float
@@ -57,6 +58,10 @@ class SimulationResult(Shown, FeatureFacts):
     loss: float | None = None
     auc_before: float | None = None
     auc: float | None = None
+    mae_before: float | None = None
+    mae: float | None = None
+    r2_before: float | None = None
+    r2: float | None = None
     iou_before: float | None = None
     iou: float | None = None
     class_iou: tuple[float | None, ...] = ()
@@ -84,6 +89,8 @@ class SimulationResult(Shown, FeatureFacts):
                 scores += f", F1 {100 * self.f1_before:.1f} → {100 * self.f1:.1f} %"
         else:
             scores = f"loss {self.loss_before:.3f} → {self.loss:.3f}"
+        if self.mae is not None and self.mae_before is not None:
+            scores = f"MAE {self.mae_before:.4g} → {self.mae:.4g}"
         return f"{scores} in {self.steps:,} steps, {self.sram_bytes:,} bytes of SRAM"
 
     def records(self) -> list[Record]:
@@ -136,6 +143,10 @@ def result_of(step: TrainingStep, run: Run) -> SimulationResult:
         loss=state.epochs[-1].test_loss if state.epochs else state.loss_before,
         auc_before=state.auc_before,
         auc=state.auc,
+        mae_before=state.mae_before,
+        mae=state.epochs[-1].test_mae if state.epochs else state.mae_before,
+        r2_before=state.r2_before,
+        r2=state.epochs[-1].test_r2 if state.epochs else state.r2_before,
         iou_before=state.iou_before,
         iou=state.epochs[-1].test_iou if state.epochs else state.iou_before,
         class_iou=state.class_iou,

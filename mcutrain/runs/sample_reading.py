@@ -24,6 +24,7 @@ def load_data(
     samples: int | None = None,
     test_samples: int | None = None,
     stride: int | None = None,
+    targets: str = "",
     is_partial: bool = False,
     note: Callable[[str], None] = warn,
     certain: Callable[[str], None] = lambda _: None,
@@ -31,6 +32,7 @@ def load_data(
     """A data set for a model: files are made to fit as they are read, and only what is drawn.
 
     samples, test_samples: how many of each part, None is all. stride: of windows of CSV files.
+    targets: columns of one, see mcutrain.data.load.
     is_partial: whether the model may know more classes than the data has. note: called with what is
     left out, and with a guess of how samples are turned; a Python warning by default. certain:
     called with how they are turned where that is no guess.
@@ -51,6 +53,7 @@ def load_data(
         seed=seed,
         order=order,
         stride=stride,
+        targets=targets,
         progress=progress,
         samples=samples,
         test_samples=test_samples,
@@ -102,12 +105,18 @@ def samples_of(
         split if has_labels else split.without_labels(),
         settings,
         model_input(step),
-        classes=step.plan.training.classes if has_labels else None,
+        classes=_classes_of(step),
         positions=step.plan.training.positions,
         has_rows=step.plan.training.has_rows,
         normalization=normalization,
         note=note,
     )
+
+
+def _classes_of(step: TrainingStep) -> int | None:
+    """How many are told apart; None where labels are none."""
+    training = step.plan.training
+    return training.classes if training.has_labels and not training.takes_targets else None
 
 
 def prepare_samples(

@@ -25,6 +25,7 @@ from mcutrain.simulation import (
     FoundRate,
     LatentSamples,
     Reconstruction,
+    Regression,
     Run,
     RunSettings,
     Samples,
@@ -111,6 +112,7 @@ def prepare_run(
         step.project.digest,
         recipe=recipe,
         reconstruction=compared,
+        regression=regression_of(step),
         table=step.plan.state.table,
         selector=selector,
         swap_every=swap_every_of(step, settings, len(split.train)),
@@ -122,6 +124,12 @@ def prepare_run(
     )
     run.course.mixed_batches(0)  # all fronts of an epoch, while its preparation is said
     return run
+
+
+def regression_of(step: TrainingStep) -> Regression | None:
+    """How a step's real targets are judged; None of others."""
+    targets = None if step.recipe is None else step.recipe.options.targets
+    return None if targets is None else Regression(targets)
 
 
 def check_after(settings: RunSettings) -> None:

@@ -20,6 +20,7 @@ from mcutrain.simulation.range_test import (
 )
 from mcutrain.simulation.reconstruction import Reconstruction, Tested, area_under_roc
 from mcutrain.simulation.reference import PlannedReference, ReferenceSimulator
+from mcutrain.simulation.regression import Regression
 from mcutrain.simulation.replay import Earlier
 from mcutrain.simulation.run import CountsLevels, Run, Simulator
 from mcutrain.simulation.samples import Samples
@@ -44,6 +45,7 @@ __all__ = [
     "Progress",
     "Reconstruction",
     "ReferenceSimulator",
+    "Regression",
     "Run",
     "RunSettings",
     "Samples",

@@ -48,7 +48,7 @@ class Sizes:
 
     kept_bytes: of the state, and the shelf. tensors: of an elastic step, 0 of others. label_bytes:
     of a sample with a label for each position, or a target; 0 of others. takes_targets: of these
-    it is one, int8.
+    it is one, int8 or int16.
     """
 
     input_bytes: int
@@ -63,7 +63,9 @@ class Sizes:
         """Labels of samples as the library takes them. Raises DataError for one that is none."""
         y = np.asarray(given)
         if self.takes_targets:
-            return np.ascontiguousarray(y, np.int8).reshape(len(y), self.label_bytes)
+            dtype = np.int16 if y.dtype == np.int16 else np.int8
+            codes = np.ascontiguousarray(y, dtype).reshape(len(y), -1).view(np.int8)
+            return codes.reshape(len(y), self.label_bytes)
         is_wrong = (y < 0) | (y >= self.classes)
         if self.label_bytes:
             is_wrong &= y != IGNORED
@@ -248,7 +250,7 @@ class CompiledSimulator(LibrarySimulator):
             plan.kept_bytes,
             training.classes,
             len(training.elastic),
-            training.label_type.elements if training.positions else 0,
+            training.label_type.size_bytes if training.positions else 0,
             training.takes_targets,
         )
         super().__init__(build_library(self.project, compiler, portable, extra_flags), sizes, seed)

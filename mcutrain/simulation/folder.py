@@ -35,7 +35,8 @@ def simulator_of_folder(folder: Path, manifest: Manifest, seed: int) -> LibraryS
         manifest.state_bytes + manifest.shelf_bytes,
         manifest.classes,
         0 if manifest.elastic is None else len(manifest.elastic.tensors),
-        math.prod(manifest.positions) if manifest.positions else 0,
+        label_bytes(manifest),
+        has_targets(manifest),
     )
     try:
         library = build_library(Project(portable_files(folder)))
@@ -45,3 +46,15 @@ def simulator_of_folder(folder: Path, manifest: Manifest, seed: int) -> LibraryS
             f"the C in {folder} cannot be compiled for this computer, to find a learning rate: "
             f"{error}; give one with --lr, or generate the project anew"
         ) from error
+
+
+def has_targets(manifest: Manifest) -> bool:
+    """Whether a project learns real targets."""
+    return (manifest.recipe or {}).get("targets") is not None
+
+
+def label_bytes(manifest: Manifest) -> int:
+    """Bytes of a sample's labels, or its targets; 0 where it has one label."""
+    if not manifest.positions:
+        return 0
+    return math.prod(manifest.positions) * (2 if has_targets(manifest) else 1)

@@ -64,6 +64,8 @@ class TrainedEpoch:
     test_auc: float | None = None
     test_iou: float | None = None
     test_f1: float | None = None
+    test_mae: float | None = None
+    test_r2: float | None = None
     mixed_batches: int | None = None
 
 
@@ -76,10 +78,10 @@ class EpochResult(FeatureFacts, TrainedEpoch):
 class RunState:
     """How far a run is. saved: the simulator's state. seconds: in training steps, so far.
 
-    before, loss_before, auc_before, iou_before, f1_before: of the test before the first step.
-    class_iou, class_f1, class_auc, auc: of the last test. order_doubt: what the test before the
-    first step says against the order of the classes. looks: states that the next selection of
-    tensors compares, so far. decisions: the selections that were made.
+    before, loss_before, auc_before, iou_before, f1_before, mae_before, r2_before: of the test
+    before the first step. class_iou, class_f1, class_auc, auc: of the last test. order_doubt: what
+    the test before the first step says against the order of the classes. looks: states that the
+    next selection of tensors compares, so far. decisions: the selections that were made.
     """
 
     saved: bytes
@@ -91,6 +93,8 @@ class RunState:
     loss_before: float | None = None
     auc_before: float | None = None
     iou_before: float | None = None
+    mae_before: float | None = None
+    r2_before: float | None = None
     class_iou: tuple[float | None, ...] = ()
     f1_before: float | None = None
     class_f1: tuple[float | None, ...] = ()

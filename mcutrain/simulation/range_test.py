@@ -164,7 +164,7 @@ class Search:
     def is_blind(self) -> bool:
         """Whether no training sample is of a class that could be forgotten, or all are of one."""
         train = self.samples.split.train
-        if not train.is_labelled or train.positions:
+        if not train.is_labelled or train.positions or train.has_targets:
             return False
         trained = np.unique(train.y)
         first_added = train.classes - self.added

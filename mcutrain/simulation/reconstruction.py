@@ -25,13 +25,16 @@ class Tested:
     network that gives a class for each position the accuracy is of positions, and there are iou,
     the mean intersection over union, and class_iou, of each class; None: it is nowhere. Where
     outputs say yes or no each by itself, the accuracy is of labels, and there are f1, auc, and of
-    each output class_f1 and class_auc, see mcutrain.simulation.labels. answers: the largest output
+    each output class_f1 and class_auc, see mcutrain.simulation.labels. mae, r2: of real targets,
+    beside the loss, mean((output - target)**2), in the targets' unit. answers: the largest output
     for each sample, of a network that gives one class.
     """
 
     accuracy: float
     loss: float | None = None
     auc: float | None = None
+    mae: float | None = None
+    r2: float | None = None
     iou: float | None = None
     class_iou: tuple[float | None, ...] = ()
     f1: float | None = None

@@ -27,6 +27,7 @@ from mcutrain.simulation.positions import counts_of, scores_of
 from mcutrain.simulation.progress import EpochResult, Progress, RunState, Steps
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.simulation.reconstruction import Reconstruction, Tested
+from mcutrain.simulation.regression import Regression
 from mcutrain.simulation.replay import NOTHING, Earlier
 from mcutrain.simulation.samples import Samples, content_of
 from mcutrain.simulation.settings import RunSettings
@@ -62,10 +63,11 @@ class Run:
     fingerprint: of model and scheme, so that a checkpoint is not continued with others.
     chunk: samples per call of the simulator: how long an interruption may take.
     recipe: how the simulator was made of the model, as JSON, for whoever reads the checkpoint.
-    reconstruction: of a network that reproduces its input; None for a classifier. table: of the
-    state that the simulator saves. selector: of elastic tensors, which are all trained without one.
-    swap_every: steps from one swap of columns to the next; 0: none. earlier: what was before, whose
-    state the simulator has. batches: what puts samples together; None if they are mixed.
+    reconstruction: of a network that reproduces its input, regression: of one that learns real
+    targets; None for a classifier. table: of the state that the simulator saves. selector: of
+    elastic tensors, which are all trained without one. swap_every: steps from one swap of columns
+    to the next; 0: none. earlier: what was before, whose state the simulator has. batches: what
+    puts samples together; None if they are mixed.
     has_learnt: whether the outputs mean something before the first step. threshold: above which
     one output says the second of two classes; None where classes have an output each. judged: how
     outputs are that each have a label of their own; None where they have not.
@@ -78,6 +80,7 @@ class Run:
     chunk: int = CHUNK
     recipe: str = ""
     reconstruction: Reconstruction | None = None
+    regression: Regression | None = None
     table: StateTable = StateTable()
     selector: TensorSelector | None = None
     swap_every: int = 0
@@ -94,6 +97,11 @@ class Run:
         self.course = Course(self.samples, self.settings, self.earlier, self.batches)
         self.begin = self.simulator.save()
         self.state = RunState(self.begin)
+
+    @property
+    def learns_classes(self) -> bool:
+        """Whether there is an accuracy."""
+        return self.reconstruction is None and self.regression is None
 
     @property
     def total(self) -> int:
@@ -121,6 +129,8 @@ class Run:
                 loss_before=found.loss,
                 auc_before=found.auc,
                 iou_before=found.iou,
+                mae_before=found.mae,
+                r2_before=found.r2,
                 class_iou=found.class_iou,
                 f1_before=found.f1,
                 class_f1=found.class_f1,
@@ -164,7 +174,9 @@ class Run:
         for first in range(0, len(test), chunk):
             x = self.samples.test(first, first + chunk)
             y = self.simulator.infer(x)
-            if test.positions and self.reconstruction is None:
+            if self.regression is not None:
+                losses.append(self.regression.errors(y, test.y[first : first + chunk]))
+            elif test.positions and self.reconstruction is None:
                 found = self._counted(y, test.y[first : first + chunk])
                 counts = found if counts is None else counts + found
             elif self.reconstruction is None:
@@ -175,6 +187,8 @@ class Run:
             report(min(first + chunk, len(test)))
         if counts is not None:
             return scores_of(counts) if self.judged is None else self.judged.tested(counts)
+        if self.regression is not None:
+            return self.regression.tested(losses, test.y)
         if self.reconstruction is None:
             if not answers:
                 return Tested(0.0, answers=np.zeros(0, np.int64))
@@ -292,11 +306,13 @@ class Run:
         """right: the share of the predictions."""
         speed = (self.state.trained - first) / busy_seconds
         loss = float(steps.losses_q16.mean()) / 65536
-        accuracy = right if self.reconstruction is None else math.nan
+        accuracy = right if self.learns_classes else math.nan
         return Progress(self.state.trained, self.total, loss, accuracy, speed, steps)
 
     def _right(self, predictions: Array, index: Array) -> int:
         """Return how many predictions of training samples (positions) are their labels."""
+        if self.regression is not None:
+            return 0
         if self.samples.split.positions:
             return int(predictions.sum())
         return int((predictions == self.samples.split.train.y[index]).sum())
@@ -309,7 +325,7 @@ class Run:
 
     def _train_accuracy(self, epoch: int) -> float:
         """Accuracy of an epoch, counted from 1, that is over."""
-        if self.reconstruction is not None:
+        if not self.learns_classes:
             return math.nan
         index, _ = self.course.indices(
             (epoch - 1) * self.course.epoch_steps, self.course.epoch_steps
@@ -324,16 +340,18 @@ class Run:
             return
         found = self.test(evaluating) if self.settings.tests_after(epoch) else None
         result = EpochResult(
-            epoch,
-            self.state.loss_q16 / 65536 / count,
-            self._train_accuracy(epoch),
-            None if found is None else found.accuracy,
-            self.state.seconds - sum(e.seconds for e in self.state.epochs),
-            None if found is None else found.loss,
-            None if found is None or found.answers is not None else found.auc,
-            None if found is None else found.iou,
-            None if found is None or self.judged is None else found.f1,
-            self.course.mixed_batches(epoch - 1),
+            epoch=epoch,
+            loss=self.state.loss_q16 / 65536 / count,
+            train_accuracy=self._train_accuracy(epoch),
+            test_accuracy=None if found is None else found.accuracy,
+            seconds=self.state.seconds - sum(e.seconds for e in self.state.epochs),
+            test_loss=None if found is None else found.loss,
+            test_auc=None if found is None or found.answers is not None else found.auc,
+            test_iou=None if found is None else found.iou,
+            test_f1=None if found is None or self.judged is None else found.f1,
+            test_mae=None if found is None else found.mae,
+            test_r2=None if found is None else found.r2,
+            mixed_batches=self.course.mixed_batches(epoch - 1),
             **self.counted(FACTS.of(epoch) for epoch in self.state.epochs),
         )
         if found is not None:
