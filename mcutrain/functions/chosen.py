@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mcutrain.data import Data, ModelInput, Normalization, Split, input_notes
-from mcutrain.errors import OptionError
+from mcutrain.errors import DataError, OptionError
 from mcutrain.formats import with_class_names
 from mcutrain.functions.automatic import AUTO, wanted_scheme
 from mcutrain.functions.chooser import Alternative, AutoScheme, Chooser
@@ -94,6 +94,11 @@ def with_scheme(
     graph = choosing.graph
     split = read(graph, data, choosing.listener, seed=choosing.seed)
     fitted = fitted_to(graph, split, choosing.classes or "keep", asked, choosing.listener)
+    if fitted.targets is not None:
+        raise DataError(
+            "the scheme auto is chosen by classes, but the data has real targets: name one, such "
+            "as last:3"
+        )
     fitting = asked.fitted(graph, fitted)
     choosing = replace(choosing, classes=fitted.classes)
     found, _ = choosing.chosen(fitting, fitted.split, normalization)

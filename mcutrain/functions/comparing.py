@@ -172,6 +172,11 @@ def compare(
     name = f"{data}" if is_path(data) else "the data"
     _check_labels(split, request, name)
     fitted = runs.fitted(graph, split, classes, reading.class_names or (), request.loss)
+    if fitted.targets is not None:
+        raise DataError(
+            "schemes are compared by accuracy or AUC, which real targets do not have: train each "
+            "by simulate, and compare their mean absolute errors"
+        )
     for note in fitted.notes:
         listener.note(note)
     gate = request.gate if proxies is None else None

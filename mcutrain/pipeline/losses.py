@@ -426,6 +426,11 @@ def fit_classes(
     graph: Graph, split: Split, classes: int | str, given: Sequence[str] = ()
 ) -> Fitted:
     """Fit a head for cross-entropy, without added classes. Raises DataError for no labels, too."""
+    if split.has_targets:
+        raise DataError(
+            "this looks at classes, but the data has real targets: train schemes by simulate, and "
+            "compare their mean absolute errors"
+        )
     wanted = classes_for(graph, split, classes, given)
     found = _fitted(graph, split, wanted, CROSS_ENTROPY, (), given)
     names, outputs = len(split.names), _own_outputs(graph)
