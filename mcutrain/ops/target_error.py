@@ -24,7 +24,7 @@ HUBER_STEPS = 32
 
 
 @dataclass(frozen=True)
-class TargetError(MeanSquaredError):
+class RealTargetError(MeanSquaredError):
     """loss = mean(error**2), Huber's or mean(|error|), of error = y - target in units.
 
     y = sums * scale is a real number, neither rounded nor clamped to the output's int8; a unit is
@@ -39,7 +39,7 @@ class TargetError(MeanSquaredError):
     @staticmethod
     def of(
         y: TensorType, kind: Kind = "squared"
-    ) -> Callable[[tuple[float, ...], str, bool, int], TargetError]:
+    ) -> Callable[[tuple[float, ...], str, bool, int], RealTargetError]:
         """Return what makes the loss of a network with the output y, as autodiff asks for it."""
         return partial(_made, y, kind)
 
@@ -84,7 +84,7 @@ def _made(
     dtype: str,
     exact: bool,
     salt: int,
-) -> TargetError:
+) -> RealTargetError:
     zero_point, shape = y.zero_point * FINER, (1, y.elements)
     found = (scale, y.scale, zero_point, dtype, exact, salt, y.elements, shape)
-    return TargetError(*found, kind=kind)
+    return RealTargetError(*found, kind=kind)

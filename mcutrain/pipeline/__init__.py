@@ -280,7 +280,7 @@ def prepare(
 def _in_units(
     updates: Mapping[str, ParameterUpdate], graph: Graph, targets: Targets
 ) -> dict[str, ParameterUpdate]:
-    """The head's parameters learn as if they were in units of the loss, see TargetError.
+    """The head's parameters learn as if they were in units of the loss, see RealTargetError.
 
     The loss is in units, so what is before the head learns alike whatever the target's own unit is.
     """

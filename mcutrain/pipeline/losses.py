@@ -16,7 +16,7 @@ from mcutrain.ops.mean_squared_error import MAX_ELEMENTS, MeanSquaredError
 from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
 from mcutrain.ops.sigmoid_cross_entropy import SigmoidCrossEntropy
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
-from mcutrain.ops.target_error import Kind, TargetError
+from mcutrain.ops.target_error import Kind, RealTargetError
 from mcutrain.ops.weighted_cross_entropy import WeightedCrossEntropy
 from mcutrain.pipeline.emphasis import balanced, of_classes, of_labels
 from mcutrain.quant import ends_in_sigmoids, gives_one_logit, told_apart
@@ -233,7 +233,7 @@ def loss_to_targets(
             f"{targets.zero_point}, but the outputs {y.scale:g} and {y.zero_point}: take the "
             "data's again"
         )
-    return TargetError.of(y, OF_TARGETS[name])
+    return RealTargetError.of(y, OF_TARGETS[name])
 
 
 class Fitted(NamedTuple):

@@ -68,7 +68,7 @@ from mcutrain.ops.slice import Part, Slice, SliceGradInput
 from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
-from mcutrain.ops.target_error import TargetError
+from mcutrain.ops.target_error import RealTargetError
 from mcutrain.ops.training import ApplyUpdate, BiasGradient, ParameterGradientOp
 from mcutrain.ops.transpose import Transpose
 from mcutrain.ops.updating import AdaptedUpdate, SumRule, UpdateRule, residual_type
@@ -838,7 +838,7 @@ def target_error(s: Source) -> Sample:
     c = s.integer(1, 9)
     y = TensorType((1, c), "int8", (factor(s, -9, 3),), s.integer(-128, 127))
     scale = tuple(factor(s, -18, -8) for _ in range(s.choice((1, c))))
-    made = TargetError.of(y, s.choice(("squared", "huber", "absolute")))
+    made = RealTargetError.of(y, s.choice(("squared", "huber", "absolute")))
     op = made(scale, gradient_dtype(s), s.boolean(), s.integer(1, 99))
     sums = tensor(s, (1, 1, 1, c), "int32", 2 ** s.integer(4, 22))
     target = tensor(s, (1, c), "int16", 2 ** s.integer(2, 15) - 1)

@@ -12,7 +12,7 @@ from mcutrain import simulate
 from mcutrain.data import Dataset, Split, Targets, load
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import TensorType
-from mcutrain.ops.target_error import FINER, HUBER_STEPS, UNIT_STEPS, Kind, TargetError
+from mcutrain.ops.target_error import FINER, HUBER_STEPS, UNIT_STEPS, Kind, RealTargetError
 from mcutrain.pipeline import StepOptions, prepare
 from mcutrain.pipeline.losses import fit_targets
 from mcutrain.runs.result import SimulationResult
@@ -67,7 +67,7 @@ def slope(kind: Kind, error: Array) -> Array:
 def test_the_gradient_is_that_of_real_numbers(kind: Kind, dtype: str, least: float) -> None:
     random, k, scale = np.random.default_rng(3), 40, 0.001
     y = TensorType((1, k), "int8", (0.25,), -7)
-    op = TargetError.of(y, kind)((scale,), dtype, True, 5)
+    op = RealTargetError.of(y, kind)((scale,), dtype, True, 5)
     sums = random.integers(-30000, 30000, (1, 1, 1, k)).astype(np.int32)
     target = random.integers(-8000, 8000, (1, k)).astype(np.int16)
     step, state = np.array([1, 0, 0, 0, 0], np.int64), np.zeros(3, np.int8)
