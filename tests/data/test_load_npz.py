@@ -135,7 +135,6 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "save both alike",
     ),
     "half": ({"x_train": IMAGES, "y_train": LABELS}, "no x_test and no y_test"),
-    "float labels": ({"x": IMAGES, "y": LABELS * 1.0}, "y is float64"),
     "negative label": ({"x": IMAGES, "y": LABELS - 1}, "y has labels from -1"),
     "huge label": ({"x": IMAGES, "y": LABELS * 10**9}, "number the classes"),
     "gap": ({"x": IMAGES, "y": LABELS * 2}, "class 1 has no sample though class 6"),
