@@ -36,14 +36,15 @@ from qemu_instructions import count_nodes
 from riscv_nodes import count_nodes as count_on_riscv
 from scipy.optimize import nnls
 
-from mcutrain import demo, prepare
+from mcutrain import demo
 from mcutrain.codegen.firmware import FIRMWARE
 from mcutrain.codegen.isa import row_of
 from mcutrain.cost import instructions
 from mcutrain.cost.counting import count_instructions
+from mcutrain.data import Targets
 from mcutrain.errors import McutrainError
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import TrainingStep, load
+from mcutrain.pipeline import StepOptions, TrainingStep, load, prepare
 from mcutrain.sparse import parse_scheme
 from mcutrain.target import BOARDS, Target, load_target
 from mcutrain.update_rules import RULES, SGD
@@ -86,6 +87,7 @@ class Case:
     bias_bits: int = 32
     update_rule: str = SGD
     class_weights: str = ""
+    has_targets: bool = False
 
     @property
     def name(self) -> str:
@@ -96,6 +98,7 @@ class Case:
             self.loss: self.loss != "cross-entropy",
             self.update_rule: self.update_rule != SGD,
             "weighed": self.class_weights != "",
+            "targets": self.has_targets,
         }
         extra[f"r{self.residual_bits}"] = self.residual_bits != 4
         extra[f"b{self.bias_bits}"] = self.bias_bits != 32
@@ -107,7 +110,7 @@ class Case:
 MADE = (
     *("made", "modern", "reproducing", "resizing", "cutting", "normalizing", "grouped"),
     *("attending", "segmenting", "averaging", "rescaling", "deciding"),
-    *("tagging", "weighing"),
+    *("tagging", "weighing", "targeting", "remembering"),
 )
 """Networks of tests/cost/networks.py, each with a number."""
 
@@ -171,6 +174,13 @@ CASES = (
         Case(f"weighing-{i}", "head", gradient_dtype="int16", class_weights=WEIGHTS[i])
         for i in range(4)
     ),
+    *(
+        Case(f"targeting-{i}", "head", gradient_dtype=dtype, loss=loss, has_targets=True)
+        for i in range(4)
+        for dtype in ("int8", "int16")
+        for loss in ("mse", "huber", "absolute")
+    ),
+    *(Case(f"remembering-{i}", "head") for i in range(4)),
     *(Case(f"segmenting-{i}", "head") for i in range(6)),
     *(Case(f"segmenting-{i}", "head", gradient_dtype="int16") for i in range(6)),
     *(
@@ -272,16 +282,19 @@ def step_of(case: Case, shared: Path) -> TrainingStep:
         bias_bits=case.bias_bits,
         update_rule=case.update_rule,
     )
-    return prepare(
-        network(case.network, shared),
-        scheme,
+    graph, targets = network(case.network, shared), None
+    if case.has_targets:
+        y = graph.tensors[graph.outputs[0]].type
+        targets = Targets(y.scale, y.zero_point)
+    options = StepOptions(
         classes=case.classes,
         gradient_dtype=case.gradient_dtype,
         accumulate=case.accumulate,
         loss=case.loss,
         class_weights=case.class_weights,
-        stream="off",  # every node is one call
+        targets=targets,
     )
+    return prepare(graph, scheme, options, stream="off")  # every node is one call
 
 
 def network(name: str, shared: Path) -> Graph:

@@ -27,8 +27,10 @@ from mcutrain.cost.instructions import (
     nodes_of,
     quantities,
 )
+from mcutrain.data import Targets
 from mcutrain.errors import TargetError
-from mcutrain.pipeline import TrainingStep
+from mcutrain.pipeline import StepOptions, TrainingStep
+from mcutrain.pipeline import prepare as prepare_by
 from mcutrain.sparse import parse_scheme
 from mcutrain.target import FIRMWARE
 from mcutrain.update_rules import RULES
@@ -39,8 +41,12 @@ from tests.cost.networks import (
     made,
     modern,
     normalizing,
+    remembering,
     resizing,
     segmenting,
+    tagging,
+    targeting,
+    weighing,
 )
 from tests.memplan.fronts import planned
 from tests.simulation.networks import Network, same
@@ -125,25 +131,31 @@ def test_no_coefficient_is_negative_and_every_feature_is_known(isa):
 
 def _known() -> Iterator[str]:
     """All quantities that calls of any operator have."""
-    kinds = (modern, resizing, cutting, normalizing, grouped, attending, segmenting)
-    modern_ones = ((make(0), {}) for make in kinds)
-    accumulated = (made(1), {"accumulate": 2})
-    for graph, options in ((made(0), {}), accumulated, *modern_ones, (demo.network(), {})):
-        scheme = "full" if graph.name.startswith(MADE) else "fashion-sparse"
-        for node, types, results in calls(prepare(graph, scheme, **options).plan.training):
+    for step in _steps():
+        for node, types, results in calls(step.plan.training):
             if not node.op.is_view:
                 yield from quantities(node.op, types, results)[1]
-    for node, types, results in calls(prepare(demo.network(), "23:0.5").plan.training):
-        if not node.op.is_view:  # a depthwise weight is put together
-            yield from quantities(node.op, types, results)[1]
+    yield "requantize.shift.rare"
+
+
+def _steps() -> Iterator[TrainingStep]:
+    """Steps that together have all operators."""
+    kinds = (modern, resizing, cutting, normalizing, grouped, attending, segmenting)
+    yield prepare(made(0), "full")
+    yield prepare(made(1), "full", accumulate=2)
+    yield prepare(remembering(2), "head")
+    yield from (prepare(make(0), "full") for make in kinds)
+    yield prepare(demo.network(), "fashion-sparse")
+    yield prepare(demo.network(), "23:0.5")  # a depthwise weight is put together
+    yield prepare_by(tagging(2), "head", StepOptions(loss="binary-cross-entropy"))
+    yield prepare_by(weighing(2), "head", StepOptions(class_weights=",".join("123412341234")))
+    y = targeting(2).tensors[targeting(2).outputs[0]].type
+    of_own_head = Targets(y.scale, y.zero_point)
+    yield prepare_by(targeting(2), "head", StepOptions(loss="huber", targets=of_own_head))
     for rule in RULES:
         by_rule = replace(parse_scheme("full"), update_rule=rule)
         for accumulate in (1, 2):
-            step = prepare(made(0), by_rule, accumulate=accumulate)
-            for node, types, results in calls(step.plan.training):
-                if not node.op.is_view:
-                    yield from quantities(node.op, types, results)[1]
-    yield "requantize.shift.rare"
+            yield prepare(made(0), by_rule, accumulate=accumulate)
 
 
 @pytest.mark.parametrize("isa", ISAS)
