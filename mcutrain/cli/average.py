@@ -97,12 +97,14 @@ def average(
 def _files(given: list[str]) -> dict[str, Path] | list[Path]:
     """Files by name if one has a name; those without are called as their file is."""
     from mcutrain.errors import ArgumentError
+    from mcutrain.functions.averaging import board_name
 
     if not any("=" in one and not Path(one).exists() for one in given):
         return [Path(one) for one in given]
     files: dict[str, Path] = {}
     for one in given:
-        name, _, file = one.partition("=") if not Path(one).exists() else (Path(one).stem, "", one)
+        is_file = Path(one).exists()
+        name, _, file = (board_name(Path(one)), "", one) if is_file else one.partition("=")
         if not file:
             raise ArgumentError(f"{one} is no file, and no NAME=FILE")
         if name in files:

@@ -6,8 +6,16 @@ and over any tree of gateways (federated averaging of McMahan et al., 2017, algo
 integers).
 """
 
-from mcutrain.fleets.average import ROUNDINGS, averaged, trimmed
+from mcutrain.fleets.average import ROUNDINGS, averaged, check_round, trimmed
 from mcutrain.fleets.contribution import Contribution
 from mcutrain.fleets.numbers import FleetLayout, TrainedNumbers
 
-__all__ = ["ROUNDINGS", "Contribution", "FleetLayout", "TrainedNumbers", "averaged", "trimmed"]
+__all__ = [
+    "ROUNDINGS",
+    "Contribution",
+    "FleetLayout",
+    "TrainedNumbers",
+    "averaged",
+    "check_round",
+    "trimmed",
+]

@@ -35,24 +35,27 @@ def averaged(
     Counters go on by the most updates of a board; all else is the base's. Raises StateError if
     the sum is of another round.
     """
-    _check(layout, base, total)
-    moves = {}
-    for place, (name, sums) in enumerate(total.sums.items()):
-        if rounding == "stochastic":
-            added = _drawn(sums.size, total.weight, fixedpoint.node_key(seed & 0xFFFFFFFF, place))
-            moves[name] = (sums + added) // total.weight
-        else:
-            moves[name] = (2 * sums + total.weight) // (2 * total.weight)
-    return _moved(layout, base, moves, total)
+    check_round(layout, base, total)
+    moves = {
+        name: _mean(sums, total.weight, rounding, fixedpoint.node_key(seed & 0xFFFFFFFF, place))
+        for place, (name, sums) in enumerate(total.sums.items())
+    }
+    return _moved(layout, base, moves, (total.updates, total.output_exponent))
 
 
 def trimmed(
-    layout: FleetLayout, base: SavedState, boards: Sequence[Contribution], left_out: int
+    layout: FleetLayout,
+    base: SavedState,
+    boards: Sequence[Contribution],
+    left_out: int,
+    rounding: Rounding = "nearest",
+    seed: int = 0,
 ) -> bytes:
     """The base plus the mean, by number, without the left_out smallest and largest differences.
 
     It bounds what boards that lie or diverge can do, as long as they are at most left_out (Yin et
-    al., 2018, definition 2). Every board has the same weight; means are rounded to the nearest.
+    al., 2018, definition 2). Every board has the same weight. The outputs' exponent and the
+    count of updates are the largest that are left. rounding, seed: as of `averaged`.
     boards: single ones. Raises ArgumentError where none would be left, StateError as `averaged`.
     """
     if not 0 <= 2 * left_out < len(boards):
@@ -62,19 +65,25 @@ def trimmed(
         )
     if any(len(one.boards) > 1 for one in boards):
         raise ArgumentError("a trimmed mean needs each board's own contribution, not a sum of them")
-    total = boards[0]
-    for one in boards[1:]:
-        total = total + one
-    _check(layout, base, total)
+    names = [one.boards[0] for one in boards]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise StateError(f"the contribution of {twice[0]!r} is there twice: leave one out")
+    for one in boards:
+        check_round(layout, base, one)
     kept, moves = len(boards) - 2 * left_out, {}
-    for name in total.sums:
+    for place, name in enumerate(boards[0].sums):
         ordered = np.sort(np.stack([one.differences[name] for one in boards]), axis=0)
         sums = ordered[left_out : left_out + kept].sum(axis=0)
-        moves[name] = (2 * sums + kept) // (2 * kept)
-    return _moved(layout, base, moves, total)
+        key = fixedpoint.node_key(seed & 0xFFFFFFFF, place)
+        moves[name] = _mean(sums, kept, rounding, key)
+    last = len(boards) - 1 - left_out
+    updates = sorted(one.updates for one in boards)[last]
+    return _moved(layout, base, moves, (updates, sorted(o.output_exponent for o in boards)[last]))
 
 
-def _check(layout: FleetLayout, base: SavedState, total: Contribution) -> None:
+def check_round(layout: FleetLayout, base: SavedState, total: Contribution) -> None:
+    """Raise StateError where a sum is of another round, model or scheme than the base."""
     if total.model_hash != base.model_hash:
         raise StateError(
             "the contributions are of another model, or of another scheme, than the base"
@@ -90,11 +99,19 @@ def _check(layout: FleetLayout, base: SavedState, total: Contribution) -> None:
 
 
 def _moved(
-    layout: FleetLayout, base: SavedState, moves: dict[str, Array], total: Contribution
+    layout: FleetLayout, base: SavedState, moves: dict[str, Array], counts: tuple[int, int]
 ) -> bytes:
+    """counts: updates since the base, and the outputs' exponent."""
     before = layout.read(base)
     numbers = {name: before[name] + move for name, move in moves.items()}
-    return layout.with_numbers(base, numbers, total.updates, total.output_exponent)
+    return layout.with_numbers(base, numbers, *counts)
+
+
+def _mean(sums: Array, weight: int, rounding: Rounding, key: int) -> Array:
+    """The sums divided by a weight. key: of the random numbers of stochastic rounding."""
+    if rounding == "stochastic":
+        return (sums + _drawn(sums.size, weight, key)) // weight
+    return (2 * sums + weight) // (2 * weight)
 
 
 def _drawn(count: int, below: int, key: int) -> Array:

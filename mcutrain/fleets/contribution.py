@@ -34,6 +34,8 @@ WIDTHS = (1, 2, 4, 8)
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 0, "lp": 0, "pb": 0, "dict_size": 2**20}]
 """Differences are not text: no bits of the byte before, none of the position."""
 LONGEST_NAME = 200
+EXPONENTS = 32
+"""Powers of two that the outputs' scale may grow by are less."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,15 @@ class Contribution:
         """What one board learnt. weight: above 0. Both states are of this step."""
         if not 0 < weight <= MOST_WEIGHT:
             raise ArgumentError(f"the weight of {board!r} is {weight:,}, not 1 … {MOST_WEIGHT:,}")
-        if not 0 < len(board) <= LONGEST_NAME:
-            raise ArgumentError(f"a board's name has 1 … {LONGEST_NAME} characters: {board[:40]!r}")
+        if not isinstance(board, str) or not 0 < len(board) <= LONGEST_NAME or not _is_text(board):
+            raise ArgumentError(
+                f"a board's name is a text of 1 … {LONGEST_NAME} characters: {str(board)[:40]!a}"
+            )
+        exponent = layout.output_exponent(state)
+        if not 0 <= exponent < EXPONENTS:
+            raise StateError(
+                f"the state of {board!r} is damaged: its outputs' exponent is {exponent}"
+            )
         before, after = layout.read(base), layout.read(state)
         return Contribution(
             model_hash=base.model_hash,
@@ -71,7 +80,7 @@ class Contribution:
             boards=(board,),
             weight=weight,
             updates=(state.updates - base.updates) % 2**32,
-            output_exponent=layout.output_exponent(state),
+            output_exponent=exponent,
             sums={name: (after[name] - before[name]) * weight for name in before},
         )
 
@@ -198,7 +207,7 @@ class ContributionHead:
         """Raise ValueError where a file cannot say so."""
         if not 1 <= self.weight <= MOST_WEIGHT:
             raise ValueError("no such weight")
-        if not 0 <= self.updates < 2**32 or not 0 <= self.output_exponent < 32:
+        if not 0 <= self.updates < 2**32 or not 0 <= self.output_exponent < EXPONENTS:
             raise ValueError("no such counter or exponent")
         if len({tensor.name for tensor in self.tensors}) < len(self.tensors):
             raise ValueError("a tensor is there twice")
@@ -216,7 +225,7 @@ class ContributionHead:
         raw = reader.decompress(packed, size) if size else b""
         if len(raw) != size:
             raise ValueError("other bytes than said")
-        sums, begin, most = {}, 0, self.weight * 2**32
+        sums, begin, most = {}, 0, self.weight * 2**31
         for tensor in self.tensors:
             count, width = tensor.count, tensor.width
             planes = np.frombuffer(raw, np.uint8, count * width, begin).reshape(width, count)
@@ -233,6 +242,15 @@ def _width(value: Array) -> int:
         return 1
     low, high = int(value.min()), int(value.max())
     return next(w for w in WIDTHS if -(2 ** (8 * w - 1)) <= low and high < 2 ** (8 * w - 1))
+
+
+def _is_text(name: str) -> bool:
+    """Return whether a file can hold a name; what a shell gave may be no UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _named(one: Contribution) -> str:

@@ -122,11 +122,9 @@ def average(
         )
     files = _named(trained)
     fleet = Fleet.of(Path(model), Path(base))
-    parts = fleet.parts(files, weights)
+    parts = fleet.parts(files, weights, is_alike=trim > 0)
     shares = tuple(_shares(files, parts))
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
+    total = parts[0] if trim else total_of(parts)
     if target.suffix == SUFFIX:
         if trim:
             raise ArgumentError(
@@ -136,7 +134,7 @@ def average(
         made = written = total.to_bytes()
     else:
         if trim:
-            made = trimmed(fleet.layout, fleet.base, parts, trim)
+            made = trimmed(fleet.layout, fleet.base, parts, trim, rounding, seed)
         else:
             made = averaged(fleet.layout, fleet.base, total, rounding, seed)
         written = with_recipe(made, fleet.recipe.to_json())
@@ -144,8 +142,8 @@ def average(
     return FleetAverage(
         path=target,
         is_sum=target.suffix == SUFFIX,
-        boards=len(total.boards),
-        weight=total.weight,
+        boards=sum(len(part.boards) for part in parts),
+        weight=sum(part.weight for part in parts),
         size_bytes=len(written),
         sha256=sha256(made).hexdigest(),
         shares=shares,
@@ -173,22 +171,29 @@ class Fleet:
         layout = FleetLayout(step_of(graph, run.recipe))
         return Fleet(layout, layout.saved(_raw(run, layout), str(base)), run.recipe)
 
-    def parts(self, files: Mapping[str, Path], weights: Sequence[int] | None) -> list[Contribution]:
-        """Return what each file adds. Raises StateError, ArgumentError."""
+    def parts(
+        self, files: Mapping[str, Path], weights: Sequence[int] | None, *, is_alike: bool
+    ) -> list[Contribution]:
+        """Return what each file adds. is_alike: states have the weight 1, whatever they learnt.
+
+        Raises StateError, ArgumentError.
+        """
+        if is_alike and weights is not None:
+            raise ArgumentError("--trim counts every board alike: leave out --weights")
         if weights is not None and len(weights) != len(files):
             raise ArgumentError(f"{len(weights)} weights for {len(files)} files: give one for each")
         return [
-            self._part(name, file, None if weights is None else weights[i])
+            self._part(name, file, None if weights is None else weights[i], is_alike=is_alike)
             for i, (name, file) in enumerate(files.items())
         ]
 
-    def _part(self, name: str, file: Path, weight: int | None) -> Contribution:
+    def _part(self, name: str, file: Path, weight: int | None, *, is_alike: bool) -> Contribution:
         if _is_sum(file):
             if weight is not None:
                 raise ArgumentError(f"{file} is a sum, which has weights of its own: give none")
             return Contribution.parse(file.read_bytes(), str(file))
         state = self.layout.saved(_raw(read_state(file), self.layout), str(file))
-        return self.contribution(state, name, weight)
+        return self.contribution(state, name, 1 if is_alike else weight)
 
     def contribution(self, state: SavedState, name: str, weight: int | None = None) -> Contribution:
         """Return what a board learnt. weight: without, the samples since the base.
@@ -230,6 +235,19 @@ def _is_sum(file: Path) -> bool:
     return True
 
 
+def total_of(parts: Sequence[Contribution]) -> Contribution:
+    """Return the sum of all. Raises StateError where they cannot be added."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def board_name(file: Path) -> str:
+    """Return what a board is called after its file, or after its project's folder."""
+    return file.resolve().name if file.is_dir() else file.stem
+
+
 def _named(trained: Sequence[PathLike] | Mapping[str, PathLike]) -> dict[str, Path]:
     """Files by the boards' names, which are those of files, or of projects' folders."""
     if isinstance(trained, Mapping):
@@ -237,7 +255,7 @@ def _named(trained: Sequence[PathLike] | Mapping[str, PathLike]) -> dict[str, Pa
     else:
         files = {}
         for file in map(Path, trained):
-            name = file.resolve().name if file.is_dir() else file.stem
+            name = board_name(file)
             if name in files:
                 raise ArgumentError(
                     f"{files[name]} and {file} would both be the board {name!r}: say NAME={file}"

@@ -51,7 +51,7 @@ def read_for_board(
     split = _read(project, data, reading, settings, listener, asked, has_front=front is not None)
     targets = targets_of(project)
     if targets is not None:
-        split = _with_codes(split, targets, math.prod(manifest.positions))
+        split = with_codes(split, targets, math.prod(manifest.positions))
     elif split.has_targets:
         raise DataError(
             f"the data has real targets, but {project.folder} learns none: generate it with this "
@@ -79,7 +79,7 @@ def targets_of(project: BoardProject) -> Targets | None:
     return None if said is None else Targets(**{**said, "start": tuple(said["start"])})
 
 
-def _with_codes(split: Split, targets: Targets, count: int) -> Split:
+def with_codes(split: Split, targets: Targets, count: int) -> Split:
     """The data with targets as the board takes them. Raises DataError for others."""
     if not split.has_targets or len(split.names) != count:
         given = f"{len(split.names)} targets" if split.has_targets else "no real targets"

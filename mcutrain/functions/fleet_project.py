@@ -89,6 +89,17 @@ class FleetProject(Shown):
         return {"folder": str(self.folder), "files": list(self.files)}
 
 
+def _toml(path: Path) -> str:
+    """Return a path as a text of TOML. Raises ArgumentError where UTF-8 cannot say it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError(
+            f"{str(path)!a} is no UTF-8, which a pyproject.toml is: give another name"
+        ) from error
+    return json.dumps(str(path), ensure_ascii=False)
+
+
 @checked
 def fleet(model: PathLike, base: PathLike, output: PathLike) -> FleetProject:
     """Write a Flower app whose gateways train boards, and whose server adds what they learnt.
@@ -105,9 +116,9 @@ def fleet(model: PathLike, base: PathLike, output: PathLike) -> FleetProject:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ArgumentError(f"{folder} is there already: give a new folder")
     said = {
-        "model": json.dumps(str(where)),
-        "base": json.dumps(str(Path(base).resolve())),
-        "output": json.dumps(str(folder.resolve() / "rounds")),
+        "model": _toml(where),
+        "base": _toml(Path(base).resolve()),
+        "output": _toml(folder.resolve() / "rounds"),
         "file": folder.resolve() / "gateway.toml",
     }
     files = {

@@ -18,9 +18,9 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from mcutrain_host.saved import with_recipe
 
-from mcutrain.errors import McutrainError
-from mcutrain.fleets import Contribution, averaged, trimmed
-from mcutrain.functions.averaging import Fleet
+from mcutrain.errors import McutrainError, StateError
+from mcutrain.fleets import Contribution, averaged, check_round, trimmed
+from mcutrain.functions.averaging import Fleet, total_of
 from mcutrain.functions.files import replace_file
 from mcutrain.functions.gateway import FleetRound, Gateway
 
@@ -33,7 +33,8 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
     """Federated averaging of whole numbers: the same bytes in whatever order gateways answer.
 
     The base of each round is written into `output` as round-N.mcts, so that any of them can be
-    gone back to. With trim, gateways send each board by itself.
+    gone back to; a later run goes on with the numbers. With trim, gateways send each board by
+    itself.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         self.rounding, self.trim = rounding, trim
         self.base = base
         output.mkdir(parents=True, exist_ok=True)
+        self.done = max(map(_number, output.glob("round-*.mcts")), default=0)
         Fleet.of(model, base)  # or a sentence, before any gateway works
 
     def arrays(self) -> ArrayRecord:
@@ -62,6 +64,7 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
     ) -> Iterable[Message]:
         """As Flower samples clients. They hear whether boards are wanted one by one."""
         config["each-board"] = self.trim > 0
+        config["round"] = self.done + server_round
         messages: Iterable[Message] = super().configure_train(server_round, arrays, config, grid)
         return messages
 
@@ -78,36 +81,38 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
             try:
                 parts = _contributions(reply)
                 for part in parts:
-                    total = part if total is None else total + part
-            except McutrainError as error:
+                    check_round(fleet.layout, fleet.base, part)
+                new = total_of(parts if total is None else [total, *parts])
+                metrics = reply.content["metrics"]
+                said = [float(metrics[name]) for name in ("accuracy", "tested", "failed")]
+            except (McutrainError, KeyError, TypeError, ValueError) as error:
                 LOG.warning("gateway %d is left out: %s", reply.metadata.src_node_id, error)
                 continue
+            total = new
             each += parts if self.trim else []
-            metrics = reply.content["metrics"]
-            right += metrics["accuracy"] * metrics["tested"]
-            tested += metrics["tested"]
-            failed += metrics["failed"]
+            right, tested, failed = right + said[0] * said[1], tested + said[1], failed + said[2]
+        number = self.done + server_round
         if total is None:
             LOG.warning("no gateway learnt anything in round %d: its base stays", server_round)
             return None, None
         try:
             if self.trim:
-                made = trimmed(fleet.layout, fleet.base, each, self.trim)
+                made = trimmed(fleet.layout, fleet.base, each, self.trim, self.rounding, number)
             else:
-                made = averaged(fleet.layout, fleet.base, total, self.rounding, server_round)
+                made = averaged(fleet.layout, fleet.base, total, self.rounding, number)
         except McutrainError as error:
             LOG.warning("round %d changes nothing, its base stays: %s", server_round, error)
             return None, None
-        self.base = self.output / f"round-{server_round}.mcts"
+        self.base = self.output / f"round-{number}.mcts"
         replace_file(self.base, with_recipe(made, fleet.recipe.to_json()))
-        said: dict[str, int | float] = {
+        told: dict[str, int | float] = {
             "boards": len(total.boards),
             "failed": int(failed),
             "samples": total.weight,
         }
         if tested:
-            said["accuracy-before"] = right / tested
-        return self.arrays(), MetricRecord(said)
+            told["accuracy-before"] = right / tested
+        return self.arrays(), MetricRecord(told)
 
 
 def server_app() -> ServerApp:
@@ -148,7 +153,7 @@ def gateway_app() -> ClientApp:
         file = context.node_config.get("gateway", context.run_config.get("gateway", ""))
         gateway = Gateway.read(Path(str(file)), LOG.info)
         config = message.content["config"]
-        lesson = FleetRound(int(config["server-round"]), int(config["epochs"]), float(config["lr"]))
+        lesson = FleetRound(int(config["round"]), int(config["epochs"]), float(config["lr"]))
         base = message.content["arrays"][BASE].numpy().tobytes()
         found = gateway.learn(base, lesson)
         sent = found.contributions if config["each-board"] else (found.total,)
@@ -160,7 +165,7 @@ def gateway_app() -> ClientApp:
                 "metrics": MetricRecord(
                     {
                         "accuracy": found.accuracy or 0.0,
-                        "tested": 0 if found.accuracy is None else found.total.weight,
+                        "tested": found.tested,
                         "failed": len(found.failed),
                     }
                 ),
@@ -175,7 +180,16 @@ def _array(raw: bytes) -> Array:
     return Array(np.frombuffer(raw, np.uint8))
 
 
+def _number(path: Path) -> int:
+    """Return that of a round's file; 0 for others."""
+    text = path.stem.removeprefix("round-")
+    return int(text) if text.isdecimal() and text.isascii() else 0
+
+
 def _contributions(reply: Message) -> list[Contribution]:
     where = f"what gateway {reply.metadata.src_node_id} sent"
     arrays = reply.content["arrays"]
-    return [Contribution.parse(array.numpy().tobytes(), where) for array in arrays.values()]
+    found = [Contribution.parse(array.numpy().tobytes(), where) for array in arrays.values()]
+    if not found:
+        raise StateError(f"{where} is nothing")
+    return found

@@ -15,10 +15,12 @@ from mcutrain_host.reading import read_text
 from mcutrain_host.saved import SavedState, StateFile
 from mcutrain_host.text import reason
 
+from mcutrain.data import Outputs
 from mcutrain.errors import ArgumentError, McutrainError
 from mcutrain.fleets import Contribution
-from mcutrain.functions.averaging import Fleet
+from mcutrain.functions.averaging import Fleet, total_of
 from mcutrain.functions.board_options import BoardDataOptions, LineOptions, StateOptions
+from mcutrain.functions.board_samples import with_codes
 from mcutrain.functions.board_training import train_board
 from mcutrain.functions.chosen import read_samples
 from mcutrain.functions.listener import SILENT
@@ -59,7 +61,7 @@ class GatewayFile:
 
     model: str
     boards: tuple[GatewayBoard, ...]
-    class_names: str | None = None
+    class_names: tuple[str, ...] | None = None
     frontend: str = ""
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
@@ -80,19 +82,18 @@ class Learned:
 
     contributions: of each that did. failed: why others did not, by name. accuracy: of test samples
     of their own data, with the base, weighted by what they learnt from; None without such samples.
+    tested: the weight of the boards that have some.
     """
 
     contributions: tuple[Contribution, ...]
     failed: Mapping[str, str]
     accuracy: float | None
+    tested: int = 0
 
     @property
     def total(self) -> Contribution:
         """The sum of all."""
-        total = self.contributions[0]
-        for one in self.contributions[1:]:
-            total = total + one
-        return total
+        return total_of(self.contributions)
 
 
 @dataclass(frozen=True)
@@ -117,11 +118,14 @@ class Gateway:
         try:
             values: dict[str, Any] = tomllib.loads(read_text(path))
             file = from_values(GatewayFile, values, str(path))
-        except (HostError, ValuesError, OSError, ValueError) as error:
+        except (HostError, ValuesError, OSError, ValueError, RecursionError) as error:
             raise ArgumentError(f"cannot read the gateway {path}: {reason(error)}") from error
         names = [board.name for board in file.boards]
         if not names or len(set(names)) < len(names) or "" in names:
             raise ArgumentError(f"{path}: each of [[boards]] needs a name of its own")
+        said = [file.model, *(t for b in file.boards for t in (b.name, b.data, b.project))]
+        if any("\0" in text for text in said):
+            raise ArgumentError(f"{path}: a name or a path has a character of code 0")
         return Gateway(path.parent, file, tell)
 
     def learn(self, base: bytes, lesson: FleetRound) -> Learned:
@@ -151,7 +155,7 @@ class Gateway:
                 self.tell(f"{board.name} learnt from {one.weight:,} samples")
         if not done:
             raise McutrainError("no board learnt anything: " + "; ".join(failed.values()))
-        return Learned(tuple(done), failed, right / tested if tested else None)
+        return Learned(tuple(done), failed, right / tested if tested else None, int(tested))
 
     def _train(
         self, board: GatewayBoard, fleet: Fleet, begin: Path, lesson: FleetRound
@@ -165,9 +169,16 @@ class Gateway:
         )
         if board.project:
             return self._on_board(board, fleet, begin, lesson, data, reading)
-        step = fleet.layout.step
-        graph = replace(step.graph, class_names=fleet.recipe.options.class_names)
+        step, options = fleet.layout.step, fleet.recipe.options
+        training, names = step.plan.training, options.class_names or step.graph.class_names
+        graph = replace(step.graph, class_names=names)
         split = read_samples(graph, data, reading, Asked(), lesson.number, SILENT)
+        if options.targets is not None:
+            split = with_codes(split, options.targets, len(split.names))
+        elif training.has_labels and not training.positions:
+            given = tuple(reading.class_names or ())
+            outputs = Outputs.of(training.classes, names, given, options.added)
+            split = outputs.labelled(split)
         settings = RunSettings(
             epochs=lesson.epochs,
             learning_rate=lesson.learning_rate,

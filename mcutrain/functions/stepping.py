@@ -179,6 +179,10 @@ class StepTrainer(Shown):
         one it is iterated again. callbacks: each is called after each batch with this trainer and
         what the batch gave; one that returns True ends the fit.
         """
+        if type(epochs) is not int or epochs < 1:
+            raise ArgumentError(f"epochs is {epochs!r}: give a whole number from 1 on")
+        if not isinstance(batches, Iterable):
+            raise ArgumentError(f"batches is {batches!r:.60}: give what gives pairs (x, y)")
         if isinstance(batches, Iterator) and epochs > 1:
             raise ArgumentError(
                 "a generator can be read once: give a list, a loader, or one epoch (epochs=1)"
@@ -187,7 +191,7 @@ class StepTrainer(Shown):
         for batch in (batch for _ in range(epochs) for batch in batches):
             done.append(self.step(*self._pair(batch), rate))
             answers = [callback(self, done[-1]) for callback in callbacks]
-            if any(answer is True for answer in answers):
+            if any(isinstance(answer, bool | np.bool_) and answer for answer in answers):
                 break
         if not done:
             raise DataError("the iterable gave no batch: there is nothing to learn")

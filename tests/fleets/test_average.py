@@ -190,6 +190,39 @@ def test_a_trimmed_mean_bounds_what_a_liar_does() -> None:
     assert honest != trimmed(ours.layout, ours.base, lied, 0)
 
 
+def test_a_trimmed_mean_bounds_exponents_and_counts_too() -> None:
+    ours = fleet()
+    parts = ours.contributions()
+    lied = [*parts[:2], replace(parts[2], output_exponent=31, updates=2**31), *parts[3:]]
+    made = ours.layout.saved(trimmed(ours.layout, ours.base, lied, 1), "the mean")
+    honest = [part for i, part in enumerate(parts) if i != 2]
+    assert ours.layout.output_exponent(made) <= max(p.output_exponent for p in honest)
+    assert made.updates - ours.base.updates == max(p.updates for p in honest)
+
+
+def test_a_trimmed_mean_can_be_rounded_at_random() -> None:
+    ours = fleet()
+    near, *drawn = (
+        trimmed(ours.layout, ours.base, ours.contributions(), 1, rounding, seed)
+        for rounding, seed in (("nearest", 0), ("stochastic", 1), ("stochastic", 2))
+    )
+    numbers = [whole_numbers(ours, made) for made in (near, *drawn)]
+    assert numbers[1] != numbers[2]
+    for name, values in numbers[0].items():
+        apart = np.abs(np.subtract(values, numbers[1][name]))
+        assert np.all(apart <= 1), name
+
+
+def test_boards_of_a_trimmed_mean_are_of_one_round() -> None:
+    ours = fleet()
+    parts = ours.contributions()
+    later = Contribution.of(ours.layout, ours.states[0], ours.states[1], "later", 5)
+    with pytest.raises(StateError, match="give the base of their round"):
+        trimmed(ours.layout, ours.base, [*parts, later], 1)
+    with pytest.raises(StateError, match="'board0' is there twice"):
+        trimmed(ours.layout, ours.base, [*parts, parts[0]], 1)
+
+
 def test_a_trimmed_mean_is_that_of_sorted_numbers() -> None:
     ours = fleet()
     found = whole_numbers(ours, trimmed(ours.layout, ours.base, ours.contributions(), 1))

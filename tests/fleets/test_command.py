@@ -106,6 +106,8 @@ WRONG = [
     (["b0.mcts", "-o", "n.bin"], "end its name"),
     (["b0.mcts", "-o", "n.mctd", "--trim", "1"], "trim where"),
     (["b0.mcts", "-o", "n.mcts", "--trim", "1"], "at most 0"),
+    (["b0.mcts", "-o", "n.mcts", "--trim", "0", "--weights", "-1"], "weight of 'b0' is -1"),
+    (["b0.mcts", "b1.mcts", "-o", "n.mcts", "--trim", "1", "--weights", "1,2"], "every board"),
     (["b0.mcts", "-o", "n.mcts", "--weights", "1,2"], "2 weights for 1 files"),
     (["b0.mcts", "-o", "n.mcts", "--weights", "x"], "whole numbers"),
     (["b0.mcts", "-o", "n.mcts", "--weights", "0"], "weight of 'b0' is 0"),

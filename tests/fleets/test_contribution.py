@@ -62,7 +62,7 @@ def test_other_bytes_get_a_sentence(one: Contribution, data: st.DataObject) -> N
         raw = raw[: data.draw(st.integers(0, len(raw)))]
     with pytest.raises(StateError, match=r"forged\.mctd") if not reads(raw) else nullcontext():
         read = Contribution.parse(bytes(raw), "forged.mctd")
-        assert all(np.all(np.abs(v) <= read.weight * 2**32) for v in read.sums.values())
+        assert all(np.all(np.abs(v) <= read.weight * 2**31) for v in read.sums.values())
 
 
 def reads(raw: bytes) -> bool:
@@ -117,12 +117,12 @@ def test_a_file_has_no_more_numbers_than_a_board() -> None:
 
 
 def test_sums_that_no_boards_make_are_refused() -> None:
-    number = packed(struct.pack("<q", 2**32 + 1))
+    number = packed(struct.pack("<q", 2**31 + 1))
     with pytest.raises(StateError):
         Contribution.parse(forged(HEAD.format(weight=3, count=1, width=8), number), "f")
-    most = packed(struct.pack("<q", 2**32))
+    most = packed(struct.pack("<q", 2**31))
     found = Contribution.parse(forged(HEAD.format(weight=3, count=1, width=8), most), "f")
-    assert found.sums["w"].tolist() == [3 * 2**32]
+    assert found.sums["w"].tolist() == [3 * 2**31]
 
 
 def test_weights_and_names_have_limits() -> None:
@@ -130,8 +130,18 @@ def test_weights_and_names_have_limits() -> None:
     for weight in (0, -1, MOST_WEIGHT + 1):
         with pytest.raises(ArgumentError, match="weight"):
             Contribution.of(ours.layout, ours.base, ours.states[0], "a", weight)
-    with pytest.raises(ArgumentError, match="name"):
-        Contribution.of(ours.layout, ours.base, ours.states[0], "", 1)
+    for name in ("", "a" * 201, "\udcff", 3):
+        with pytest.raises(ArgumentError, match="name"):
+            Contribution.of(ours.layout, ours.base, ours.states[0], name, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("exponent", [-1, 32])
+def test_an_exponent_that_no_training_makes_is_refused(exponent: int) -> None:
+    ours = fleet()
+    numbers = ours.layout.read(ours.base)
+    raw = ours.layout.with_numbers(ours.base, numbers, 1, exponent)
+    with pytest.raises(StateError, match="damaged"):
+        Contribution.of(ours.layout, ours.base, ours.layout.saved(raw, "a state"), "a", 1)
 
 
 def test_a_board_sends_fewer_bytes_than_its_state() -> None:

@@ -114,6 +114,32 @@ def test_a_board_that_cannot_be_reached_keeps_no_other_from_it(
         written(tmp_path, gone).learn(base(), FleetRound(1))
 
 
+def test_classes_are_those_of_their_names(tmp_path: Path, data: list[str]) -> None:
+    """A board that has seen two classes in another order learns them, not the first two."""
+    graph, arrays = demo.network(), dict(np.load(tmp_path / data[0]))
+    own = graph.class_names or tuple(arrays["names"])
+    two = [i for i, label in enumerate(arrays["y_train"]) if label in (7, 3)]
+    names = np.array([own[7], own[3]])
+    y = np.array([0 if arrays["y_train"][i] == 7 else 1 for i in two])
+    parts = {"x_train": arrays["x_train"][two], "y_train": y}
+    parts |= {"x_test": arrays["x_train"][two], "y_test": y}
+    np.savez(tmp_path / "two.npz", **parts, names=names)
+    whole = {"y_train": arrays["y_train"][two], "y_test": arrays["y_train"][two]}
+    np.savez(tmp_path / "whole.npz", **{**parts, **whole}, names=np.array(own))
+    listed = ", ".join(f'"{name}"' for name in own)
+    sums = []
+    for name in ("two.npz", "whole.npz"):
+        board = f'name = "a"\ndata = "{name}"'
+        path = tmp_path / "gateway.toml"
+        head = f'model = "{demo.MODEL.as_posix()}"\nclass_names = [{listed}]\n'
+        path.write_text(f"{head}[[boards]]\n{board}\n")
+        found = Gateway.read(path).learn(base(), FleetRound(1))
+        assert found.tested == len(two)
+        sums.append(found.total.to_bytes())
+    assert len(two) > 1
+    assert sums[0] == sums[1]
+
+
 def test_the_accuracy_of_a_gateway_weighs_boards_by_what_they_learnt(
     tmp_path: Path, data: list[str]
 ) -> None:
@@ -136,6 +162,9 @@ def test_the_accuracy_of_a_gateway_weighs_boards_by_what_they_learnt(
         ('model = "m"\nboards = []', "name of its own"),
         ('model = "m"\n[[boards]]\nname = "a"', "data"),
         ('model = "m"\n[[boards]]\nname = ""\ndata = "d"', "name of its own"),
+        ('model = "m"\n[[boards]]\nname = "a"\ndata = "d\\u0000"', "code 0"),
+        ('model = "m\\u0000"\n[[boards]]\nname = "a"\ndata = "d"', "code 0"),
+        ("a = " + "[" * 5000, "gateway.toml"),
         ('model = "m"\n[[boards]]\nname = "a"\ndata = "d"\nspeed = 3', "speed"),
     ],
 )
@@ -226,6 +255,14 @@ def test_flower_averages_exactly(
             assert strategy.aggregate_train(number, replies) == (None, None)
             assert strategy.base == tmp_path / "rounds/round-1.mcts"
             return
+        late = Contribution.of(fleet().layout, fleet().states[0], fleet().states[1], "late", 9)
+        wrong = gateway_app()(message, context)
+        wrong.content["arrays"] = ArrayRecord(
+            {"contribution0": Array(np.frombuffer(late.to_bytes(), np.uint8))}
+        )
+        bare = gateway_app()(message, context)
+        del bare.content["metrics"]["accuracy"]
+        replies = [wrong, bare, *replies]  # whoever comes first says nothing about the others
         arrays, metrics = strategy.aggregate_train(number, replies[::-1])
         layout = fleet().layout
         made = (
@@ -238,3 +275,5 @@ def test_flower_averages_exactly(
         assert metrics["boards"] == len(parts)
         before = layout.saved(made, "the mean")
     assert strategy.aggregate_train(3, []) == (None, None)
+    again = ExactFedAvg(demo.MODEL, tmp_path / "base.mcts", tmp_path / "rounds")
+    assert again.done == 2  # a later run keeps the rounds of this one
