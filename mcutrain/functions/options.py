@@ -499,6 +499,7 @@ Listen = Annotated[
     Flag(
         "A board's own firmware takes raw samples, too, and computes the features of --frontend "
         "itself, to the same bits; with --board. A library does so anyway.",
+        box=BOARD,
         shown=False,
     ),
 ]
@@ -510,6 +511,7 @@ History = Annotated[
         "Frames of a front end that a program keeps, those of a window or more: windows are taken "
         "of what was heard before, and a trigger finds what stands out. 0: one window, no trigger.",
         metavar="N",
+        box=BOARD,
         shown=False,
     ),
 ]

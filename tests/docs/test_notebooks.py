@@ -78,7 +78,9 @@ def test_the_reference_names_everything_and_its_example_runs(
     demo.copy_files(tmp_path / "demo")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    first, second, third = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    first, second, own_loop, third = re.findall(
+        r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
+    )
     executed(first, names, "docs/python.md")
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == ["<Planned", "<SimulationResult", "<Changes"]
@@ -87,6 +89,9 @@ def test_the_reference_names_everything_and_its_example_runs(
     assert said is not None
     assert capsys.readouterr().out.splitlines()[0] == said[1]
     assert (tmp_path / "project" / "src" / "mct_model.c").is_file()
+    executed(own_loop, names, "docs/python.md")
+    assert (tmp_path / "own.state").is_file()
+    assert "dict_keys" in capsys.readouterr().out
     executed(third, names, "docs/python.md")
     assert capsys.readouterr().out == "True\n"
     learnt = mcutrain.diff("demo/fashion.int8.tflite", "learnt.tflite")

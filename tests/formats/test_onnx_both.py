@@ -38,6 +38,22 @@ def simple(op_type, *constants, **attributes):
     return grow
 
 
+def normalized(op_type, count, **attributes):
+    """By statistics of x, then one factor and one shift, which int8 files may have."""
+
+    def grow(net, x, weight):
+        own = [net.constant(np.full(count, value, np.float32)) for value in (0.7, -0.1)]
+        return net.op(op_type, x, *own, **attributes)
+
+    return grow
+
+
+def positive(net, x):
+    """Away from 0."""
+    y = net.op("Add", net.op("Sigmoid", x), net.constant(np.float32(0.5)))
+    return net.requantize(y, 0.01, -120) if isinstance(net, QdqModel) else y
+
+
 def of_a_row(op_type):
     """Of all numbers and a matrix."""
     return lambda net, x, weight: net.op(op_type, net.op("Flatten", x), weight(MATRIX))
@@ -107,8 +123,11 @@ CASES = {
     "Div": simple("Div", 1.6),
     "Dropout": simple("Dropout"),
     "Einsum": lambda net, x, weight: net.op("Einsum", x, x, equation="abcd,abed->aebc"),
+    "DepthToSpace": simple("DepthToSpace", blocksize=2),
+    "DepthToSpace of rows": simple("DepthToSpace", blocksize=2, mode="CRD"),
     "Elu": simple("Elu"),
     "Erf": simple("Erf"),
+    "Expand": simple("Expand", [1, 4, 6, 5]),
     "Flatten": of_a_row("MatMul"),
     "Gelu": simple("Gelu"),
     "Gelu of a tanh": simple("Gelu", approximate="tanh"),
@@ -117,9 +136,11 @@ CASES = {
     "Gemm": of_a_row("Gemm"),
     "GlobalAveragePool": simple("GlobalAveragePool"),
     "GlobalMaxPool": simple("GlobalMaxPool"),
+    "GroupNormalization": normalized("GroupNormalization", 2, num_groups=2),
     "HardSigmoid": simple("HardSigmoid", alpha=0.3, beta=0.4),
     "HardSwish": simple("HardSwish"),
     "Identity": simple("Identity"),
+    "InstanceNormalization": normalized("InstanceNormalization", 4),
     "LayerNormalization": simple("LayerNormalization", *RNG.normal(0, 1, (2, 5)), epsilon=1e-3),
     "LayerNormalization of all": simple(
         "LayerNormalization", *RNG.normal(0, 1, (2, 4, 6, 5)), axis=1
@@ -140,11 +161,14 @@ CASES = {
     "MaxPool": simple("MaxPool", **POOL),
     "Min": simple("Min", 0.9),
     "Min of a number and x": number_first,
+    "Mish": simple("Mish"),
     "Mul": simple("Mul", -0.8),
     "Mul of channels behind rows": scaled_rows,
     "Neg": simple("Neg"),
     "PRelu": simple("PRelu", [[[0.25]]] * 4),
     "Pad": simple("Pad", [0, 0, 1, 2, 0, 0, 0, 1]),
+    "Reciprocal": lambda net, x, weight: net.op("Reciprocal", positive(net, x)),
+    "ReduceMax": simple("ReduceMax", [2, 3]),
     "ReduceMean": simple("ReduceMean", [2, 3]),
     "ReduceMean of rows": simple("ReduceMean", [2]),
     "ReduceMean of columns": simple("ReduceMean", [-1], keepdims=0),
@@ -157,14 +181,22 @@ CASES = {
     "Relu": simple("Relu"),
     "Reshape": simple("Reshape", [1, 4, 10, 3]),
     "Resize": simple("Resize", np.zeros(0), [1.0, 1.0, 2.0, 2.0], mode="linear"),
+    "Selu": simple("Selu"),
     "Sigmoid": simple("Sigmoid"),
     "Slice": simple("Slice", [1, -5], [4, 100], [1, 3], [1, 2]),
     "Softmax": simple("Softmax", axis=1),
+    "Softplus": simple("Softplus"),
+    "SpaceToDepth": lambda net, x, weight: net.op(
+        "SpaceToDepth",
+        net.op("Slice", x, *(net.constant(np.array([v], np.int64)) for v in (0, 4, 3))),
+        blocksize=2,
+    ),
     "Softmax of rows": simple("Softmax", axis=2),
     "Split": simple("Split", axis=2, num_outputs=1),
     "Squeeze": there_and_back,
     "Sub": simple("Sub", 0.4),
     "Tanh": simple("Tanh"),
+    "Tile": simple("Tile", [1, 1, 2, 1]),
     "Transpose": simple("Transpose", perm=[0, 1, 3, 2]),
     "Unsqueeze": there_and_back,
 }

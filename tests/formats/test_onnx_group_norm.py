@@ -88,9 +88,8 @@ def test_int8_factors_of_channels_get_a_sentence(tmp_path):
         load_onnx(path)
 
 
-@pytest.mark.parametrize("shape", [(1, 4), (2, 4, 3)])
-def test_another_shape_gets_a_sentence(shape, tmp_path):
-    net = OnnxNetwork(list(shape))
+def test_another_shape_gets_a_sentence(tmp_path):
+    net = OnnxNetwork([1, 4])
     own = [net.constant(np.ones(4, np.float32)) for _ in range(2)]
     path = net.save(tmp_path / "m.onnx", net.op("InstanceNormalization", "input", *own))
     with pytest.raises(McutrainError):

@@ -145,10 +145,11 @@ def test_sixteen_bit_activations_are_named_as_the_cause(read, tmp_path):
 
 @pytest.fixture
 def one_output(run, tmp_path, monkeypatch) -> Path:
-    """A classifier of two classes with one output, quantized."""
+    """A classifier that ends in a curve which no loss knows, quantized."""
     monkeypatch.setattr("mcutrain.oracle.original._original_outputs", lambda *_: None)
     net = OnnxNetwork(IMAGE)
-    net.save(tmp_path / "f.onnx", no_layer_behind_a_curve(net))
+    curve = net.op("Tanh", classified(net, net.op("Relu", net.conv("input", 3, 8)), 8))
+    net.save(tmp_path / "f.onnx", curve)
     np.savez(tmp_path / "x.npz", x=SAMPLES)
     made = run(
         "quantize", tmp_path / "f.onnx", "--calibration", tmp_path / "x.npz", "-o", "m.tflite"
@@ -162,7 +163,7 @@ def test_a_model_without_a_head_is_told_the_way_out(one_output):
         find_head(load(one_output))
     assert re.search(
         r"there is no head to train; export the model so that it ends with its last layer "
-        r"'/?Gemm_\d+', without '/?Sigmoid\S*' \(Lookup\); two classes take two outputs",
+        r"'/?Gemm_\d+', without '/?Tanh\S*' \(Lookup\); two classes take two outputs",
         str(caught.value),
     )
 

@@ -13,7 +13,7 @@ from mcutrain.formats.onnx.curves import F32, Curve, curve_of, with_curve
 from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.int8_sums import with_bias
-from mcutrain.formats.onnx.layout import Layout
+from mcutrain.formats.onnx.layout import IMAGE_RANKS, Layout
 from mcutrain.formats.onnx.node import Activation, Array, Constant, OnnxNode
 from mcutrain.formats.onnx.shaping import reshaped
 from mcutrain.formats.onnx.values import Value
@@ -120,7 +120,8 @@ def _of_activations(node: Int8Node) -> Value:
     a, b = node.real(0), node.real(1)
     shape = broadcast_shape(node, a.shape, b.shape)
     narrow = (1, *shape[1:2], *(1 for _ in shape[2:]))
-    if not {a.shape, b.shape} <= {shape, narrow}:
+    is_image = len(shape) in IMAGE_RANKS or a.shape == b.shape
+    if not {a.shape, b.shape} <= {shape, narrow} or not is_image:
         order = _common_order(shape, a, b)
         layout = Layout.of_order(shape, order).of_rank(4)
         repeated = [node.expanded(i, shape, order) for i in (0, 1)]

@@ -54,6 +54,13 @@
 #define MCT_SELECT_FLAG 0u
 #endif
 
+#ifdef MCT_FRAME_VALUES
+#include "mct_hear_commands.h"
+#else
+#define MCT_HEAR_COMMANDS(X)
+#define MCT_HEAR_FLAG 0u
+#endif
+
 #define MCT_PART_COMMANDS(X)                                                                       \
     MCT_LATENT_COMMANDS(X)                                                                         \
     MCT_LABELS_COMMANDS(X)                                                                         \
@@ -63,9 +70,10 @@
     MCT_TIMES_COMMANDS(X)                                                                          \
     MCT_SWAP_COMMANDS(X)                                                                           \
     MCT_WRITE_COMMANDS(X)                                                                          \
-    MCT_SELECT_COMMANDS(X)
+    MCT_SELECT_COMMANDS(X)                                                                         \
+    MCT_HEAR_COMMANDS(X)
 #define MCT_PART_FLAGS                                                                             \
     (MCT_LATENT_FLAG | MCT_LABELS_FLAG | MCT_IMPRINT_FLAG | MCT_TIMES_FLAG | MCT_SWAP_FLAG |       \
-     MCT_SELECT_FLAG)
+     MCT_SELECT_FLAG | MCT_HEAR_FLAG)
 
 #endif
