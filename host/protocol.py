@@ -542,6 +542,7 @@ class Identity:
                 raise MalformedResponseError(f"{name} of 0")
         if self.listens and not (
             0 < self.sample_numbers <= MOST_SAMPLE_NUMBERS
+            and 2 * self.sample_numbers <= self.max_body - 4  # a piece has a sample or more
             and 0 < self.window_samples <= MOST_WINDOW_SAMPLES
         ):
             raise MalformedResponseError(

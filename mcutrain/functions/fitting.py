@@ -295,7 +295,9 @@ class _Folder:
     def check_samples(self, split: Split) -> None:
         """Keep what the samples are. Raises ArgumentError if an earlier call had others."""
         digest = hashlib.sha256(repr(split.names).encode())
-        for part in (split.train, split.test):
+        for part in (split.train, split.test, split.validation):
+            if part is None:
+                continue
             digest.update(content_of(part))
         found, kept = digest.hexdigest(), self.facts.get("samples")
         if kept not in (None, found):

@@ -25,6 +25,7 @@ from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.sample_reading import load_data, samples_of
 from mcutrain.shown import Shown
 from mcutrain.simulation import CompiledSimulator, PlannedReference, Reconstruction, RunSettings
+from mcutrain.simulation.labels import OwnLabels
 from mcutrain.simulation.positions import counts_of, scores_of
 from mcutrain.simulation.rates import LearningRate
 
@@ -214,6 +215,9 @@ class StepTrainer(Shown):
             out = self.prepared.graph.tensors[self.prepared.graph.outputs[0]].type
             compared = Reconstruction.of(self.prepared.input_type, out)
             return float(np.mean(compared.losses(codes, outputs)))
+        judged = OwnLabels.of(training)
+        if judged is not None:
+            return judged.tested(judged.counts(outputs, labels)).accuracy
         if training.positions:
             return scores_of(counts_of(outputs, labels)).accuracy
         threshold = training.threshold
@@ -361,17 +365,21 @@ class StepTrainer(Shown):
                 count = len(labels) if labels.ndim else 1
                 raise DataError(f"{len(x)} samples, but {count} labels")
             part |= {"y_train": labels, "y_test": labels[:1]}
-            if not training.positions:
+            if training.takes_targets:
+                raise DataError("this step learns real targets: `train` and `simulate` do that")
+            if training.has_rows or not training.positions:
                 self._check_labels(labels)
                 part["names"] = self._names
         split = load_data(self.prepared, part, note=self._warn)
+        if training.has_rows and not split.positions:  # one label each looks like a class
+            split = split.with_rows()
         samples = samples_of(self.prepared, split, RunSettings(), self._normalization, self._note)
         return samples.quantized(samples.split.train.x), samples.split.train.y
 
     @property
     def _names(self) -> Array:
         """Of the outputs; a batch need not have a sample of each class."""
-        count = self.prepared.plan.training.classes
+        count = self.prepared.plan.training.named
         return np.array(self.prepared.graph.class_names or [str(i) for i in range(count)])
 
     def _check_labels(self, labels: Array) -> None:
@@ -456,4 +464,10 @@ def _as_array(value: Any) -> Array:
             value = getattr(value, name)()
     if not isinstance(value, np.ndarray) and callable(getattr(value, "numpy", None)):
         value = value.numpy()
-    return np.asarray(value)
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise DataError("a batch is no array: its parts differ in length or kind") from error
+    if found.ndim == 0 or found.dtype.hasobject:
+        raise DataError(f"{str(value)[:40]!a} is no batch: give arrays, a sample in each row")
+    return found

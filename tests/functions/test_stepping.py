@@ -12,10 +12,13 @@ import mcutrain
 from mcutrain import demo
 from mcutrain.errors import ArgumentError, DataError, StateError
 from mcutrain.ops.updating import unpack_residual
+from mcutrain.pipeline import StepOptions
+from mcutrain.pipeline import prepare as prepare_by
 from mcutrain.runs.sample_reading import load_data, samples_of
 from mcutrain.simulation import RunSettings
 from mcutrain.simulation.course import Course
 from mcutrain.simulation.rates import LearningRate, Schedule
+from tests.cost.networks import tagging
 
 Array = npt.NDArray[Any]
 MODEL = Path(demo.__file__).parent / "fashion.int8.tflite"
@@ -292,3 +295,47 @@ def test_what_does_not_fit_is_said(data: tuple[Array, Array], step: mcutrain.Tra
     with pytest.raises(DataError, match="this is of one sample, and 30"):
         trainer.gradients(x, y)
     assert trainer.steps_done == 0
+
+
+def test_labels_of_their_own_are_learnt_in_any_batch() -> None:
+    """A batch whose rows have one 1 each is no batch of classes."""
+    step = prepare_by(tagging(1), "head", StepOptions(loss="binary-cross-entropy"))
+    drawn = np.random.default_rng(0)
+    x = drawn.integers(-100, 100, (6, *step.input_type.shape[1:])).astype(np.int8)
+    y = np.eye(3, dtype=np.uint8)[[0, 1, 2, 0, 1, 1]]
+    one, other = mcutrain.trainer(step), mcutrain.trainer(step)
+    one.step(x, y, 0.01)
+    for i in range(6):
+        other.step(x[i : i + 1], y[i : i + 1], 0.01)
+    assert one.saved == other.saved
+    outputs = one.predict(x).reshape(6, 3)
+    threshold = step.plan.training.threshold
+    assert threshold is not None
+    assert one.evaluate(x, y) == pytest.approx(((outputs > threshold) == y).mean())
+    assert one.evaluate(x, np.zeros_like(y)) == pytest.approx((outputs <= threshold).mean())
+    assert one.gradients(x[:1], y[:1])
+
+
+@pytest.mark.parametrize(
+    ("x", "y"), [(3, [1]), (None, [1]), ([[1, 2], [3]], [1, 2]), ("images", [1])]
+)
+def test_what_is_no_batch_gets_a_sentence(x: Any, y: Any) -> None:
+    step = prepare_by(tagging(1), "head", StepOptions(loss="binary-cross-entropy"))
+    with pytest.raises(DataError, match="batch"):
+        mcutrain.trainer(step).step(x, y, 0.01)
+
+
+def test_a_fit_needs_batches_and_epochs() -> None:
+    step = prepare_by(tagging(1), "head", StepOptions(loss="binary-cross-entropy"))
+    x = np.zeros((2, *step.input_type.shape[1:]), np.int8)
+    batch, calls = (x, np.array([[1, 0, 1], [0, 0, 1]], np.uint8)), []
+    for given, epochs in ((5, 1), ([batch], 0), ([batch], 1.5)):
+        with pytest.raises(ArgumentError):
+            mcutrain.trainer(step).fit(given, 0.01, epochs=epochs)  # type: ignore[arg-type]
+
+    def enough(*_: object) -> np.bool_:
+        calls.append(1)
+        return np.bool_(True)
+
+    mcutrain.trainer(step).fit([batch] * 4, 0.01, callbacks=[enough])
+    assert len(calls) == 1
