@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 from mcutrain.autodiff import LossFactory
 from mcutrain.data import IGNORED, Outputs, Split, Targets
+from mcutrain.data.dataset import listed
 from mcutrain.errors import DataError, SchemeError
 from mcutrain.ir.graph import Graph, Tensor
 from mcutrain.ops.binary_cross_entropy import BinaryCrossEntropy
@@ -42,7 +43,11 @@ ONE_OUTPUT = (
 )
 A_SIGMOID_EACH = (
     "the loss is the cross-entropy of a sigmoid for each of the {count} labels of a sample, as "
-    "{why}; --loss cross-entropy learns one class for each sample"
+    "{why}; {way}"
+)
+ONE_CLASS_EACH = "--loss cross-entropy learns one class for each sample"
+ONE_CLASS_BY_NEW_HEAD = (
+    "`--loss cross-entropy --classes N` puts a new head there, for one class for each sample"
 )
 
 
@@ -319,7 +324,7 @@ def _fit_labels(
             "the data has no labels, which binary-cross-entropy needs: save y (or y_train and "
             "y_test), rows of 0 and 1 with a number for each output"
         )
-    rows = split if split.positions else split.with_rows()
+    rows, guess = (split, "") if split.positions else _rows(graph, split, classes, given)
     if rows.highest > 1:
         raise DataError(
             f"binary-cross-entropy takes labels that are 0 or 1 ({IGNORED}: not known), but the "
@@ -336,14 +341,54 @@ def _fit_labels(
             f"{without_ones(outputs)}, of which each needs one: save a label for each output"
             + (f", or give it a head of {shape[0]} (--classes {shape[0]})" * (len(shape) == 1))
         )
-    note = A_SIGMOID_EACH.format(count=f"{math.prod(shape):,}", why=why)
+    way = ONE_CLASS_BY_NEW_HEAD if ends_in_sigmoids(graph) else ONE_CLASS_EACH
+    note = A_SIGMOID_EACH.format(count=f"{math.prod(shape):,}", why=why, way=way)
     if len(shape) > 1:
         return Fitted(wanted, BINARY_CROSS_ENTROPY, rows, notes=(note,))
     known = () if wanted is not None or len(graph.class_names) != shape[0] else graph.class_names
     own_names = () if rows.has_numbers_for_names or len(rows.names) != shape[0] else rows.names
     named = Outputs.of(shape[0], known or own_names, given, is_new=wanted is not None)
     names = named.names or tuple(map(str, range(shape[0])))
-    return Fitted(wanted, BINARY_CROSS_ENTROPY, rows.with_names(names), named.names, (note,))
+    if own_names and split.positions:
+        rows = _with_columns(rows, names, named.source)
+    notes = (note, guess) if guess else (note,)
+    return Fitted(wanted, BINARY_CROSS_ENTROPY, rows.with_names(names), named.names, notes)
+
+
+def _rows(
+    graph: Graph, split: Split, classes: int | str, given: Sequence[str]
+) -> tuple[Split, str]:
+    """A row of 0 and 1 for the one label of a sample, a column for each output; what was guessed.
+
+    Raises DataError for classes that named outputs do not have.
+    """
+    guess = ""
+    if math.prod(_logits(graph).type.shape[1:-1]) == 1:
+        wanted = classes_for(graph, split, classes, given)
+        count = _own_channels(graph) if wanted is None else wanted
+        if len(split.names) <= count:
+            known = graph.class_names if wanted is None else ()
+            outputs = Outputs.of(count, known, given, is_new=wanted is not None)
+            guess, split = outputs.guess(split), outputs.labelled(split)
+    return split.with_rows(), guess
+
+
+def _with_columns(rows: Split, names: tuple[str, ...], source: str) -> Split:
+    """Labels of outputs that the data names, in the order of the outputs.
+
+    Raises DataError where the two do not have the same names.
+    """
+    own = rows.names
+    if own == names:
+        return rows
+    if sorted(own) != sorted(names):
+        raise DataError(
+            f"the data has labels of {listed(own)}, but the outputs are {listed(names)}, by "
+            f"{source}: name the data's columns as the outputs, or the outputs as the columns "
+            "(--class-names)"
+        )
+    order = [own.index(name) for name in names]
+    return rows.each(lambda part: replace(part, y=part.y[:, order] if part.is_labelled else part.y))
 
 
 def fit_targets(

@@ -128,7 +128,7 @@ def test_auto_says_what_it_chose_and_why() -> None:
     rows = lessons(network())
     found = fit_to_data(network(), rows, "auto", "auto", ())
     assert (found.classes, found.loss, found.class_names) == (None, LOSS, NAMES)
-    assert "as the model ends in sigmoids; --loss cross-entropy learns" in found.notes[0]
+    assert "as the model ends in sigmoids; `--loss cross-entropy --classes N`" in found.notes[0]
     found = fit_to_data(network(False), rows, "auto", "auto", ())
     assert (found.classes, found.loss) == (None, LOSS)
     assert "as the data's labels are rows of 0 and 1;" in found.notes[0]
@@ -140,6 +140,59 @@ def test_auto_says_what_it_chose_and_why() -> None:
     assert fit_to_data(network(False), Split(numbers, numbers), "auto", "auto", ()).loss == (
         "cross-entropy"
     )
+
+
+def _named(y: np.ndarray, names: tuple[str, ...]) -> Split:
+    part = Dataset(np.zeros((len(y), 6, 6, 3), np.int8), y, names)
+    return Split(part, part)
+
+
+CLASSES = np.array([0, 1, 2, 0, 1, 2])
+COLUMNS = np.eye(3, dtype=np.uint8)[CLASSES]
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("y", [CLASSES, COLUMNS], ids=["classes", "rows"])
+def test_names_put_the_columns_in_order(y: np.ndarray, by_hand: bool) -> None:
+    """Class a trains the output that is called a."""
+    names = ("c", "b", "a")
+    graph = network() if by_hand else replace(network(), class_names=names)
+    fitted = fit_to_data(
+        graph, _named(y, ("a", "b", "c")), "auto", "auto", (), names if by_hand else ()
+    )
+    assert (fitted.classes, fitted.class_names, fitted.split.names) == (None, names, names)
+    np.testing.assert_array_equal(fitted.split.train.y, COLUMNS[:, ::-1])
+    np.testing.assert_array_equal(fitted.split.test.y, COLUMNS[:, ::-1])
+
+
+def test_names_of_a_cycle_go_the_right_way_round() -> None:
+    for y in (CLASSES, COLUMNS):
+        graph = replace(network(), class_names=("c", "a", "b"))
+        found = fit_to_data(graph, _named(y, ("a", "b", "c")), "keep", "auto", ()).split.train.y
+        np.testing.assert_array_equal(found, COLUMNS[:, [2, 0, 1]])
+
+
+def test_some_of_the_named_outputs_are_trained() -> None:
+    graph = replace(network(), class_names=("c", "b", "a"))
+    for classes in ("auto", "keep"):
+        fitted = fit_to_data(graph, _named(CLASSES % 2, ("b", "c")), classes, "auto", ())
+        assert fitted.classes is None
+        np.testing.assert_array_equal(fitted.split.train.y[:2], [[0, 1, 0], [1, 0, 0]])
+
+
+@pytest.mark.parametrize("y", [CLASSES, COLUMNS], ids=["classes", "rows"])
+def test_names_that_no_output_has_get_a_sentence(y: np.ndarray) -> None:
+    graph = replace(network(), class_names=("c", "b", "a"))
+    with pytest.raises(DataError, match=r"'p', 'q', 'r'.* outputs are 'c', 'b', 'a'"):
+        fit_to_data(graph, _named(y, ("p", "q", "r")), "auto", "auto", ())
+
+
+def test_the_way_to_one_class_is_said_that_works() -> None:
+    split = _named(COLUMNS, ("a", "b", "c"))
+    (of_sigmoids,) = fit_to_data(network(), split, "auto", "auto", ()).notes
+    (of_logits,) = fit_to_data(network(False), split, "auto", "auto", ()).notes
+    assert "`--loss cross-entropy --classes N` puts a new head there" in of_sigmoids
+    assert of_logits.endswith("; --loss cross-entropy learns one class for each sample")
 
 
 def test_masks_are_learnt_with_one_output_at_each_position() -> None:
