@@ -19,7 +19,8 @@ RNG = np.random.default_rng(3)
 class Fixed:
     """A model on the input x, fixed to BATCH."""
 
-    def __init__(self, shape):
+    def __init__(self, shape, opset=17):
+        self.opset = opset
         self.shape, self.nodes, self.constants = shape, [], []
 
     def constant(self, array):
@@ -48,7 +49,7 @@ class Fixed:
             [value(self.nodes[-1].output[0], TensorProto.FLOAT, None)],
             self.constants,
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
         model.ir_version = 8
         model = onnx.shape_inference.infer_shapes(model)
         onnx.save(model, path)
@@ -98,8 +99,18 @@ def squeezed():
     return m
 
 
+def softmax_before_opset_13():
+    """Over the last axis alone, and over the one axis from 1 on."""
+    m = Fixed(ROWS, opset=12)
+    x = m.op("Softmax", "x", axis=2)
+    m.op("Softmax", m.op("Reshape", x, m.integers(BATCH, -1)))
+    return m
+
+
 @pytest.mark.oracle
-@pytest.mark.parametrize("make", [cnn, constants_for_each_sample, attention, squeezed])
+@pytest.mark.parametrize(
+    "make", [cnn, constants_for_each_sample, attention, squeezed, softmax_before_opset_13]
+)
 def test_a_sample_alone_computes_what_it_does_in_the_batch(tmp_path, make):
     onnxruntime = pytest.importorskip("onnxruntime")
     path = make().save(tmp_path / "m.onnx")
@@ -165,6 +176,30 @@ def batch_against_positions():
     return m
 
 
+def softmax_of_all_behind():
+    """Of opset 12: over the axes from 1 on, the batch among them."""
+    m = Fixed(ROWS, opset=12)
+    x = m.op("Transpose", "x", perm=[1, 2, 0])
+    m.op("Transpose", m.op("Softmax", x), perm=[2, 0, 1])
+    return m
+
+
+def softmax_of_all_by_name():
+    m = Fixed(ROWS, opset=12)
+    x = m.op("Transpose", "x", perm=[1, 0, 2])
+    m.op("Transpose", m.op("LogSoftmax", x, axis=-2), perm=[1, 0, 2])
+    return m
+
+
+def mean_of_no_axes():
+    """An empty list is all axes."""
+    m = Fixed(ROWS)
+    m.op("Sub", "x", m.op("ReduceMean", "x"))
+    axes = helper.make_attribute("axes", [], attr_type=onnx.AttributeProto.INTS)
+    m.nodes[0].attribute.append(axes)
+    return m
+
+
 def unknown():
     m = Fixed((BATCH, WIDTH))
     m.op("CumSum", "x", m.constant(np.int64(0)))
@@ -180,6 +215,9 @@ MIXED = {
     picked_sample: "Gather (node 'n_t0') picks samples",
     numbers_of_their_own: "Add (node 'n_t0') reads 'c0', which differs by sample",
     batch_against_positions: "Add (node 'n_t1') combines samples along different axes",
+    softmax_of_all_behind: "Softmax (node 'n_t1') mixes samples",
+    softmax_of_all_by_name: "LogSoftmax (node 'n_t1') mixes samples",
+    mean_of_no_axes: "ReduceMean (node 'n_t0') mixes samples",
     unknown: "CumSum (node 'n_t0') may mix samples",
 }
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import GraphProto, ModelProto, NodeProto, numpy_helper, shape_inference
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, numpy_helper, shape_inference
 
 from mcutrain.errors import UnsupportedError
-from mcutrain.formats.onnx.file import tensor_to_array
+from mcutrain.formats.onnx.file import opsets, tensor_to_array
+from mcutrain.formats.onnx.old import ONE_AXIS_SINCE
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -59,7 +60,8 @@ def with_one_sample(model: ModelProto) -> ModelProto:
     except Exception as error:  # its errors share no base that is named
         reason = " ".join(str(error).split())[:200]
         raise _refused(batch, f"its shapes cannot be inferred: {reason}") from error
-    _Batch(made.graph, batch, _shapes(inferred.graph)).remove(inputs[0].name)
+    (opset,) = opsets(model)
+    _Batch(made.graph, batch, _shapes(inferred.graph), opset).remove(inputs[0].name)
     return made
 
 
@@ -83,8 +85,8 @@ def _shapes(graph: GraphProto) -> dict[str, Shape]:
 class _Batch:
     """axis: of the batch, by tensor; what is not there is the same for all samples."""
 
-    def __init__(self, graph: GraphProto, batch: int, shapes: dict[str, Shape]) -> None:
-        self.graph, self.batch, self.shapes = graph, batch, shapes
+    def __init__(self, graph: GraphProto, batch: int, shapes: dict[str, Shape], opset: int) -> None:
+        self.graph, self.batch, self.shapes, self.opset = graph, batch, shapes, opset
         self.axis: dict[str, int] = {}
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
         for node in graph.node:
@@ -219,7 +221,7 @@ class _Batch:
                     node.input[index] = self._of_one(node, name, axis)
         rank = self._rank(node.input[0])
         axes = {a % rank for a in self._axes(node, rank)}
-        if node.op_type == "LayerNormalization":
+        if node.op_type == "LayerNormalization" or self._is_of_many_axes(node):
             axes = set(range(min(axes), rank))
         others = (self.axis.get(n, axis) for n in node.input)
         if axis in axes or any(other != axis for other in others):
@@ -231,16 +233,22 @@ class _Batch:
         """The axes that a node names, or those that it has by default."""
         place = {"Slice": 3}.get(node.op_type, 1)
         given = self._attribute(node, "axes")
-        if given is None and node.op_type.startswith(("Reduce", "Slice", "Squeeze", "Unsqueeze")):
+        if not given and node.op_type.startswith(("Reduce", "Slice", "Squeeze", "Unsqueeze")):
             name = node.input[place] if len(node.input) > place else ""
             if name and name not in self.constants:
                 raise self._mixes(node, "has axes that are computed")
-            given = tensor_to_array(self.constants[name]).ravel() if name else range(rank)
+            given = tensor_to_array(self.constants[name]).ravel().tolist() if name else []
+            given = given or range(rank)  # an empty list is all of them
         if given is None:
             default = {"Split": 0, "Concat": 0}.get(node.op_type, -1)
+            default = 1 if self._is_of_many_axes(node) else default
             one = self._attribute(node, "axis")
             given = [default if one is None else one]
         return [int(a) for a in given]
+
+    def _is_of_many_axes(self, node: NodeProto) -> bool:
+        """Whether it is a softmax over all axes from one on, as opsets before 13 have it."""
+        return node.op_type in ("Softmax", "LogSoftmax") and self.opset < ONE_AXIS_SINCE
 
     def _rank(self, name: str) -> int:
         if name not in self.shapes:
@@ -250,7 +258,8 @@ class _Batch:
     def _attribute(self, node: NodeProto, name: str) -> Any:
         for attribute in node.attribute:
             if attribute.name == name:
-                return list(attribute.ints) if attribute.ints else attribute.i
+                is_list = attribute.type == AttributeProto.INTS
+                return list(attribute.ints) if is_list else attribute.i
         return None
 
     def _constant(self, name: str, data: Array) -> str:
