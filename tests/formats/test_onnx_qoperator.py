@@ -72,6 +72,26 @@ def test_weights_of_uint8_are_fitted_to_int8(tmp_path, name, form):
     assert formats.rounding_of(path) == rounding_of_weights(path)
 
 
+def test_zero_points_in_constant_nodes_are_said_to_be_rounded(tmp_path):
+    path = quantized(plain(), tmp_path / "model.onnx", "QOperator", "UInt8", "UInt8")
+    said = rounding_of_weights(path)
+    model = onnx.load(path)
+    kept = [t for t in model.graph.initializer if not t.name.endswith(("zero_point", "quantized"))]
+    nodes = [
+        helper.make_node("Constant", [], [t.name], value=t)
+        for t in model.graph.initializer
+        if t not in kept
+    ]
+    assert len(nodes) > 4
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
+    for node in reversed(nodes):
+        model.graph.node.insert(0, node)
+    onnx.save(model, path)
+    assert said
+    assert rounding_of_weights(path) == said
+
+
 def test_what_is_trained_comes_out_in_qdq_form(tmp_path):
     path, out = tmp_path / "model.onnx", tmp_path / "trained.onnx"
     quantized(plain(), path, "QOperator", "Int8", "Int8", per_channel=True)
@@ -204,6 +224,56 @@ def test_operators_of_integers_between_get_the_scale_of_what_they_read(tmp_path,
     assert np.mean(ours != theirs) < 0.05
 
 
+def between(dtype, *inputs, op_type, opset=14, **attributes):
+    """A model of one operator on integers between two whose zero point is not 0."""
+    model = Hand((1, 2, 6, 6), dtype, opset)
+    y_scale = model.quantization(0.03, 20)
+    more = [model.constant(data) for data in inputs]
+    x = model.op("QLinearLeakyRelu", model.x, *model.scale, *y_scale, domain=CONTRIBUTED, alpha=0.5)
+    x = model.op(op_type, x, *more, **attributes)
+    return model, model.op("DequantizeLinear", x, *y_scale)
+
+
+PADS = np.array([0, 0, 1, 1, 0, 0, 2, 1])
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("how", [{}, {"mode": "constant"}])
+def test_a_bare_pad_fills_in_the_integer_zero(tmp_path, dtype, how):
+    model, y = between(dtype, PADS, op_type="Pad", **how)
+    ours, theirs = both(model.save(tmp_path / "m.onnx", y))
+    assert (ours == theirs).mean() > 0.95
+    assert np.abs(ours - theirs).max() <= STEP
+
+
+def test_a_bare_pad_that_mirrors_fills_in_nothing(tmp_path):
+    model, y = between(np.int8, PADS, op_type="Pad", mode="reflect")
+    (pad,) = (
+        n
+        for n in with_qdq(onnx.load(model.save(tmp_path / "m.onnx", y))).graph.node
+        if n.op_type == "Pad"
+    )
+    assert len(pad.input) == 2
+
+
+@pytest.mark.oracle
+def test_a_bare_relu_cuts_at_the_integer_zero(tmp_path):
+    model, y = between(np.int8, op_type="Relu")
+    ours, theirs = both(model.save(tmp_path / "m.onnx", y))
+    assert np.abs(ours - theirs).max() <= STEP
+    assert theirs.min() == ours.min() == 0
+
+
+def test_a_bare_relu_of_uint8_keeps_all(tmp_path):
+    of_relu, y = between(np.uint8, op_type="Relu")
+    plain_one, z = between(np.uint8, op_type="Identity")
+    graphs = [load_onnx(m.save(tmp_path / "m.onnx", o)) for m, o in ((of_relu, y), (plain_one, z))]
+    x = np.random.default_rng(1).integers(-128, 128, (1, 6, 6, 2)).astype(np.int8)
+    ours, kept = (interpret(g, {g.inputs[0]: x})[g.outputs[0]] for g in graphs)
+    assert (ours == kept).all()
+
+
 @pytest.mark.oracle
 def test_quantizers_of_the_other_domain_and_means_and_outputs_of_integers(tmp_path):
     model = Hand((1, 4, 5, 5), np.uint8)
@@ -229,6 +299,22 @@ def conv(opset=13, scales=(0.01, 0.02, 0.03), **scale):
         name="first",
     )
     return model, model.op("DequantizeLinear", x, *y_scale)
+
+
+def scales_of_both():
+    model = Hand((1, 2, 6, 6))
+    a, b = (model.quantization(np.ones(n), np.zeros(n)) for n in (2, 3))
+    given = [model.x, *a, model.constant(weights(4, 2, 3, 3)), *b, *model.scale]
+    x = model.op("QLinearConv", *given, model.constant(np.zeros(4, np.int32)), name="first")
+    return model, model.op("DequantizeLinear", x, *model.scale)
+
+
+def huge_scales():
+    model = Hand((1, 2, 6, 6))
+    huge = model.quantization(1e30, 0)
+    given = [model.x, *huge, model.constant(weights(4, 2, 3, 3)), *huge, *model.scale]
+    x = model.op("QLinearConv", *given, model.constant(np.zeros(4, np.int32)), name="first")
+    return model, model.op("DequantizeLinear", x, *model.scale)
 
 
 def softmax(opset):
@@ -270,6 +356,8 @@ def unknown():
         (conv(opset=11), UnsupportedError, "scales per channel in opset 11 are not supported"),
         (conv(w=""), ModelError, "QLinearConv (node 'first'): an input is missing"),
         (conv(w="t0"), UnsupportedError, "the scale 't0' is computed"),
+        (scales_of_both(), UnsupportedError, "scales of the shapes (2,) and (3,) are not"),
+        (huge_scales(), ModelError, "must be positive and finite"),
         (softmax(11), UnsupportedError, "the rules of opset 11 in a model of opset 13"),
         (channels_last(), UnsupportedError, "channels_last is not supported"),
         (dynamic(), UnsupportedError, "quantized dynamically"),

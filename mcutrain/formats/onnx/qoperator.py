@@ -32,6 +32,8 @@ MOVING = {
     *("Expand", "Relu", "Max", "Min", "Clip", "Concat", "GlobalMaxPool", "ReduceMax"),
 }
 """Operators of ONNX that take integers as they are."""
+FILLED_SINCE = 11
+"""The opset from which on the number that a Pad fills in is an input."""
 
 _Triple = tuple[int, int, int]
 """Places of integers, scale and zero point among the inputs."""
@@ -174,7 +176,20 @@ class _Rewriting:
             else name
             for name in node.input
         ]
-        self._emit(node, node.op_type, inputs, list(node.attribute), scale)
+        op_type, attributes = node.op_type, list(node.attribute)
+        if op_type == "Relu":
+            op_type, inputs = "Max", [*inputs, self._zero(scale)]
+        elif op_type == "Pad" and self.opset >= FILLED_SINCE and _fills_with_zeros(node):
+            inputs = [*(*inputs, "", "")[:2], self._zero(scale), *inputs[3:]]
+        self._emit(node, op_type, inputs, attributes, scale)
+
+    def _zero(self, scale: tuple[str, ...]) -> str:
+        """The integer 0 in real numbers: what operators of integers as they are mean by 0."""
+        point = self.constants.get(scale[1]) if len(scale) > 1 else None
+        kind = np.dtype(np.uint8) if point is None else tensor_to_array(point).dtype
+        name = self.names.take("zero")
+        self.graph.initializer.append(numpy_helper.from_array(np.zeros((), kind), name))
+        return self._dequantize(name, scale)
 
     def _is_stored(self, name: str, scale: tuple[str, ...]) -> bool:
         """Whether it is a constant in the integers of a zero point: what a Pad is filled with."""
@@ -234,7 +249,13 @@ class _Rewriting:
         """int32 under the product of the scales of both operands, and a Gemm's alpha."""
         a, b = (self._numbers(node, form.operands[i][1]) for i in (0, 1))
         alpha = next((a.f for a in node.attribute if a.name == "alpha"), 1.0)
-        scale = (a.astype(np.float64) * b.astype(np.float64) * alpha).astype(np.float32)
+        if a.size != 1 and b.size != 1 and a.shape != b.shape:
+            raise UnsupportedError(
+                f"{node.op_type} (node {node.name!r}): scales of the shapes {a.shape} and "
+                f"{b.shape} are not supported; one for the first operand is"
+            )
+        with np.errstate(over="ignore"):  # the reader says that a scale must be finite
+            scale = (a.astype(np.float64) * b.astype(np.float64) * alpha).astype(np.float32)
         one = scale.reshape(()) if scale.size == 1 else scale.ravel()
         stored = self.names.take(f"{name}/scale")
         self.graph.initializer.append(numpy_helper.from_array(np.asarray(one), stored))
@@ -266,6 +287,11 @@ class _Rewriting:
 
 def _input(node: NodeProto, place: int) -> str:
     return str(node.input[place]) if place < len(node.input) else ""
+
+
+def _fills_with_zeros(node: NodeProto) -> bool:
+    modes = [a.s for a in node.attribute if a.name == "mode"]
+    return modes in ([], [b"constant"]) and not _input(node, 2)
 
 
 def _count(tensor: TensorProto) -> int:

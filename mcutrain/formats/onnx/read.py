@@ -109,6 +109,10 @@ def _read_graph(model: ModelProto, path: Path) -> tuple[Graph, Fitting]:
 def _has_zero_points(graph: GraphProto) -> bool:
     """Whether a constant of two or more axes is read with a zero point other than 0."""
     constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.output:
+            values = (a.t for a in node.attribute if a.name == "value")
+            constants.update(zip(node.output, values, strict=False))
     return any(
         node.op_type == "DequantizeLinear"
         and len(node.input) > 2
