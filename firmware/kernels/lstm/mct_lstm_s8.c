@@ -11,6 +11,9 @@ enum {
     GATES
 };
 
+/* Beyond it a second part saturates the sum of 16 bits, whatever the first is. */
+#define MCT_LSTM_REACH 65536
+
 /* h: the state after the last step, NULL if it is zeros */
 static int32_t gate_sum(const mct_lstm_s8_params *p, int32_t gate, int32_t unit, const int8_t *x,
                         const int8_t *h, const int8_t *w, const int8_t *u, const int32_t *b) {
@@ -22,7 +25,8 @@ static int32_t gate_sum(const mct_lstm_s8_params *p, int32_t gate, int32_t unit,
         return first;
     }
     const int32_t of_h = mct_row_sum(h, p->y_zero_point, u + row * p->units, p->units);
-    return mct_saturate16(first + mct_requantize_q31(of_h, p->h_mult_q31[gate], p->h_shift[gate]));
+    const int32_t second = mct_requantize_q31(of_h, p->h_mult_q31[gate], p->h_shift[gate]);
+    return mct_saturate16(first + mct_clamp(second, -MCT_LSTM_REACH, MCT_LSTM_REACH));
 }
 
 void mct_lstm_s8(const mct_lstm_s8_params *p, const int8_t *x, const int8_t *w, const int8_t *u,
