@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mcutrain.errors import McutrainError, UnsupportedError
 from mcutrain.formats import load
 from mcutrain.ir.interpret import interpret
+from mcutrain.ops.lstm import Lstm
 from mcutrain.ops.recurrent import exp_negative16, sigmoid16, tanh16
 from mcutrain.oracle.tflite import find_interpreter, tflite_outputs
 from mcutrain.pipeline import prepare
@@ -77,6 +78,24 @@ def test_large_states_of_every_scale_have_the_interpreters_bits(
 @NEEDS_INTERPRETER
 def test_time_may_come_before_the_batch(tmp_path: Path) -> None:
     assert differing(tmp_path / "m.tflite", LstmFile(time_major=True)) == 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_clip_beyond_single_precision_is_none(tmp_path: Path) -> None:
+    limits = []
+    for clip in (0.0, 3e38):
+        path = tmp_path / "m.tflite"
+        path.write_bytes(LstmFile(cell_clip=clip).content())
+        limits += [n.op.cell_limit for n in load(path).nodes if isinstance(n.op, Lstm)]
+    assert limits == [2**15 - 1] * 2
+
+
+@pytest.mark.filterwarnings("error")
+def test_scales_beyond_single_precision_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(LstmFile(largest_scale=1e30, x=(1e30, 0)).content())
+    with pytest.raises(McutrainError):
+        load(path)
 
 
 @pytest.mark.parametrize("bits", range(7))

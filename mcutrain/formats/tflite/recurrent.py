@@ -46,7 +46,8 @@ def _int8_lstm(o: Int8Operator) -> None:
         )
     if not state.zero_points == hidden.zero_points == (y.zero_point,):
         raise ModelError(f"{o.where}: its state, h and output must have one zero point")
-    stage = np.float32(math.ldexp(1.0, -30) / hidden.scales[0])
+    with np.errstate(over="ignore"):  # what is infinite is refused as a multiplier
+        stage = np.float32(math.ldexp(1.0, -30) / hidden.scales[0])
     op = Lstm(
         x.zero_point,
         _multipliers(x.scale, parts[0]),
@@ -130,17 +131,17 @@ def _integer_bits(o: Int8Operator, cell: FileTensor) -> int:
 
 def _cell_limit(clip: float, scale: float) -> int:
     """The largest cell state, truncated as the interpreter does; 0 and less are none."""
-    limit = int(np.clip(np.float32(clip) / np.float32(scale), *INT16)) if clip > 0 else 0
+    with np.errstate(over="ignore"):
+        limit = int(np.clip(np.float32(clip) / np.float32(scale), *INT16)) if clip > 0 else 0
     return limit if limit > 0 else INT16[1]
 
 
 def _multipliers(scale: float, weights: list[FileTensor]) -> Multipliers:
     """What makes sums of products Q3.12; computed in single precision."""
     unit = np.float32(math.ldexp(1.0, GATE_INTEGER_BITS - 15))
-    pairs = [
-        fixedpoint.quantize_multiplier(float(np.float32(t.scales[0]) * np.float32(scale) / unit))
-        for t in weights
-    ]
+    with np.errstate(over="ignore"):
+        real = [float(np.float32(t.scales[0]) * np.float32(scale) / unit) for t in weights]
+    pairs = [fixedpoint.quantize_multiplier(factor) for factor in real]
     return tuple(m for m, _ in pairs), tuple(s for _, s in pairs)
 
 
