@@ -97,6 +97,17 @@ def test_a_quotient_is_a_product_with_the_reciprocal(first, tmp_path):
         (lambda net: net.op("SpaceToDepth", "input", blocksize=4), "blocks of 4 do not fit"),
         (lambda net: net.op("Tile", "input", listed(net, 2, 1, 1, 1)), "along the batch"),
         (lambda net: net.op("Tile", "input", listed(net, 1, 2)), "do not fit"),
+        (
+            lambda net: net.op("Tile", "input", listed(net, 1, 1, 2**40, 1)),
+            "has more than 4,194,304",
+        ),
+        (lambda net: net.op("Expand", "input", listed(net, 2**40, 1, 8, 4, 6)), "along the batch"),
+        (
+            lambda net: net.op(
+                "Expand", net.op("ReduceMean", "input", axes=[2]), listed(net, 1, 8, 2**40, 6)
+            ),
+            "repeated to .* has more than 4,194,304 numbers",
+        ),
         (lambda net: net.op("Selu", "input", alpha=2.0), "the usual ones are"),
     ],
 )

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.file import MAX_NUMBERS, Attributes
 from mcutrain.formats.onnx.layout import CHANNELS_LAST, IMAGE_RANKS, Layout
+from mcutrain.quant.float_graph import MAX_ELEMENTS
 from mcutrain.quant.float_op import FloatOp, Shape
 from mcutrain.quant.float_resize import repeated
 
@@ -244,6 +245,8 @@ class GraphNode(OnnxNode[V], ABC):
         given = (*(1 for _ in shape[len(given) :]), *given)
         if np.broadcast_shapes(given, shape) != shape:
             raise self.wrong(f"{given} does not fit {shape}")
+        if math.prod(shape) > MAX_ELEMENTS:
+            raise self.wrong(f"{given} repeated to {shape} has more than {MAX_ELEMENTS:,} numbers")
         x = self.arranged(index, given, order, f"stored{index}")
         for place, axis in enumerate(order):
             if given[axis] < shape[axis]:
