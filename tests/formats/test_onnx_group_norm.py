@@ -88,6 +88,28 @@ def test_int8_factors_of_channels_get_a_sentence(tmp_path):
         load_onnx(path)
 
 
+@pytest.mark.parametrize(
+    ("opset", "factors", "words"),
+    [
+        (18, 2, "input 1 has 2 numbers, but 8 or 4 are needed"),
+        (18, 4, ""),
+        (18, 8, ""),
+        (21, 4, "input 1 has 4 numbers, but 8 are needed"),
+        (21, 8, ""),
+    ],
+)
+def test_factors_are_those_of_groups_or_of_channels(opset, factors, words, tmp_path):
+    net = OnnxNetwork([1, 8, 3, 4], opset=opset)
+    own = [net.constant(np.arange(1, factors + 1, dtype=np.float32)) for _ in range(2)]
+    y = net.op("GroupNormalization", "input", *own, num_groups=4)
+    path = net.save(tmp_path / "m.onnx", net.op("Relu", y))
+    if not words:
+        assert read_float(path).network.nodes
+        return
+    with pytest.raises(McutrainError, match=words):
+        read_float(path)
+
+
 def test_another_shape_gets_a_sentence(tmp_path):
     net = OnnxNetwork([1, 4])
     own = [net.constant(np.ones(4, np.float32)) for _ in range(2)]

@@ -22,6 +22,7 @@ from mcutrain.ops.layer_norm import LayerNorm
 from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_norm import FloatLayerNorm
 
+OF_CHANNELS_SINCE = 21  # a GroupNormalization has factors of channels; of groups before
 AXES = "axes"
 """An attribute that only nodes have which `parts.py` makes."""
 
@@ -69,10 +70,13 @@ def int8_group_norm(node: Int8Node) -> Value:
 
 
 def _of_channels(node: OnnxNode[Any], index: int) -> Array:
-    """Factors or shifts, one for each channel; before opset 21 a group has one."""
-    data, channels = node.numbers(index).ravel(), node.x().shape[1]
-    if not data.size or channels % data.size:
-        raise node.wrong(f"{data.size} numbers do not fit {channels} channels")
+    """Factors or shifts, one for each channel; before opset 21 also one for each group."""
+    data, (_, channels, *_) = node.numbers(index).ravel(), node.x().shape
+    groups = node.attributes.integer("num_groups", channels)
+    counts = (channels,) if node.opset >= OF_CHANNELS_SINCE else (channels, groups)
+    if data.size not in counts or channels % max(data.size, 1):
+        fitting = " or ".join(map(str, dict.fromkeys(counts)))
+        raise node.wrong(f"input {index} has {data.size} numbers, but {fitting} are needed")
     return np.repeat(data, channels // data.size)
 
 
