@@ -14,6 +14,8 @@ from mcutrain.ops.loss import MOST_APART
 BALANCED = "balanced"
 LARGEST = 2**15 - 1
 """Largest weight: as Q16 it fits int32."""
+LEAST = 2.0**-15
+"""Of the largest weight: one step of the integers that losses give."""
 DIGITS = 6
 """Of a weight that is computed."""
 
@@ -44,6 +46,11 @@ def _check(weights: tuple[float, ...], text: str) -> None:
     if not all(math.isfinite(w) and 0 <= w <= LARGEST for w in weights) or max(weights) == 0:
         raise ArgumentError(
             f"class_weights are {text!r}: each is between 0 and {LARGEST:,}, and one is above 0"
+        )
+    if max(weights) < LEAST:
+        raise ArgumentError(
+            f"class_weights are {text!r}: the largest is below {LEAST:.2g}, of which an integer "
+            "loss keeps nothing; multiply all of them by one number, so that they are near 1"
         )
     least = min(w for w in weights if w)
     if max(weights) > least * MOST_APART:

@@ -45,12 +45,20 @@ def split_of(y: np.ndarray, names: tuple[str, ...]) -> Split:
         ("0,0", "one is above 0"),
         ("1,nan", "each is between 0"),
         ("1,40000", "each is between 0"),
+        ("1e-300,1e-300", "the largest is below 3.1e-05, .* multiply all of them"),
+        ("1e-320,0", "the largest is below"),
         ("0.5,32767", "at most 32,768 times as large"),
     ],
 )
 def test_what_are_no_weights_gets_a_sentence(text: str, says: str) -> None:
     with pytest.raises(ArgumentError, match=says):
         weights_of(text)
+
+
+def test_the_least_weights_are_taken() -> None:
+    assert weights_of(f"{2.0**-15},{2.0**-16}") == (2.0**-15, 2.0**-16)
+    with pytest.raises(ArgumentError, match="the largest is below"):
+        weights_of(f"{2.0**-15 * 0.999},0")
 
 
 def test_balanced_weights_make_classes_count_alike() -> None:
