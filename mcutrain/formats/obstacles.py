@@ -99,7 +99,8 @@ REASONS = (
         r"\w*attention ",
     ),
     Reason(
-        "a normalization that is not read; batch and layer normalization are",
+        "a normalization in a form that is not read; batch and layer normalization are, and those "
+        "of instances and groups in .onnx",
         r"\w*(instancenorm|groupnorm|rmsnorm)|\w+layernorm",
     ),
     Reason(
@@ -115,7 +116,8 @@ REASONS = (
         ("sqrt|rsqrt", DIFFERENCE),
     ),
     Reason(
-        "a recurrent network, which is not read; convolutions over a window of time are",
+        "a recurrent network in a form that is not read; int8 LSTMs of .tflite are, and "
+        "convolutions over a window of time",
         r"(\w*(lstm|gru|rnn)|scan|loop|while) ",
     ),
     Reason(

@@ -322,7 +322,8 @@ def failing(error: Exception) -> Callable[[Obstacles], None]:
 @pytest.mark.parametrize(
     ("operator", "word"),
     [
-        ("LSTM", "recurrent"),
+        ("LSTM", "recurrent network in a form that is not read; int8 LSTMs of .tflite are"),
+        ("GroupNormalization", "those of instances and groups in .onnx"),
         ("UNIDIRECTIONAL_SEQUENCE_RNN", "recurrent"),
         ("WHILE", "recurrent"),
         ("Scan", "recurrent"),
