@@ -158,6 +158,8 @@ def table_in_single_precision(
         inverse = np.float32(1.0) / np.float32(y[0])
         arguments = np.float32(x[0]) * (STORED - x[1]).astype(np.float32)
         scaled = (single_values(function, arguments) * inverse).astype(np.float64)
+    if np.isnan(scaled).any():
+        raise ValueError(f"the scales {x[0]:g} and {y[0]:g} make no table of int8")
     rounded = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
     table: Array = np.clip(rounded + y[1], -128, 127).astype(np.int8)
     return table

@@ -510,3 +510,13 @@ def test_a_truncated_file_gives_a_sentence(tmp_path_factory, data):
     path.write_bytes(content[: data.draw(st.integers(0, len(content) // 2))])
     with pytest.raises(ModelError):
         load(path)
+
+
+def test_scales_that_make_no_table_get_a_sentence(tmp_path):
+    """1 / scale is no number of single precision, and 0 of it is none at all."""
+    b = TfliteBuilder()
+    x = b.tensor("x", (1, 4), scale=0.5, zero_point=0)
+    y = b.operator("TANH", [x], b.tensor("y", (1, 4), scale=1.401298464324817e-45, zero_point=0))
+    (tmp_path / "m.tflite").write_bytes(b.content([x], [y]))
+    with pytest.raises(ModelError, match="make no table of int8"):
+        load(tmp_path / "m.tflite")
