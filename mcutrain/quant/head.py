@@ -275,7 +275,7 @@ def _first_stage(old: _Head, zero_point: int) -> tuple[Requantize, int]:
 
 def _first_exponent(old: float, sum_scale: float, steps: int) -> int:
     """The power of two times which the old scale reaches FIRST_LOGIT in so many steps."""
-    least = max(FIRST_LOGIT / steps, sum_scale)
+    least = max(FIRST_LOGIT / max(steps, 1), sum_scale)
     return math.ceil(math.log2(least / old))
 
 
