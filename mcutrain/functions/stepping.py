@@ -18,7 +18,6 @@ from mcutrain.arguments import PathLike, Seed, checked, warn
 from mcutrain.codegen import SAVED_HEADER_BYTES
 from mcutrain.errors import ArgumentError, DataError, StateError
 from mcutrain.ir.graph import Node
-from mcutrain.memplan.state import resealed
 from mcutrain.ops.training import ApplyUpdate, ParameterGradientOp
 from mcutrain.ops.updating import UpdateRule
 from mcutrain.pipeline import TrainingStep
@@ -98,7 +97,8 @@ class StateArrays(MutableMapping[str, Array]):
         raw = trainer.saved[SAVED_HEADER_BYTES:]
         layout = trainer.prepared.plan.state
         packed = layout.pack(layout.unpack_words(raw), tensors)
-        trainer.simulator.load(resealed(trainer.saved[:SAVED_HEADER_BYTES], packed))
+        header = trainer.saved[: saved_files.HEADER.size]
+        trainer.simulator.load(saved_files.with_checksum(header, bytes(packed)))
 
     def __delitem__(self, name: str) -> None:
         raise ArgumentError(f"a state has always all of its tensors: {name!r} stays")

@@ -8,7 +8,6 @@ a row of mcutrain.autodiff.state_kinds.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -116,12 +115,6 @@ def array_of(section: StateSection, state: bytes | bytearray) -> Array:
     """What a section holds. state: without the header."""
     flat = np.frombuffer(state, _dtype(section), section.count, section.offset)
     return flat.reshape(section.shape).copy()
-
-
-def resealed(header: bytes, state: bytes | bytearray) -> bytes:
-    """A saved state with other contents under the header of one as long, with its checksum."""
-    begin = header[:-4]
-    return begin + zlib.crc32(state, zlib.crc32(begin)).to_bytes(4, "little") + bytes(state)
 
 
 def bytes_by_kind(sections: Iterable[StateSection]) -> dict[str, int]:
