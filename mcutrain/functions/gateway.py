@@ -174,7 +174,7 @@ class Gateway:
         graph = replace(step.graph, class_names=names)
         split = read_samples(graph, data, reading, Asked(), lesson.number, SILENT)
         if options.targets is not None:
-            split = with_codes(split, options.targets, len(split.names))
+            split = with_codes(split, options.targets, training.label_type.elements)
         elif training.has_labels and not training.positions:
             given = tuple(reading.class_names or ())
             outputs = Outputs.of(training.classes, names, given, options.added)
