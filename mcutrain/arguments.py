@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import re
 import types
 import warnings
 from collections.abc import Callable, Sequence
@@ -181,3 +182,17 @@ def _short(value: Any) -> str:
         return f"an array of shape {shape}"
     text = " ".join(repr(value).split())
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+UNITS = {"": 1, "K": 1024, "KIB": 1024, "KB": 1000, "M": 1024**2, "MIB": 1024**2, "MB": 1000**2}
+
+
+def number_of_bytes(text: str) -> int:
+    """Read bytes: 256K is 262144; K and M are 1024 and 1024², kB and MB 1000 and 1000².
+
+    Raises ArgumentError.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    if match is None or match[2].upper() not in UNITS:
+        raise ArgumentError(f"{text!r} is no number of bytes such as 262144, 256K or 250kB")
+    return int(float(match[1]) * UNITS[match[2].upper()])

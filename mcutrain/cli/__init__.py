@@ -24,7 +24,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """The entry point: errors of the user's as one sentence."""
-    with _leaving_at_once():
+    with leaving_at_once():
         os.environ.update(one_thread())  # before numpy is imported
         from mcutrain.cli import commands
 
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 @contextmanager
-def _leaving_at_once() -> Iterator[None]:
+def leaving_at_once() -> Iterator[None]:
     """Ctrl-C ends the process: an import may swallow KeyboardInterrupt, and nothing is open yet."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

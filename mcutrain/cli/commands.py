@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -13,40 +14,7 @@ from mcutrain_host.errors import HostError
 from typer.core import TyperGroup
 
 import mcutrain
-from mcutrain.cli import (
-    INTERRUPTED,
-    analyze,
-    augment,
-    average,
-    board,
-    build,
-    compare,
-    demo,
-    diff,
-    doctor,
-    export,
-    fit,
-    flash,
-    fleet,
-    generate,
-    imprint,
-    info,
-    latents,
-    monitor,
-    operators,
-    plan,
-    ports,
-    profile,
-    proxies,
-    pull,
-    quantize,
-    report,
-    select,
-    selftest,
-    simulate,
-    train,
-    verify,
-)
+from mcutrain.cli import INTERRUPTED, leaving_at_once
 from mcutrain.cli.flags import spelled_out
 from mcutrain.cli.output import say
 from mcutrain.cli.short_help import ShortHelp
@@ -63,8 +31,54 @@ def _saying_so() -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
+PANELS: dict[str, tuple[str, ...]] = {
+    "First steps": ("demo", "fit", "doctor"),
+    "A model": ("info", "quantize", "verify", "operators"),
+    "Training on this computer, and what to train": (
+        *("simulate", "plan", "profile", "compare", "analyze"),
+        *("select", "augment", "proxies", "report"),
+    ),
+    "Onto a board": ("generate", "build", "board", "flash", "selftest", "ports"),
+    "Training on a board": ("train", "imprint", "latents", "monitor", "pull"),
+    "A trained model file": ("export", "diff"),
+    "A fleet of boards": ("average", "fleet"),
+}
+"""The commands of --help, in the order in which a newcomer needs them. Each is a module."""
+_PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
+_STYLE: dict[str, Any] = {"pretty_exceptions_enable": False, "rich_markup_mode": "markdown"}
+
+
+class _Commands(Mapping[str, Any]):
+    """All commands by name. One is imported when it is asked for, which takes a while."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in _PANEL_OF:
+            raise KeyError(name)
+        return _command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PANEL_OF)
+
+    def __len__(self) -> int:
+        return len(_PANEL_OF)
+
+
+@cache
+def _command(name: str) -> Any:
+    """Return a command as typer calls it."""
+    with leaving_at_once():
+        function = getattr(import_module(f"mcutrain.cli.{name}"), name)
+    alone = typer.Typer(add_completion=False, **_STYLE)
+    alone.command(rich_help_panel=_PANEL_OF[name], cls=ShortHelp)(spelled_out(function))
+    return typer.main.get_command(alone)
+
+
 class _Interruptible(TyperGroup):
     """Commands that end with a sentence after Ctrl-C, while flags are read and afterwards."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands: Any = _Commands()
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Flags of all commands, read."""
@@ -77,49 +91,7 @@ class _Interruptible(TyperGroup):
             return super().invoke(ctx)
 
 
-app = typer.Typer(
-    name="mcutrain",
-    cls=_Interruptible,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
-PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "First steps": (demo.demo, fit.fit, doctor.doctor),
-    "A model": (info.info, quantize.quantize, verify.verify, operators.operators),
-    "Training on this computer, and what to train": (
-        simulate.simulate,
-        plan.plan,
-        profile.profile,
-        compare.compare,
-        analyze.analyze,
-        select.select,
-        augment.augment,
-        proxies.proxies,
-        report.report,
-    ),
-    "Onto a board": (
-        generate.generate,
-        build.build,
-        board.board,
-        flash.flash,
-        selftest.selftest,
-        ports.ports,
-    ),
-    "Training on a board": (
-        train.train,
-        imprint.imprint,
-        latents.latents,
-        monitor.monitor,
-        pull.pull,
-    ),
-    "A trained model file": (export.export, diff.diff),
-    "A fleet of boards": (average.average, fleet.fleet),
-}
-"""The commands of --help, in the order in which a newcomer needs them."""
-for panel, functions in PANELS.items():
-    for function in functions:
-        app.command(rich_help_panel=panel, cls=ShortHelp)(spelled_out(function))
+app = typer.Typer(name="mcutrain", cls=_Interruptible, no_args_is_help=True, **_STYLE)
 
 
 def _print_version(wanted: bool) -> None:
@@ -145,11 +117,10 @@ def root(
     """
 
 
-@lru_cache(maxsize=1)
-def command() -> Callable[[], None]:
-    """All of them, read once in a process: that takes longer than most of what they do."""
-    found: Callable[[], None] = typer.main.get_command(app)
-    return found
+@cache
+def command() -> Any:
+    """Return what runs the command that a line names, as typer has it."""
+    return typer.main.get_command(app)
 
 
 def run() -> None:

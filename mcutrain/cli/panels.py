@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
+from functools import cache
 from inspect import Parameter
 from typing import Annotated, Any
 
 from typer.models import OptionInfo
 
-from mcutrain.functions import board_options, options, quantize_options, run_options
-from mcutrain.functions.keywords import Flag, Keywords, flag_name, flags_of
-from mcutrain.functions.options import BOARD, COMPUTER, MEMORY, NETWORK, NOT_WORTH_IT
+from mcutrain.functions.keywords import (
+    BOARD,
+    COMPUTER,
+    MEMORY,
+    NETWORK,
+    NOT_WORTH_IT,
+    Flag,
+    Keywords,
+    flag_name,
+    flags_of,
+)
 
 MANY = 17
 """Options that fit into one box."""
 _OWN = {
     "Reading the data": (
         *("--samples", "--test-samples", "--gradient-samples", "--test-share"),
-        *("--mean", "--std", "--stride", "--class-names"),
+        *("--mean", "--std", "--stride", "--class-names", "--pixels"),
     ),
     NETWORK: ("--channels", "--head-start", "--imprint", "--model-output"),
     "Training": (
@@ -31,7 +40,15 @@ _OWN = {
         *("--layer-bits", "--part", "--latent"),
         *("--sram", "--flash", "--instructions", "--step-time"),
     ),
-    NOT_WORTH_IT: ("--elastic", "--every", "--importance", "--profile", "--swap", "--batches"),
+    NOT_WORTH_IT: (
+        "--proxies",
+        "--elastic",
+        "--every",
+        "--importance",
+        "--profile",
+        "--swap",
+        "--batches",
+    ),
     BOARD: (
         *("--timed", "--baud", "--save-every", "--reconnect", "--patience"),
         *("--live", "--web", "--web-port"),
@@ -48,6 +65,8 @@ _OWN = {
 
 def _declared() -> Iterator[tuple[str, str]]:
     """Flags of mcutrain.functions.options, each with its box."""
+    from mcutrain.functions import board_options, options, quantize_options, run_options
+
     modules = (options, run_options, quantize_options, board_options)
     for kind in (kind for module in modules for kind in vars(module).values()):
         if isinstance(kind, type) and issubclass(kind, Keywords) and kind is not Keywords:
@@ -55,12 +74,22 @@ def _declared() -> Iterator[tuple[str, str]]:
                 yield flag_name(name, flag), flag.box
 
 
-_BOXES = tuple(dict.fromkeys(_declared()))
-PANELS = {
-    title: tuple(dict.fromkeys((*(f for f, box in _BOXES if box == title), *flags)))
-    for title, flags in _OWN.items()
-}
-"""Flags by box of the help, in order. Flags that most calls give are in none, and come first."""
+_OWN_TITLES = {flag: title for title, flags in _OWN.items() for flag in flags}
+
+
+@cache
+def flags_of_boxes() -> dict[str, tuple[str, ...]]:
+    """Flags by box of the help, in order. Flags that most calls give are in none: they come first.
+
+    All options are imported for it, which only a help needs.
+    """
+    declared = tuple(dict.fromkeys(_declared()))
+    return {
+        title: tuple(dict.fromkeys((*(f for f, box in declared if box == title), *flags)))
+        for title, flags in _OWN.items()
+    }
+
+
 COMMON = {
     "fit": ("--minutes", "--pixels", "--epochs", "--lr", "--samples", "--augment", "--sram"),
     "simulate": ("--epochs", "--lr", "--samples", "--augment", "--sram", "--checkpoint"),
@@ -77,7 +106,6 @@ COMMON = {
     "imprint": ("--samples",),
 }
 """Flags of boxes that --help shows, too, by command; --help-all shows all."""
-TITLES = {flag: title for title, flags in PANELS.items() for flag in flags}
 
 
 def flag_of(name: str, hint: Any) -> str:
@@ -95,7 +123,7 @@ def in_panels(parameters: Sequence[Parameter]) -> list[Parameter]:
     options = [p for p in parameters if option_of(p) is not None]
     if len(options) <= MANY:
         return list(parameters)
-    order = ["", *PANELS]
+    order = ["", *_OWN]
     titled = [(_title(p), p) for p in parameters]
     titled.sort(key=lambda pair: order.index(pair[0]))  # stable
     return [_with_title(p, title) for title, p in titled]
@@ -114,7 +142,9 @@ def _title(parameter: Parameter) -> str:
     declared = next((m for m in parameter.annotation.__metadata__ if isinstance(m, Flag)), None)
     if declared is not None and declared.box:
         return declared.box
-    return info.rich_help_panel or TITLES.get(flag_of(parameter.name, parameter.annotation), "")
+    return info.rich_help_panel or _OWN_TITLES.get(
+        flag_of(parameter.name, parameter.annotation), ""
+    )
 
 
 def _with_title(parameter: Parameter, title: str) -> Parameter:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from mcutrain.arguments import number_of_bytes
 from mcutrain.errors import ArgumentError
-from mcutrain.functions.options import number_of_bytes
 
 KEEP = "keep"
 AUTO = "auto"

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from mcutrain.cli.panels import COMMON, MANY, TITLES
+from mcutrain.cli.panels import COMMON, MANY, flags_of_boxes
 
 ALL = "mcutrain.help_all"
 """Where a context says that all flags are asked for."""
@@ -35,7 +35,8 @@ class ShortHelp(TyperCommand):
         if len(options) <= MANY:
             return []
         common = COMMON.get(self.name or "", ())
-        return [p for p in options if _flag(p) in TITLES and _flag(p) not in common]
+        boxed = {flag for flags in flags_of_boxes().values() for flag in flags}
+        return [p for p in options if _flag(p) in boxed and _flag(p) not in common]
 
     def _short(self, ctx: Any) -> TyperCommand:
         """Return a command for printing: the common flags, in one box."""

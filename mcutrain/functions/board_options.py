@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mcutrain.arguments import Count, PathLike, Positive, Within
 from mcutrain.errors import OptionError
-from mcutrain.functions.keywords import Flag, Keywords
-from mcutrain.functions.options import (
-    BOARD,
-    FILES,
-    NOT_WORTH_IT,
-    file_flag,
-    number,
-    some_samples,
-)
+from mcutrain.functions.keywords import BOARD, FILES, NOT_WORTH_IT, Flag, Keywords
+from mcutrain.functions.options import file_flag, number, some_samples
 from mcutrain.functions.run_options import (
     DataOptions,
     Elastic,

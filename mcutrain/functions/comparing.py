@@ -19,10 +19,11 @@ from mcutrain.functions.automatic import AUTO, wanted_scheme
 from mcutrain.functions.chosen import Choosing, read_samples
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.loading import loaded
 from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.modules import pet_rows
 from mcutrain.functions.options import Classes, LearningRequest, ProxyCascade
-from mcutrain.functions.preparing import Asked, Scheme, loaded, scheme_of
+from mcutrain.functions.preparing import Asked, Scheme, scheme_of
 from mcutrain.functions.run_options import (
     BudgetOptions,
     DataOptions,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcutrain.arguments import PathLike, checked
 from mcutrain.errors import ITEM, ModelError, UnsupportedError
 from mcutrain.formats import format_of_quantized, read_float
 from mcutrain.formats.contents import FileEdge, contents_of
 from mcutrain.functions.listener import SILENT, Listener
-from mcutrain.functions.preparing import Scheme, loaded, prepare
+from mcutrain.functions.loading import loaded
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.text import dump
 from mcutrain.quant.float_elementwise import Function
@@ -22,6 +23,9 @@ from mcutrain.quant.float_shapes import FloatMean, FloatPool
 from mcutrain.quant.float_sums import Sums
 from mcutrain.shown import Record, Shown
 from mcutrain.sparse import all_layers_of, find_head
+
+if TYPE_CHECKING:
+    from mcutrain.functions.preparing import Scheme
 
 BIAS_BYTES = 4
 LIKELY = "likely "
@@ -118,6 +122,8 @@ class ModelInfo(Shown):
             raise ModelError(self.no_graph)
         if scheme is None:
             return dump(self.graph).rstrip()
+        from mcutrain.functions.preparing import prepare  # slow to import
+
         step = prepare(self.graph, scheme, loss="auto", stream="auto")
         return dump(step.plan.training.graph).rstrip()
 

@@ -22,6 +22,7 @@ from mcutrain.functions.automatic import AUTO
 from mcutrain.functions.chosen import Choosing, fitted_to, planned_step, read, with_scheme
 from mcutrain.functions.keywords import Keywords, given_of, with_keywords
 from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.loading import loaded
 from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.modules import wanted_modules, with_modules
 from mcutrain.functions.options import (
@@ -43,7 +44,7 @@ from mcutrain.functions.planning import (
     ring_of,
     with_fewer_rows,
 )
-from mcutrain.functions.preparing import HEAD, Asked, Scheme, loaded, with_frontend
+from mcutrain.functions.preparing import HEAD, Asked, Scheme, with_frontend
 from mcutrain.functions.run_options import normalization_of
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.memplan import check_board

@@ -19,6 +19,14 @@ from mcutrain.arguments import check_fields
 from mcutrain.errors import ArgumentError, OptionError
 
 T = TypeVar("T")
+NETWORK = "The network, and what is learnt"
+MEMORY = "Memory and time"
+NOT_WORTH_IT = "Experiments that did not pay (docs/commands.md says when they might)"
+BOARD = "The board"
+COMPUTER = "On this computer"
+READING = "Reading the data"
+FILES = "Files"
+"""Boxes of a command's help."""
 
 
 @dataclass(frozen=True)

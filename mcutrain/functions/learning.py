@@ -18,8 +18,9 @@ from mcutrain.errors import DataError
 from mcutrain.functions.chosen import read_samples
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.loading import loaded
 from mcutrain.functions.options import Classes
-from mcutrain.functions.preparing import Asked, loaded
+from mcutrain.functions.preparing import Asked
 from mcutrain.functions.run_options import AnalysisOptions, ExecutionOptions, HeldOutOptions
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline.losses import fit_classes

@@ -4,27 +4,29 @@ To add one, add a field to the class that it belongs to; docs/python.md and `--h
 Nothing large is imported here: the command line reads this file before it knows which command runs.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from mcutrain.arguments import Count, PathLike, Within
+from mcutrain.arguments import Count, PathLike, Within, number_of_bytes
 from mcutrain.errors import ArgumentError
-from mcutrain.functions.keywords import Flag, Keywords
+from mcutrain.functions.keywords import (
+    BOARD,
+    COMPUTER,
+    FILES,
+    MEMORY,
+    NETWORK,
+    NOT_WORTH_IT,
+    READING,
+    Flag,
+    Keywords,
+)
 from mcutrain.target import Target, board_names, target_of
 
 if TYPE_CHECKING:
     from mcutrain.functions.memory_limit import MemoryLimit
 
-NETWORK = "The network, and what is learnt"
-MEMORY = "Memory and time"
-NOT_WORTH_IT = "Experiments that did not pay (docs/commands.md says when they might)"
-BOARD = "The board"
-COMPUTER = "On this computer"
-READING = "Reading the data"
-FILES = "Files"
 Classes = Count | Literal["auto", "keep"]
 """Outputs of a new head; keep: the model's own; auto: by the data."""
 MODULES = (
@@ -40,20 +42,6 @@ def read_gradient_dtype(text: str) -> str:
     if text not in ("8", "16"):
         raise ArgumentError(f"gradients have 8 or 16 bits, not {text}")
     return f"int{text}"
-
-
-UNITS = {"": 1, "K": 1024, "KIB": 1024, "KB": 1000, "M": 1024**2, "MIB": 1024**2, "MB": 1000**2}
-
-
-def number_of_bytes(text: str) -> int:
-    """Read bytes: 256K is 262144; K and M are 1024 and 1024², kB and MB 1000 and 1000².
-
-    Raises ArgumentError.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
-    if match is None or match[2].upper() not in UNITS:
-        raise ArgumentError(f"{text!r} is no number of bytes such as 262144, 256K or 250kB")
-    return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 def bytes_flag(text: str) -> Flag:

@@ -22,8 +22,9 @@ from mcutrain.functions.automatic import AUTO
 from mcutrain.functions.chosen import Choosing, planned_step, with_scheme
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.loading import loaded
 from mcutrain.functions.options import GeneratedRequest, PlanOptions, StepRequest
-from mcutrain.functions.preparing import Asked, loaded, with_frontend
+from mcutrain.functions.preparing import Asked, with_frontend
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import (
     STEP,

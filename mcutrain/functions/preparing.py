@@ -7,13 +7,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from mcutrain import formats, pipeline
+from mcutrain import pipeline
 from mcutrain.arguments import Count, PathLike, checked
 from mcutrain.autodiff import Levels
 from mcutrain.data import InputOrder, as_names
 from mcutrain.features import correcting
 from mcutrain.functions.keywords import with_keywords
-from mcutrain.functions.listener import Listener
 from mcutrain.functions.options import (
     LearningRequest,
     Modules,
@@ -139,16 +138,6 @@ class Asked:
             stream=self.stream,
             report=report,
         ).of_model(self.put)
-
-
-def loaded(model: Graph | PathLike, listener: Listener) -> Graph:
-    """The model; the listener hears where a file's own runtime computes other bits."""
-    if isinstance(model, Graph):
-        return model
-    graph = pipeline.load(model)
-    if changed := formats.rounding_of(Path(model)):
-        listener.detail(f"{model}: {changed}")
-    return graph
 
 
 def with_frontend(graph: Graph, text: str) -> Graph:

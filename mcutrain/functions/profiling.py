@@ -21,8 +21,9 @@ from mcutrain.functions.board_options import LineOptions
 from mcutrain.functions.chosen import planned_step
 from mcutrain.functions.keywords import given_of, with_keywords
 from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.loading import loaded
 from mcutrain.functions.options import MeasureOptions, ProfiledRequest
-from mcutrain.functions.preparing import HEAD, Asked, Scheme, loaded
+from mcutrain.functions.preparing import HEAD, Asked, Scheme
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.shown import Record, Shown

@@ -12,7 +12,8 @@ from mcutrain.functions.chosen import named, read_samples
 from mcutrain.functions.files import check_writable_folder
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
-from mcutrain.functions.preparing import HEAD, Asked, Scheme, loaded
+from mcutrain.functions.loading import loaded
+from mcutrain.functions.preparing import HEAD, Asked, Scheme
 from mcutrain.functions.run_options import PROXY_SAMPLES, LevelOptions, UnlabelledReading
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import find_latent

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from mcutrain.arguments import Count, PathLike, Positive, Within
 from mcutrain.errors import ArgumentError, DataError, OptionError
-from mcutrain.functions.keywords import Flag, Keywords
-from mcutrain.functions.options import (
+from mcutrain.functions.keywords import (
     COMPUTER,
     MEMORY,
     NETWORK,
     NOT_WORTH_IT,
     READING,
+    Flag,
+    Keywords,
+)
+from mcutrain.functions.options import (
     Accumulate,
     Board,
     FrontendFlag,

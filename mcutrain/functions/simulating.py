@@ -19,11 +19,12 @@ from mcutrain.functions.chooser import AutoScheme
 from mcutrain.functions.chosen import Choosing, fitted_to, planned_step, read_samples
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Done, Listener
+from mcutrain.functions.loading import loaded
 from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.modules import wanted_modules, with_modules
 from mcutrain.functions.options import Classes, HeadStart, MemoryOptions, SimulatedRequest
 from mcutrain.functions.planning import elastic_times
-from mcutrain.functions.preparing import HEAD, Asked, Scheme, loaded, with_frontend
+from mcutrain.functions.preparing import HEAD, Asked, Scheme, with_frontend
 from mcutrain.functions.run_options import (
     BackendOptions,
     DataOptions,

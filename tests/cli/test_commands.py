@@ -3,8 +3,6 @@
 import csv
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,12 +45,6 @@ def test_every_help_has_an_example(run: Run, command: str) -> None:
 
 def test_version_is_the_version_of_the_package(run: Run) -> None:
     assert run("--version").out == f"mcutrain {mcutrain.__version__}\n"
-
-
-def test_help_does_not_wait_for_the_pipeline() -> None:
-    program = "import sys, mcutrain.cli; print('numpy' in sys.modules, 'jinja2' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "False False\n"
 
 
 def test_info_counts_layers_as_schemes_do(run: Run, model: Path) -> None:
@@ -334,29 +326,6 @@ def test_the_demo_as_json_learns_something(run: Run) -> None:
     assert board["planned_bytes"] == board["linked_bytes"] <= board["chip_bytes"]
     assert 0 < board["stack_used_bytes"] < board["stack_bytes"]
     assert board["went_on_from"] < board["power_cut_after"] < board["steps"]
-
-
-def test_help_is_quick() -> None:
-    """It imports nothing that is slow; a time would depend on what else the machine does."""
-    imported = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "mcutrain.cli", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stderr
-    packages = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in imported.splitlines()}
-    assert {"mcutrain", "typer"} <= packages
-    assert not packages & {"numpy", "scipy", "onnx", "jinja2", "joblib", "PIL", "serial"}
-
-
-@pytest.mark.parametrize("name", ["simulating", "board_training", "planning", "generating"])
-def test_what_solves_selections_is_imported_where_it_is_asked(name: str) -> None:
-    """It takes as long to import as all the rest."""
-    says = f"import sys, mcutrain.functions.{name}; print(*sys.modules)"
-    printed = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True)
-    imported = printed.stdout.split()
-    assert f"mcutrain.functions.{name}" in imported
-    assert not [module for module in imported if module.startswith("scipy")]
 
 
 def test_generate_takes_names_for_a_program_with_more_models(

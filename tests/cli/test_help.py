@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
-from mcutrain.cli import panels
-from mcutrain.cli.commands import PANELS, app
+from mcutrain.cli import commands, panels
+from mcutrain.cli.commands import PANELS
 from mcutrain.demo import MODEL
 from mcutrain.errors import did_you_mean
 from mcutrain.modules.spec import EXPANDS, LITE_OPTIONS, UPS
@@ -20,15 +19,14 @@ from tests.cli.conftest import Run
 
 def test_every_command_stands_in_one_group_of_the_help_in_their_order(run: Run) -> None:
     text = run("--help").out
-    names = [command.__name__ for commands in PANELS.values() for command in commands]
-    assert len(names) == len(set(names)) == len(app.registered_commands)
+    names = [name for names in PANELS.values() for name in names]
+    assert len(names) == len(set(names)) == len(commands.command().commands)
     places = [text.index(f"─ {panel} ─") for panel in PANELS]
     assert places == sorted(places)
-    for panel, commands in PANELS.items():
+    for panel, listed in PANELS.items():
         box = text[text.index(f"─ {panel} ─") :].partition("╰")[0]
-        assert [line.split()[1] for line in box.splitlines()[1:] if line[2:3] != " "] == [
-            command.__name__ for command in commands
-        ]
+        shown = [line.split()[1] for line in box.splitlines()[1:] if line[2:3] != " "]
+        assert shown == list(listed)
 
 
 def boxes(text: str) -> dict[str, list[str]]:
@@ -59,13 +57,13 @@ def test_many_flags_stand_in_boxes_by_what_they_are_about(
     found = boxes(run(command, "--help-all").out)
     every = [flag for flags in found.values() for flag in flags]
     assert len(every) == len(set(every)) > panels.MANY
-    parameters = typer.main.get_command(app).commands[command].params
+    parameters = commands.command().commands[command].params
     flags = {max(p.opts, key=len) for p in parameters if p.param_type_name == "option"}
     assert set(every) == flags | {"--help", "--help-all"}
     assert max(map(len, found.values())) < 15
     titles = list(found)
     assert titles[:2] == ["Arguments", "Options"]
-    assert titles[2:] == [title for title in panels.PANELS if title in found]
+    assert titles[2:] == [title for title in panels.flags_of_boxes() if title in found]
     assert {"--json", "--help", "--help-all"} <= set(found["Options"])
     assert {flag: title for title, flags in found.items() for flag in flags if flag in some} == some
 
@@ -83,7 +81,7 @@ def test_the_short_help_shows_the_common_flags_in_one_box(
     everything = boxes(run(command, "--help-all").out)
     assert shown == [flag for flag in order(everything) if flag in shown]
     assert set(shown) == set(everything["Options"]) | set(panels.COMMON[command])
-    assert not set(shown) & set(panels.PANELS[panels.NOT_WORTH_IT])
+    assert not set(shown) & set(panels.flags_of_boxes()[panels.NOT_WORTH_IT])
 
 
 def order(found: dict[str, list[str]]) -> list[str]:
@@ -100,10 +98,10 @@ def test_the_short_help_says_how_many_flags_it_leaves_out(run: Run) -> None:
 
 
 def test_every_command_whose_flags_fill_boxes_has_a_short_help() -> None:
-    commands = typer.main.get_command(app).commands
+    every = commands.command().commands
     many = {
         name
-        for name, command in commands.items()
+        for name, command in every.items()
         if sum(p.param_type_name == "option" for p in command.params) > panels.MANY
     }
     assert many == set(panels.COMMON)

@@ -173,7 +173,7 @@ def test_ctrl_c_exits_with_130_and_the_same_command_continues(
 
 INTERRUPTED_WHILE = """
 import os, signal, sys
-module, sys.argv = sys.argv[1], ["mcutrain", "--help"]
+module, sys.argv = sys.argv[1], ["mcutrain", "train", "--help"]
 class Interrupter:
     def find_spec(self, name, path=None, target=None):
         if name == module:

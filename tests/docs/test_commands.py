@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from mcutrain.cli import panels
-from mcutrain.cli.commands import app
+from mcutrain.cli.commands import command
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ROOT / "docs" / "commands.md"
-NAMES = sorted(command.callback.__name__ for command in app.registered_commands if command.callback)
+NAMES = sorted(command().commands)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -28,7 +28,7 @@ def chapter(title: str) -> str:
 
 def test_flags_that_did_not_pay_have_a_chapter_with_the_verdict_first() -> None:
     text = chapter("What did not pay")
-    assert not [flag for flag in panels.PANELS[panels.NOT_WORTH_IT] if flag not in text]
+    assert not [flag for flag in panels.flags_of_boxes()[panels.NOT_WORTH_IT] if flag not in text]
     sections = re.split(r"^### .+\n", text, flags=re.MULTILINE)[1:]
     assert len(sections) == 4
     for section in sections:
