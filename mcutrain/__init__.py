@@ -23,6 +23,7 @@ _NAMES = {
     "mcutrain.functions.chooser": ("AutoScheme",),
     "mcutrain.functions.choosing": ("select",),
     "mcutrain.functions.comparing": ("Comparison", "compare"),
+    "mcutrain.functions.data_describing": ("DataInfo", "describe_data"),
     "mcutrain.functions.describing": ("ModelInfo", "info"),
     "mcutrain.functions.episodes": ("FewShot", "simulate_episodes"),
     "mcutrain.functions.firmware": (

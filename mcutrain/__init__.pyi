@@ -27,6 +27,7 @@ from mcutrain.functions.board_training import BoardRun as BoardRun
 from mcutrain.functions.selecting import BudgetSweep as BudgetSweep
 from mcutrain.functions.firmware import Built as Built
 from mcutrain.functions.comparing import Comparison as Comparison
+from mcutrain.functions.data_describing import DataInfo as DataInfo
 from mcutrain.functions.episodes import FewShot as FewShot
 from mcutrain.functions.fitting import FitResult as FitResult
 from mcutrain.functions.firmware import Flashed as Flashed
@@ -64,6 +65,7 @@ __all__ = [
     "BudgetSweep",
     "Built",
     "Comparison",
+    "DataInfo",
     "FewShot",
     "FitResult",
     "Flashed",
@@ -99,6 +101,7 @@ __all__ = [
     "average",
     "build",
     "compare",
+    "describe_data",
     "diff",
     "export",
     "fit",
@@ -306,6 +309,24 @@ def compare(
     slots: Literal["on", "off"] = ...,
     sram: int | None = ...,
 ) -> Comparison: ...
+
+def describe_data(
+    data: Any,
+    model: PathLike | Graph | None = ...,
+    *,
+    reading: DataOptions = ...,
+    seed: int = ...,
+    listener: Listener = ...,
+    test_share: float = ...,
+    mean: Sequence[float] | None = ...,
+    std: Sequence[float] | None = ...,
+    stride: int | None = ...,
+    class_names: Sequence[str] | None = ...,
+    targets: str = ...,
+    frontend: str = ...,
+    samples: int | None = ...,
+    test_samples: int | None = ...,
+) -> DataInfo: ...
 
 def diff(
     first: PathLike | Graph,

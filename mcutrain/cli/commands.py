@@ -33,7 +33,7 @@ def _saying_so() -> Iterator[None]:
 
 PANELS: dict[str, tuple[str, ...]] = {
     "First steps": ("demo", "fit", "doctor"),
-    "A model": ("info", "quantize", "verify", "operators"),
+    "A model and data": ("info", "data", "quantize", "verify", "operators"),
     "Training on this computer, and what to train": (
         *("simulate", "plan", "profile", "compare", "analyze"),
         *("select", "augment", "proxies", "report"),

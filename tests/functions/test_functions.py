@@ -33,7 +33,7 @@ __all__ = ["images", "model", "run"]
 
 FUNCTIONS = (
     *("analyze", "augment", "auto_scheme", "build", "compare", "diff", "export", "flash"),
-    *("generate", "imprint", "info", "latents", "load", "make_proxies", "plan"),
+    *("describe_data", "generate", "imprint", "info", "latents", "load", "make_proxies", "plan"),
     *("parse_scheme", "ports", "prepare", "profile", "pull", "quantize", "select"),
     *("select_by_training", "select_for_budgets", "simulate", "simulate_episodes", "train"),
     *("train_board", "trainer", "verify", "virtual_board"),

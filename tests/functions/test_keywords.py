@@ -171,6 +171,7 @@ COMMANDS = {
     "simulate_episodes": "simulate",
     "make_proxies": "proxies",
     "virtual_board": "board",
+    "describe_data": "data",
 }
 """Commands that are not called as their functions are."""
 NOT_OPTIONS = 8

@@ -1,0 +1,342 @@
+"""What a data set holds, and how a model would take it: looked at before anything is trained."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from mcutrain import data as datasets
+from mcutrain.arguments import PathLike, Seed, checked
+from mcutrain.data import Data, Dataset, Split
+from mcutrain.data.dataset import listed
+from mcutrain.data.files import FolderFiles, UnreadableFile
+from mcutrain.errors import DataError, ModelError
+from mcutrain.formats import read_float
+from mcutrain.functions.files import replace_file
+from mcutrain.functions.keywords import with_keywords
+from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.loading import loaded
+from mcutrain.functions.run_options import DataOptions
+from mcutrain.ir.graph import Graph
+from mcutrain.pipeline.losses import fit_to_data
+from mcutrain.runs.sample_reading import load_data, model_input
+from mcutrain.shown import Record, Shown
+
+PARTS = ("train", "test", "validation")
+IMBALANCE = 3
+"""So many times as many samples of one class as of another are said."""
+SHOWN_OF_A_CLASS = 8
+"""Samples of each class on a contact sheet."""
+
+
+@dataclass(frozen=True)
+class ClassSamples:
+    """Samples of a class in each part. output: of the model, that stands for it, if it is known."""
+
+    name: str
+    output: int | None
+    train: int
+    test: int
+    validation: int
+
+
+@dataclass(frozen=True)
+class TargetRange:
+    """A real target: its smallest, mean and largest number in the training part."""
+
+    name: str
+    low: float
+    mean: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Twins:
+    """Two equal samples of the data, by part and file, or number where there are no files."""
+
+    one: str
+    other: str
+    are_of_one_part: bool
+
+
+@dataclass(frozen=True, repr=False)
+class DataInfo(Shown):
+    """What a data set holds.
+
+    shape, dtype: of a sample, as the model takes it if there is one. low, high: of all values.
+    classes: empty without labels. targets: of regression. twins: equal samples, in pairs.
+    unreadable: files that give no sample. notes: sentences, each with what to do.
+    refusal: why nothing can be trained on it; empty if something can.
+    """
+
+    place: str
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    low: float = 0
+    high: float = 0
+    samples: tuple[int, int, int] = (0, 0, 0)
+    classes: tuple[ClassSamples, ...] = ()
+    targets: tuple[TargetRange, ...] = ()
+    twins: tuple[Twins, ...] = ()
+    unreadable: tuple[UnreadableFile, ...] = ()
+    notes: tuple[str, ...] = ()
+    refusal: str = ""
+    split: Split | None = field(default=None, compare=False)
+
+    def summary(self) -> str:
+        """Return a line that describes it."""
+        if self.refusal:
+            return self.refusal
+        train, test, validation = self.samples
+        more = f" + {validation:,}" if validation else ""
+        shape = "×".join(map(str, self.shape))
+        what = f"{len(self.classes)} classes" if self.classes else f"{len(self.targets)} targets"
+        known = what if self.classes or self.targets else "no labels"
+        return f"{train:,} + {test:,}{more} samples of {shape} {self.dtype}, {known}"
+
+    def records(self) -> list[Record]:
+        """A row for each class, or for each target."""
+        return [asdict(row) for row in self.classes or self.targets]
+
+    def to_dict(self) -> Record:
+        """All of it but the samples."""
+        plain = {name: value for name, value in vars(self).items() if name != "split"}
+        rows = ("classes", "targets", "twins", "unreadable")
+        return {**plain, **{name: [asdict(row) for row in plain[name]] for name in rows}}
+
+    def write_html(self, path: PathLike) -> Path:
+        """Write a contact sheet, some samples of each class. Raises DataError, ReportError."""
+        from mcutrain.report.contact_sheet import contact_sheet
+
+        if self.split is None:
+            raise DataError(f"there is no sample to show: {self.refusal}")
+        page = contact_sheet(self.place, self.split.train, self.summary(), SHOWN_OF_A_CLASS)
+        replace_file(Path(path), page.encode())
+        return Path(path)
+
+
+@with_keywords
+@checked
+def describe_data(
+    data: Data,
+    model: Graph | PathLike | None = None,
+    *,
+    reading: DataOptions = DataOptions(),
+    seed: Seed = 0,
+    listener: Listener = SILENT,
+) -> DataInfo:
+    """Look at a data set: samples by class and part, ranges, equal samples, unreadable files.
+
+    Fields of reading are keywords, too.
+
+    data: as `simulate` takes it. model: an int8 or float file; samples are then read as it takes
+        them, and classes get the numbers of its outputs. Without one, images must have one size.
+    reading: how the data is read; seed draws the test part where the data has none.
+    listener: hears how far it is.
+
+    What stops training is the result's `refusal`, and no error. Raises ModelError for the model.
+
+    >>> describe_data("images/", "model.tflite").to_pandas()
+    """
+    place = str(data) if datasets.is_path(data) else "arrays"
+    graph = None if model is None else _taking(model, listener)
+    notes: list[str] = []
+    try:
+        with listener.reading() as tell:
+            split = _read(data, graph, reading, seed, tell, notes)
+    except DataError as error:
+        return DataInfo(place, unreadable=_unreadable(data, reading, seed), refusal=str(error))
+    outputs: dict[str, int] = {}
+    if isinstance(graph, Graph):
+        outputs = _outputs(graph, split, reading, notes)
+    parts = _parts(split)
+    notes += _imbalance(split)
+    values = [(part.x.min(), part.x.max()) for part in parts.values()]
+    return DataInfo(
+        place,
+        split.train.x.shape[1:],
+        str(split.train.x.dtype),
+        float(min(low for low, _ in values)),
+        float(max(high for _, high in values)),
+        _lengths(split),
+        tuple(_classes(split, outputs)),
+        tuple(_targets(split)),
+        tuple(_twins(parts, _names(data, parts, reading, seed))),
+        notes=tuple(notes),
+        split=split,
+    )
+
+
+def _taking(model: Graph | PathLike, listener: Listener) -> Graph | datasets.InputOrder:
+    """The model, or of a float one how it takes samples."""
+    if isinstance(model, Graph):
+        return model
+    try:
+        return loaded(model, listener)
+    except ModelError as error:
+        try:
+            return read_float(Path(model)).input_order
+        except ModelError:
+            raise error from None
+
+
+def _read(
+    data: Data,
+    model: Graph | datasets.InputOrder | None,
+    reading: DataOptions,
+    seed: int,
+    progress: datasets.Progress | None,
+    notes: list[str],
+) -> Split:
+    if isinstance(model, Graph):
+        taken = model_input(model).with_frontend(reading.frontend)
+        split = load_data(
+            taken,
+            data,
+            reading.test_share,
+            seed,
+            progress,
+            samples=reading.samples,
+            test_samples=reading.test_samples,
+            stride=reading.stride,
+            targets=reading.targets,
+            is_partial=True,
+            note=notes.append,
+            certain=notes.append,
+        )
+        notes += datasets.input_notes(split, taken, reading.normalization or "auto")
+        return split
+    order = model.with_frontend(reading.frontend) if model is not None else None
+    if not datasets.is_path(data):
+        return datasets.of_arrays(
+            data, validation=None, test_share=reading.test_share, seed=seed, order=order
+        ).drawn(reading.samples, reading.test_samples, seed)
+    return datasets.load(
+        data,
+        test_share=reading.test_share,
+        seed=seed,
+        order=order,
+        stride=reading.stride,
+        targets=reading.targets,
+        progress=progress,
+        samples=reading.samples,
+        test_samples=reading.test_samples,
+        note=notes.append,
+        least_classes=1,
+        left_out=notes.append,
+    )
+
+
+def _unreadable(data: Data, reading: DataOptions, seed: int) -> tuple[UnreadableFile, ...]:
+    """Files of a folder that cannot be read; none where that is not what stopped it."""
+    if not datasets.is_path(data):
+        return ()
+    try:
+        files = FolderFiles.of(Path(data), reading.test_share, seed)
+    except (DataError, OSError):
+        return ()
+    return () if files is None else files.unreadable()
+
+
+def _outputs(graph: Graph, split: Split, reading: DataOptions, notes: list[str]) -> dict[str, int]:
+    """Outputs of the model by the names of the classes, as training would take them."""
+    try:
+        fitted = fit_to_data(graph, split, "auto", "auto", (), reading.class_names or ())
+    except DataError as error:
+        notes.append(f"training would say: {error}")
+        return {}
+    notes += fitted.notes
+    if fitted.classes is not None and split.is_labelled and not split.has_targets:
+        notes.append(
+            f"the model's own outputs do not fit: training begins with a new head of "
+            f"{fitted.classes} outputs"
+        )
+    if split.positions or not split.is_labelled:
+        return {}
+    return {name: i for i, name in enumerate(fitted.split.names)}
+
+
+def _parts(split: Split) -> dict[str, Dataset]:
+    found = (split.train, split.test, split.validation)
+    return {name: part for name, part in zip(PARTS, found, strict=True) if part is not None}
+
+
+def _lengths(split: Split) -> tuple[int, int, int]:
+    validation = 0 if split.validation is None else len(split.validation)
+    return len(split.train), len(split.test), validation
+
+
+def _counted(part: Dataset | None, classes: int) -> list[int]:
+    """How many samples have each class; of positions, how many positions."""
+    if part is None or not part.is_labelled:
+        return [0] * classes
+    labels = part.y[part.y != datasets.IGNORED] if part.positions else part.y
+    return [int(n) for n in np.bincount(labels.ravel(), minlength=classes)]
+
+
+def _classes(split: Split, outputs: dict[str, int]) -> Iterator[ClassSamples]:
+    if split.has_targets or not (split.is_labelled or split.test.is_labelled):
+        return
+    known = (split.train, split.test, split.validation)
+    counts = (_counted(part, len(split.names)) for part in known)
+    for name, train, test, validation in zip(split.names, *counts, strict=True):
+        yield ClassSamples(name, outputs.get(name), train, test, validation)
+
+
+def _targets(split: Split) -> Iterator[TargetRange]:
+    if not split.has_targets:
+        return
+    for name, column in zip(split.names, split.train.y.T.astype(np.float64), strict=True):
+        yield TargetRange(name, float(column.min()), float(column.mean()), float(column.max()))
+
+
+def _imbalance(split: Split) -> Iterator[str]:
+    """What is said of classes that have few samples, or none."""
+    if split.has_targets or not split.is_labelled:
+        return
+    for name, part in _parts(split).items():
+        counts = _counted(part, len(split.names))
+        missing = [n for n, count in zip(split.names, counts, strict=True) if not count]
+        if missing:
+            which = listed(missing)
+            yield f"the {name} part has no sample of {which}: nothing is known of it there"
+    counts = _counted(split.train, len(split.names))
+    most, least = max(counts), min(filter(None, counts), default=0)
+    if least and most >= IMBALANCE * least:
+        largest, smallest = (split.names[counts.index(n)] for n in (most, least))
+        yield (
+            f"{largest!r} has {most / least:.1f} times as many training samples as {smallest!r}: "
+            "--class-weights balanced gives each class the same say"
+        )
+
+
+def _names(
+    data: Data, parts: dict[str, Dataset], reading: DataOptions, seed: int
+) -> dict[str, list[str]]:
+    """What each sample is called, by part: its file, or its number."""
+    numbered = {name: [f"{name} {i}" for i in range(len(part))] for name, part in parts.items()}
+    is_drawn = reading.samples is not None or reading.test_samples is not None
+    if is_drawn or not datasets.is_path(data):
+        return numbered
+    files = FolderFiles.of(Path(data), reading.test_share, seed)
+    if files is None:
+        return numbered
+    return {
+        name: [str(path.relative_to(data)) for path in paths]
+        for name, paths in zip(parts, files.parts, strict=True)
+    }
+
+
+def _twins(parts: dict[str, Dataset], names: dict[str, list[str]]) -> Iterator[Twins]:
+    """Pairs of equal samples: each that comes again, with the first of its kind."""
+    first: dict[bytes, tuple[str, int]] = {}
+    for name, part in parts.items():
+        for i, sample in enumerate(part.x):
+            key = hashlib.blake2b(np.ascontiguousarray(sample).tobytes(), digest_size=16).digest()
+            seen = first.setdefault(key, (name, i))
+            if seen != (name, i):
+                yield Twins(names[seen[0]][seen[1]], names[name][i], seen[0] == name)

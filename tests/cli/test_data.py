@@ -1,0 +1,139 @@
+"""mcutrain data: what is found in a data set before anything is trained."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import mcutrain
+from mcutrain.demo import IMAGES, MODEL
+from tests.cli.conftest import Run
+from tests.quant.networks import OnnxNetwork
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """12 cats and 3 dogs; a dog is a cat's file again, and a text lies beside."""
+    rng = np.random.default_rng(0)
+    root = tmp_path / "images"
+    for name, count in (("cat", 12), ("dog", 3)):
+        (root / name).mkdir(parents=True)
+        for i in range(count):
+            pixels = rng.integers(0, 256, (20, 24, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(root / name / f"{i}.png")
+    (root / "dog/2.png").write_bytes((root / "cat/3.png").read_bytes())
+    (root / "cat/notes.txt").write_text("not an image")
+    return root
+
+
+def test_samples_are_counted_by_class_and_part(run: Run, folder: Path) -> None:
+    found = run("data", folder, "--test-share", "0.25", "--json").json
+    counts = {c["name"]: (c["train"], c["test"], c["validation"]) for c in found["classes"]}
+    assert counts == {"cat": (9, 3, 0), "dog": (2, 1, 0)}
+    assert found["shape"] == [20, 24, 3]
+    assert (found["dtype"], found["low"], found["high"]) == ("uint8", 0, 255)
+    assert {c["output"] for c in found["classes"]} == {None}
+    left_out, imbalance = found["notes"]
+    assert "1 .txt" in left_out
+    assert "4.5 times" in imbalance
+    assert "--class-weights balanced" in imbalance
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_equal_samples_are_named_by_their_files(run: Run, folder: Path, part: str) -> None:
+    for other in ("train", "test"):
+        (folder / other).mkdir()
+    for name in ("cat", "dog"):
+        (folder / name).rename(folder / "train" / name)
+        (folder / "test" / name).mkdir()
+        moved = "4.png" if name == "cat" else "1.png"
+        (folder / "train" / name / moved).rename(folder / "test" / name / moved)
+    if part == "test":
+        (folder / "train/dog/2.png").rename(folder / "test/dog/2.png")
+    twins = run("data", folder, "--json").json["twins"]
+    assert twins == [
+        {
+            "one": str(Path("train/cat/3.png")),
+            "other": str(Path(part, "dog/2.png")),
+            "are_of_one_part": part == "train",
+        }
+    ]
+    text = run("data", folder).out
+    across = f"{int(part == 'test')} of them"
+    assert across in text
+    assert "train/cat/3.png" in text
+
+
+def test_all_unreadable_files_are_named_at_once(run: Run, folder: Path) -> None:
+    for name in ("cat/1.png", "dog/0.png"):
+        (folder / name).write_text("broken")
+    outcome = run("data", folder)
+    assert outcome.code == 2
+    assert "cat/1.png" in outcome.out
+    assert "dog/0.png" in outcome.out
+    assert "cat/2.png" not in outcome.out
+    assert "mcutrain: error: " in outcome.err
+
+
+def test_a_model_says_which_output_a_class_is(run: Run) -> None:
+    found = run("data", IMAGES, "--model", MODEL, "--json").json
+    graph = mcutrain.load(MODEL)
+    data = mcutrain.describe_data(IMAGES, graph)
+    assert found["classes"] == data.records()
+    outputs = [c.output for c in data.classes]
+    assert sorted(outputs) == list(range(len(outputs)))
+    assert data.shape == graph.tensors[graph.inputs[0]].type.shape[1:]
+
+
+def test_what_training_would_refuse_is_a_note(run: Run) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (20, 28, 28, 1), dtype=np.uint8)
+    np.savez("x.npz", x=x, y=np.arange(20) % 2, names=["here", "there"])
+    notes = run("data", "x.npz", "--model", MODEL, "--json").json["notes"]
+    assert any("a new head of 2 outputs" in note for note in notes)
+
+
+def test_a_float_model_says_how_images_are_read(run: Run, folder: Path) -> None:
+    net = OnnxNetwork(["batch", 3, 8, 6])
+    x = net.op("Flatten", net.op("GlobalAveragePool", net.conv("input", 3, 8)))
+    model = net.save(Path("float.onnx"), net.gemm(x, 8, 2))
+    found = run("data", folder, "--model", model, "--json").json
+    assert sorted(found["shape"]) == [3, 6, 8]
+
+
+def test_real_targets_have_ranges(run: Run, tmp_path: Path) -> None:
+    rows = "\n".join(f"{i},{i * 2},{i / 4}" for i in range(10))
+    Path("t.csv").write_text("a,b,height\n" + rows + "\n")
+    net = OnnxNetwork(["batch", 2])
+    model = net.save(Path("float.onnx"), net.gemm("input", 2, 1))
+    found = run("data", "t.csv", "--model", model, "--targets", "height", "--json").json
+    (target,) = found["targets"]
+    assert target["name"] == "height"
+    assert 0 <= target["low"] < target["mean"] < target["high"] <= 2.25
+    assert not found["classes"]
+    assert "height" in run("data", "t.csv", "--model", model, "--targets", "height").out
+
+
+def test_a_contact_sheet_shows_samples_of_each_class(run: Run, folder: Path) -> None:
+    assert run("data", folder, "--html", "sheet.html").code == 0
+    page = Path("sheet.html").read_text()
+    assert page.count("<img") == 8 + 2
+    assert page.count("data:image/png;base64,") == 10
+    assert "cat: 10 training samples" in page
+
+
+@pytest.mark.parametrize("shape", [(5,), (7, 3), (4, 6, 2), (4, 6, 3)])
+def test_any_samples_can_be_shown(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).normal(0, 1, (10, *shape)).astype(np.float32)
+    found = mcutrain.describe_data((x, np.arange(10) % 2))
+    page = found.write_html(tmp_path / "sheet.html").read_text()
+    assert page.count("<img") == 8
+    assert found.summary().startswith("8 + 2 samples")
+
+
+def test_a_sheet_of_nothing_is_a_sentence(tmp_path: Path) -> None:
+    found = mcutrain.describe_data(tmp_path / "missing")
+    assert "does not exist" in found.refusal
+    with pytest.raises(mcutrain.McutrainError, match="does not exist"):
+        found.write_html(tmp_path / "sheet.html")
