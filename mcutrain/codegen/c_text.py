@@ -36,6 +36,16 @@ def identifier(name: str) -> str:
     return text[:60] if text and not text[0].isdigit() else f"t_{text[:58]}"
 
 
+def unused(name: str, taken: set[str]) -> str:
+    """A name as a C identifier that is not taken yet; then it is."""
+    base = identifier(name)
+    candidate, i = base, 2
+    while candidate in taken:
+        candidate, i = f"{base}_{i}", i + 1
+    taken.add(candidate)
+    return candidate
+
+
 def _printable(text: str) -> str:
     """Printable ASCII, with ? for all else."""
     plain = text.encode("ascii", "replace").decode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from mcutrain.codegen.c_text import identifier, lines, literal
+from mcutrain.codegen.c_text import lines, literal, unused
 from mcutrain.ir.op import FunctionName, KernelCall, Operand, Param
 
 Fields = tuple[tuple[str, str], ...]
@@ -63,7 +63,7 @@ class Declarations:
         fields = _nested((p.name, self._value(p, operand, node)) for p in call.params)
         key = (f"{call.function}_params", fields)
         if key not in self._params:
-            self._params[key] = Params(key[0], self._unique(f"{node}_params"), fields)
+            self._params[key] = Params(key[0], unused(f"{node}_params", self._names), fields)
         return self._params[key].name
 
     def _value(self, param: Param, operand: Callable[[Operand], str], node: str) -> str:
@@ -81,16 +81,8 @@ class Declarations:
     def _table(self, ctype: str, values: tuple[int, ...], name: str) -> str:
         key = (ctype, values)
         if key not in self._tables:
-            self._tables[key] = ConstantTable(ctype, self._unique(name), lines(values))
+            self._tables[key] = ConstantTable(ctype, unused(name, self._names), lines(values))
         return self._tables[key].name
-
-    def _unique(self, name: str) -> str:
-        base = identifier(name)
-        candidate, i = base, 2
-        while candidate in self._names:
-            candidate, i = f"{base}_{i}", i + 1
-        self._names.add(candidate)
-        return candidate
 
 
 def _statement(call: KernelCall, params: str, operand: Callable[[Operand], str]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mcutrain.autodiff import Classifier
 from mcutrain.autodiff.state_kinds import BIASES
-from mcutrain.codegen.c_text import CTYPES, comment, identifier
+from mcutrain.codegen.c_text import CTYPES, comment, unused
 from mcutrain.codegen.declarations import ConstantTable, Declarations, Params
 from mcutrain.features import features_of
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
@@ -278,18 +278,10 @@ class Program:
         if is_shared and content in self._contents:
             return self._contents[content]
         if tensor.name not in self.constants:
-            name = self._unique(f"{self.prefix}_constant_{tensor.name}")
+            name = unused(f"{self.prefix}_constant_{tensor.name}", self._names)
             self.constants[tensor.name] = (name, tensor)
             self._contents.setdefault(content, name)
         return self.constants[tensor.name][0]
-
-    def _unique(self, name: str) -> str:
-        base = identifier(name)
-        candidate, i = base, 2
-        while candidate in self._names:
-            candidate, i = f"{base}_{i}", i + 1
-        self._names.add(candidate)
-        return candidate
 
     @property
     def is_fed(self) -> bool:
@@ -494,7 +486,7 @@ class Program:
                 continue  # mct_reset clears everything first
             dtype = "int8" if value.dtype == np.int8 else str(value.dtype)
             tensor = self.training.graph.tensors[name]
-            c_name = self._unique(f"{self.prefix}_initial_{name}")
+            c_name = unused(f"{self.prefix}_initial_{name}", self._names)
             self.constants[f"initial {name}"] = (
                 c_name,
                 Tensor(name, tensor.type, value.astype(dtype)),
@@ -512,7 +504,7 @@ class Program:
         for name, value in self.training.shelf.items():
             place = self.shelf_place(name)
             whole[place : place + value.size] = value.ravel().view(np.int8)
-        c_name = self._unique(f"{self.prefix}_initial_shelf")
+        c_name = unused(f"{self.prefix}_initial_shelf", self._names)
         tensor = Tensor("shelf", TensorType(whole.shape), whole)
         self.constants["initial shelf"] = (c_name, tensor)
         return c_name

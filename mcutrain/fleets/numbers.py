@@ -73,6 +73,11 @@ class FleetLayout:
         found = {one.name: one for one in _trained_numbers(self.step.plan.training)}
         return tuple(found[name] for name in self.step.plan.training.state if name in found)
 
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """How many numbers each trained tensor has, by name."""
+        return {one.name: self.step.plan.training.state[one.name].size for one in self.numbers}
+
     def saved(self, raw: bytes, where: str) -> SavedState:
         """Parse a state and check that it is of this step. Raises StateError."""
         check_state(self.step, raw, where)

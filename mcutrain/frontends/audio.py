@@ -139,22 +139,10 @@ def _transform(x: Ints) -> tuple[Ints, Ints]:
 
 def _complex_transform(real: Ints, imaginary: Ints) -> tuple[Ints, Ints]:
     """Transform points (..., n), n a power of 4; each of its stages divides by 4."""
-    count = real.shape[-1]
-    if count == 1:
+    if real.shape[-1] == 1:
         return real, imaginary
     quarters = [_complex_transform(real[..., i::4], imaginary[..., i::4]) for i in range(4)]
-    divided = [(_divided(a, 4), _divided(b, 4)) for a, b in quarters]
-    turn = np.arange(count // 4) * (POINTS // count)
-    r0, i0 = divided[0]
-    (r1, i1), (r2, i2), (r3, i3) = (_product(*divided[n], n * turn) for n in (1, 2, 3))
-    parts = (
-        (r0 + r2 + (r1 + r3), i0 + i2 + (i1 + i3)),
-        (r0 - r2 + (i1 - i3), i0 - i2 - (r1 - r3)),
-        (r0 + r2 - (r1 + r3), i0 + i2 - (i1 + i3)),
-        (r0 - r2 - (i1 - i3), i0 - i2 + (r1 - r3)),
-    )
-    whole = [np.concatenate(values, axis=-1) for values in zip(*parts, strict=True)]
-    return whole[0], whole[1]
+    return fourier.joined([(_divided(a, 4), _divided(b, 4)) for a, b in quarters], _product)
 
 
 def _product(real: Ints, imaginary: Ints, turn: Ints) -> tuple[Ints, Ints]:

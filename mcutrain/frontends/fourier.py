@@ -7,6 +7,8 @@ of the spectrum keeps its bits beside a loud one: the sum of the sizes of all po
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -77,13 +79,22 @@ _POWERS = np.int64(1) << np.arange(63, dtype=np.int64)
 
 def _complex_transform(real: Ints, imaginary: Ints) -> tuple[Ints, Ints]:
     """Transform points (..., n), n a power of 4."""
-    count = real.shape[-1]
-    if count == 1:
+    if real.shape[-1] == 1:
         return real, imaginary
     quarters = [_complex_transform(real[..., i::4], imaginary[..., i::4]) for i in range(4)]
-    turn = np.arange(count // 4) * (TURN // count)
+    return joined(quarters, _product)
+
+
+def joined(
+    quarters: Sequence[tuple[Ints, Ints]], product: Callable[[Ints, Ints, Ints], tuple[Ints, Ints]]
+) -> tuple[Ints, Ints]:
+    """Return a transform from those of every fourth point: a stage of radix 4.
+
+    product: of points and exp(-2 pi i turn / 512), by the turn; it rounds.
+    """
     r0, i0 = quarters[0]
-    (r1, i1), (r2, i2), (r3, i3) = (_product(*quarters[n], n * turn) for n in (1, 2, 3))
+    turn = np.arange(r0.shape[-1]) * (TURN // (4 * r0.shape[-1]))
+    (r1, i1), (r2, i2), (r3, i3) = (product(*quarters[n], n * turn) for n in (1, 2, 3))
     parts = (
         (r0 + r2 + (r1 + r3), i0 + i2 + (i1 + i3)),
         (r0 - r2 + (i1 - i3), i0 - i2 - (r1 - r3)),

@@ -77,24 +77,16 @@ class FloatAdd(ClampingFloatOp):
 
 
 @dataclass(frozen=True, eq=False)
-class AddConstant(ClampingFloatOp):
-    """y = clamp(x + c), a number of its own for each element: an embedding of positions.
-
-    c: [1, …], float32, of x's shape.
-    """
+class WithConstant(FloatOp):
+    """An operator with a number of its own for each element. c: [1, …], float32, of x's shape."""
 
     c: Array
 
     def shape(self, *x: Shape) -> Shape:
         """The input's."""
         if x[0] != self.c.shape:
-            raise ValueError(f"a constant {self.c.shape} is added to {x[0]}")
+            raise ValueError(f"the constant is {self.c.shape}, the input {x[0]}")
         return x[0]
-
-    def run(self, *x: Array) -> Array:
-        """Add, clamp."""
-        y: Array = np.clip(x[0] + self.c, np.float32(self.low), np.float32(self.high))
-        return y
 
     def quantized(self, x_scale: float) -> FloatOp:
         """Return the operator with the constant as int8 has it."""
@@ -105,13 +97,26 @@ class AddConstant(ClampingFloatOp):
         """Quantization of the constant."""
         return Quantization.of_range(float(self.c.min()), float(self.c.max()))
 
+    def operands(self, emitter: Emitter, node: FloatNode) -> tuple[str, str]:
+        """Name the int8 input, and the constant, which is added to the graph."""
+        constant = emitter.constant(f"{node.name}/constant", self.c, self.quantization)
+        return emitter.tensor(node.inputs[0]), constant
+
+
+@dataclass(frozen=True, eq=False)
+class AddConstant(ClampingFloatOp, WithConstant):
+    """y = clamp(x + c): an embedding of positions."""
+
+    def run(self, *x: Array) -> Array:
+        """Add, clamp."""
+        y: Array = np.clip(x[0] + self.c, np.float32(self.low), np.float32(self.high))
+        return y
+
     def emit(self, emitter: Emitter, node: FloatNode) -> None:
         """An addition of two tensors."""
-        constant = emitter.constant(f"{node.name}/constant", self.c, self.quantization)
-        low, high = emitter.limits(node)
-        x = emitter.tensor(node.inputs[0])
-        op = FloatAdd().int8(emitter.types(x, constant), emitter.quantization(node.output))
-        emitter.node(node, op.with_channel_limits(low, high), (x, constant))
+        operands = self.operands(emitter, node)
+        op = FloatAdd().int8(emitter.types(*operands), emitter.quantization(node.output))
+        emitter.node(node, op.with_channel_limits(*emitter.limits(node)), operands)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,45 +159,24 @@ class FloatMul(FloatOp):
 
 
 @dataclass(frozen=True, eq=False)
-class MulConstant(FloatOp):
-    """y = x * c, a number of its own for each element: the angles of a rotary embedding.
-
-    c: [1, …], float32, of x's shape.
-    """
-
-    c: Array
+class MulConstant(WithConstant):
+    """y = x * c: the angles of a rotary embedding."""
 
     @property
     def has_other_factors(self) -> bool:
         """Always."""
         return True
 
-    def shape(self, *x: Shape) -> Shape:
-        """The input's."""
-        if x[0] != self.c.shape:
-            raise ValueError(f"{x[0]} is multiplied by a constant {self.c.shape}")
-        return x[0]
-
     def run(self, *x: Array) -> Array:
         """Multiply."""
         y: Array = x[0] * self.c
         return y
 
-    def quantized(self, x_scale: float) -> FloatOp:
-        """Return the operator with the constant as int8 has it."""
-        return replace(self, c=self.quantization.fake(self.c))
-
-    @property
-    def quantization(self) -> Quantization:
-        """Quantization of the constant."""
-        return Quantization.of_range(float(self.c.min()), float(self.c.max()))
-
     def emit(self, emitter: Emitter, node: FloatNode) -> None:
         """A product of two tensors."""
-        constant = emitter.constant(f"{node.name}/constant", self.c, self.quantization)
-        x = emitter.tensor(node.inputs[0])
-        op = FloatMul().int8(emitter.types(x, constant), emitter.quantization(node.output))
-        emitter.node(node, op, (x, constant))
+        operands = self.operands(emitter, node)
+        op = FloatMul().int8(emitter.types(*operands), emitter.quantization(node.output))
+        emitter.node(node, op, operands)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -106,6 +107,11 @@ class FileModel:
     outputs: tuple[int, ...]
     subgraphs: int
     once: FileModel | None = None
+
+    @property
+    def reads(self) -> Counter[int]:
+        """How often operators read each tensor."""
+        return Counter(i for operator in self.operators for i in operator.inputs)
 
 
 def is_tflite(path: Path) -> bool:

@@ -106,7 +106,7 @@ def _in_place(content: bytes, model: FileModel, changes: list[Change]) -> bytes 
     """Return the bytes with other parameters; None if one of them has no place of its own."""
     root = tflite.Model.GetRootAs(content, 0)
     graph = root.Subgraphs(0)
-    uses = _tensor_uses(model)
+    uses = model.reads
     graphs = [root.Subgraphs(i) for i in range(root.SubgraphsLength())]
     buffers = Counter(g.Tensors(i).Buffer() for g in graphs for i in range(g.TensorsLength()))
     buffers.update(root.Metadata(i).Buffer() for i in range(root.MetadataLength()))
@@ -189,10 +189,6 @@ def _same_integers(model: FileModel, first: int) -> dict[int, int]:
     return found
 
 
-def _tensor_uses(model: FileModel) -> Counter[int]:
-    return Counter(i for operator in model.operators for i in operator.inputs)
-
-
 def _index(model: FileModel, change: Change) -> int:
     """The number of the tensor that the operator reads there."""
     inputs = model.operators[change.operator].inputs
@@ -241,7 +237,7 @@ class _Editor:
         self.graph, *others = root["Subgraphs"]
         self.tensors: list[Table] = self.graph["Tensors"]
         self.other_tensors = [t for other in others for t in other.get("Tensors", [])]
-        self.uses = _tensor_uses(model)
+        self.uses = model.reads
 
     def set_parameter(self, change: Change) -> None:
         """Give the operator its parameter: under the same name, if no other operator reads it."""

@@ -8,7 +8,6 @@ rows and columns are repeated whole, the last one is a resize to the nearest pix
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -66,7 +65,7 @@ class _Chains:
     def __init__(self, model: FileModel) -> None:
         self.model = model
         self.producers = {i: op for op in model.operators for i in op.outputs if i != MISSING}
-        self.reads = Counter(i for op in model.operators for i in op.inputs)
+        self.reads = model.reads
         self.reads.update(model.outputs)
 
     def shortened(self, op: FileOperator) -> FileOperator:
