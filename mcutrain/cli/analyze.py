@@ -53,13 +53,10 @@ def analyze(
     running: ExecutionOptions,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write the analysis there, for `mcutrain select` and `mcutrain report`; --json "
+        shared_flags.written(
+            "FILE",
+            "Write the analysis there, for `mcutrain select` and `mcutrain report`; --json "
             "prints it without the inner products that they read.",
-            show_default=False,
         ),
     ] = None,
     json: shared_flags.Json = False,

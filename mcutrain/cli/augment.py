@@ -23,19 +23,14 @@ def augment(
     model: shared_flags.Model,
     modules: Annotated[
         str,
-        typer.Option(
-            metavar="KIND[:R],…",
-            help=f"{MODULES}.",
-            show_default=False,
-        ),
+        shared_flags.option(f"{MODULES}.", metavar="KIND[:R],…"),
     ],
     output: shared_flags.ModelOutput,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Training samples, as `mcutrain simulate` reads them: ranges and directions of "
-            "the modules follow from some of them. Only gains need none.",
-            show_default=False,
+        shared_flags.option(
+            "Training samples, as `mcutrain simulate` reads them: ranges and directions of "
+            "the modules follow from some of them. Only gains need none."
         ),
     ] = None,
     *,

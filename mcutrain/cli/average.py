@@ -34,20 +34,15 @@ def average(
     ],
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The new base (.mcts), or the sum for another `average` to add (.mctd).",
-            show_default=False,
+        shared_flags.written(
+            "FILE", "The new base (.mcts), or the sum for another `average` to add (.mctd)."
         ),
     ],
     weights: Annotated[
         str | None,
-        typer.Option(
+        shared_flags.option(
+            "A weight for each file; without, the samples that it learnt since the base.",
             metavar="N,N,…",
-            help="A weight for each file; without, the samples that it learnt since the base.",
-            show_default=False,
         ),
     ] = None,
     rounding: Annotated[

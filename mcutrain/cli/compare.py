@@ -6,8 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json, show_prose, show_table
@@ -33,19 +31,16 @@ def compare(
     *,
     scheme: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Another row, as `mcutrain plan --scheme` takes it; may be given again.",
-            show_default=False,
+        shared_flags.option(
+            "Another row, as `mcutrain plan --scheme` takes it; may be given again."
         ),
     ] = None,
     rows: RowOptions,
     budget: BudgetOptions,
     analysis: Annotated[
         Path | None,
-        typer.Option(
-            help="What `mcutrain analyze` wrote: adds the scheme that it selects for --board or "
-            "--sram.",
-            show_default=False,
+        shared_flags.option(
+            "What `mcutrain analyze` wrote: adds the scheme that it selects for --board or --sram."
         ),
     ] = None,
     classes: shared_flags.AutoClasses = shared_flags.AUTO,
@@ -58,13 +53,7 @@ def compare(
     jobs: shared_flags.Jobs = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="Write report.html and report.json there.",
-            show_default=False,
-        ),
+        shared_flags.written("DIR", "Write report.html and report.json there."),
     ] = None,
     json: shared_flags.Json = False,
 ) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcutrain.cli.output import count_bar, err, percent, show, show_json, show_table
-from mcutrain.cli.shared_flags import Json, Seed
+from mcutrain.cli.shared_flags import Json, Seed, option, written
 from mcutrain.cli.training import counting, watching
 from mcutrain.functions.files import check_writable_folder, writing
 
@@ -33,20 +33,14 @@ def demo(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="Write the generated C there, a folder per scheme; otherwise into the cache.",
-            show_default=False,
+        written(
+            "DIR", "Write the generated C there, a folder per scheme; otherwise into the cache."
         ),
     ] = None,
     files: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Only write the demo's network and images there, for trials of your own.",
-            show_default=False,
+        option(
+            "Only write the demo's network and images there, for trials of your own.", metavar="DIR"
         ),
     ] = None,
     json: Json = False,

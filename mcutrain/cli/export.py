@@ -24,19 +24,17 @@ def export(
     output: shared_flags.ModelOutput,
     state: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE|DIR",
-            help="What was trained: a checkpoint of `mcutrain simulate`, a trained state (.mcts), "
+        shared_flags.option(
+            "What was trained: a checkpoint of `mcutrain simulate`, a trained state (.mcts), "
             "or a project of `mcutrain train`. Without it the model is written as it is.",
-            show_default=False,
+            metavar="FILE|DIR",
         ),
     ] = None,
     scheme: Annotated[
         str | None,
-        typer.Option(
-            help="As in the training, as all other flags of it; only for a state that does not say "
-            "how it was trained.",
-            show_default=False,
+        shared_flags.option(
+            "As in the training, as all other flags of it; only for a state that does not say "
+            "how it was trained."
         ),
     ] = None,
     classes: shared_flags.Classes = shared_flags.KEEP,

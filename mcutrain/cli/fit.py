@@ -36,12 +36,8 @@ def fit(
     ],
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="The folder to write; MODEL-fit by default. An earlier fit in it goes on.",
-            show_default=False,
+        shared_flags.written(
+            "DIR", "The folder to write; MODEL-fit by default. An earlier fit in it goes on."
         ),
     ] = None,
     scheme: shared_flags.AutoScheme = None,

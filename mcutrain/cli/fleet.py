@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from mcutrain.cli import shared_flags
 from mcutrain.cli.average import Base
 from mcutrain.cli.output import show, show_json
@@ -17,7 +15,7 @@ def fleet(
     base: Base,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="DIR", help="A new folder.", show_default=False),
+        shared_flags.written("DIR", "A new folder."),
     ],
     json: shared_flags.Json = False,
 ) -> None:

@@ -6,8 +6,6 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from mcutrain.cli import shared_flags
 from mcutrain.cli.automatic import say_head
 from mcutrain.cli.listening import OnScreen
@@ -31,13 +29,10 @@ def generate(
     model: shared_flags.Model,
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="The folder to write; an earlier project there is replaced. With --part front a "
+        shared_flags.written(
+            "DIR",
+            "The folder to write; an earlier project there is replaced. With --part front a "
             "file, .tflite or .onnx.",
-            show_default=False,
         ),
     ],
     scheme: shared_flags.PlannedScheme = None,
@@ -49,11 +44,10 @@ def generate(
     program: ProgramOptions,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
+        shared_flags.option(
+            "Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
             "chooses (then the default), of which modules of --pet are made, class means of "
-            "--head-start prototypes, and the centre of --imprint.",
-            show_default=False,
+            "--head-start prototypes, and the centre of --imprint."
         ),
     ] = None,
     save_model: shared_flags.SaveModel = None,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json
@@ -21,11 +19,10 @@ def imprint(
     data: shared_flags.Data,
     name: Annotated[
         str,
-        typer.Option(
+        shared_flags.option(
+            "The class: of the data, and of the outputs if they have names.",
             "--class",
             metavar="NAME",
-            help="The class: of the data, and of the outputs if they have names.",
-            show_default=False,
         ),
     ],
     *,

@@ -9,7 +9,7 @@ import typer
 
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json, show_prose, show_table
-from mcutrain.cli.shared_flags import Json, Model
+from mcutrain.cli.shared_flags import Json, Model, option
 
 if TYPE_CHECKING:
     from mcutrain.formats.contents import FileEdge
@@ -26,7 +26,7 @@ def info(
     ] = False,
     scheme: Annotated[
         str | None,
-        typer.Option(help="With --dump: the training graph of this scheme.", show_default=False),
+        option("With --dump: the training graph of this scheme."),
     ] = None,
     json: Json = False,
 ) -> None:

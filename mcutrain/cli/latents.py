@@ -26,13 +26,7 @@ def latents(
     data: shared_flags.Data,
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The .npz file to write, a data set for `mcutrain train`.",
-            show_default=False,
-        ),
+        shared_flags.written("FILE", "The .npz file to write, a data set for `mcutrain train`."),
     ],
     *,
     seed: shared_flags.Seed = 0,

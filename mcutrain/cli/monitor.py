@@ -14,6 +14,7 @@ import typer
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.live import LiveFlags
 from mcutrain.cli.output import err, out, say, show, show_json, show_table
+from mcutrain.cli.shared_flags import option
 from mcutrain.functions.board_options import LOG
 
 if TYPE_CHECKING:
@@ -32,17 +33,16 @@ def monitor(
     ] = None,
     port: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="PORT",
-            help="Where a board is: /dev/ttyACM0, COM3, socket://127.0.0.1:5000 or another URL of "
+        option(
+            "Where a board is: /dev/ttyACM0, COM3, socket://127.0.0.1:5000 or another URL of "
             "pyserial; give it again for more boards. Without it, and without a run, the only "
             "board that answers.",
-            show_default=False,
+            metavar="PORT",
         ),
     ] = None,
     baud: Annotated[
         int | None,
-        typer.Option(min=1, help="The line's speed; tried out if not given.", show_default=False),
+        option("The line's speed; tried out if not given.", min=1),
     ] = None,
     *,
     every: Annotated[

@@ -32,10 +32,9 @@ def plan(
     *,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
-            "chooses (then the default).",
-            show_default=False,
+        shared_flags.option(
+            "Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
+            "chooses (then the default)."
         ),
     ] = None,
     request: StepRequest,
@@ -43,7 +42,7 @@ def plan(
     remember: Remember = 0,
     csv: Annotated[
         Path | None,
-        typer.Option(help="Write every buffer's lifetime and offset there.", show_default=False),
+        shared_flags.option("Write every buffer's lifetime and offset there."),
     ] = None,
     picture: Annotated[bool, typer.Option("--picture", help="Draw the arena over time.")] = False,
     json: shared_flags.Json = False,

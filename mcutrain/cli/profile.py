@@ -39,13 +39,10 @@ def profile(
     line: LineOptions,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write it there, too, for `generate --elastic --profile FILE` and "
+        shared_flags.written(
+            "FILE",
+            "Write it there, too, for `generate --elastic --profile FILE` and "
             "`simulate --elastic SHARE --profile FILE`.",
-            show_default=False,
         ),
     ] = None,
     json: shared_flags.Json = False,

@@ -21,13 +21,10 @@ def proxies(
     data: shared_flags.Data,
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="The folder to write: a .tflite file for each level, one for the policy, and "
+        shared_flags.written(
+            "DIR",
+            "The folder to write: a .tflite file for each level, one for the policy, and "
             "ladder.json.",
-            show_default=False,
         ),
     ],
     scheme: shared_flags.Scheme = "head",

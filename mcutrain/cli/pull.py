@@ -6,8 +6,6 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json
@@ -20,9 +18,7 @@ def pull(
     line: LineOptions,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help=f"DIR/{STATE} if not given.", show_default=False
-        ),
+        shared_flags.written("FILE", f"DIR/{STATE} if not given."),
     ] = None,
     json: shared_flags.Json = False,
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import say, show, show_json, show_table
-from mcutrain.cli.shared_flags import Json
+from mcutrain.cli.shared_flags import Json, option, written
 from mcutrain.errors import NoiseError
 from mcutrain.functions.options import Seed
 from mcutrain.functions.quantize_options import CalibrationOptions, InputOptions, QuantizeOptions
@@ -29,21 +29,17 @@ FloatFile = Annotated[
 ]
 Calibration = Annotated[
     Path,
-    typer.Option(
-        help="Samples like those the model was trained on: whatever --data of `mcutrain simulate` "
-        "takes, or a folder of images or WAV files; labels are not needed.",
-        show_default=False,
+    option(
+        "Samples like those the model was trained on: whatever --data of `mcutrain simulate` "
+        "takes, or a folder of images or WAV files; labels are not needed."
     ),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Where to write: .tflite or .onnx (QDQ); MODEL.int8.tflite by default, .onnx if "
+    written(
+        "FILE",
+        "Where to write: .tflite or .onnx (QDQ); MODEL.int8.tflite by default, .onnx if "
         "no .tflite file can hold it.",
-        show_default=False,
     ),
 ]
 

@@ -46,9 +46,7 @@ def budgets_of(text: str) -> list[int]:
 
 def select(
     model: shared_flags.Model,
-    analysis: Annotated[
-        Path, typer.Option(help="What `mcutrain analyze` wrote.", show_default=False)
-    ],
+    analysis: Annotated[Path, shared_flags.option("What `mcutrain analyze` wrote.")],
     request: SelectOptions,
     classes: Annotated[
         str,
@@ -60,22 +58,20 @@ def select(
     ] = shared_flags.AUTO,
     proxies: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Cheaper fronts, as `mcutrain proxies` wrote them for the scheme that is "
+        shared_flags.option(
+            "Cheaper fronts, as `mcutrain proxies` wrote them for the scheme that is "
             "selected: as many levels as fit beside it are kept, and written to -o.",
-            show_default=False,
+            metavar="DIR",
         ),
     ] = None,
     *,
     limits: LimitOptions,
     sweep: Annotated[
         str | None,
-        typer.Option(
+        shared_flags.option(
+            "Select for each of these SRAM budgets, such as 64K:256K.",
             parser=parse_sweep,
             metavar="FROM:TO[:STEP]",
-            help="Select for each of these SRAM budgets, such as 64K:256K.",
-            show_default=False,
         ),
     ] = None,
     train: Annotated[
@@ -83,17 +79,14 @@ def select(
     ] = False,
     finalists: Annotated[
         int | None,
-        typer.Option(
+        shared_flags.option(
+            "Propose so many schemes, each the best by another reading of the analysis, train "
+            "them on --data, and select the best on training samples held out.",
             min=2,
             max=20,
-            help="Propose so many schemes, each the best by another reading of the analysis, train "
-            "them on --data, and select the best on training samples held out.",
-            show_default=False,
         ),
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="As for `mcutrain simulate`.", show_default=False)
-    ] = None,
+    data: Annotated[Path | None, shared_flags.option("As for `mcutrain simulate`.")] = None,
     training: TrainingOptions,
     reading: SchemeReading,
     seed: Seed = 0,
@@ -103,12 +96,8 @@ def select(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="Write scheme.toml, selection.json and a report there; of a sweep every scheme.",
-            show_default=False,
+        shared_flags.written(
+            "DIR", "Write scheme.toml, selection.json and a report there; of a sweep every scheme."
         ),
     ] = None,
     json: shared_flags.Json = False,

@@ -49,13 +49,12 @@ def selftest(
     steps: Annotated[int, typer.Option(min=1, max=2000, help="Steps to compare.")] = 100,
     power_cuts: Annotated[
         int | None,
-        typer.Option(
+        shared_flags.option(
+            "Power cuts. It asks you to pull the cable for each; 0 if not given, 10 for an "
+            "emulator.",
             min=0,
             max=500,
             metavar="N",
-            help="Power cuts. It asks you to pull the cable for each; 0 if not given, 10 for an "
-            "emulator.",
-            show_default=False,
         ),
     ] = None,
     flash: Annotated[
@@ -64,20 +63,17 @@ def selftest(
     yes: Annotated[bool, typer.Option("--yes", help="Flash without asking.")] = False,
     keep: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keeps the generated program there.", show_default=False),
+        shared_flags.option("Keeps the generated program there.", metavar="DIR"),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Writes the report.", show_default=False
-        ),
+        shared_flags.written("FILE", "Writes the report."),
     ] = None,
     compare: Annotated[
         Path | None,
-        typer.Option(
+        shared_flags.option(
+            "Shows a report, and whether its bits are those that this version simulates.",
             metavar="FILE",
-            help="Shows a report, and whether its bits are those that this version simulates.",
-            show_default=False,
         ),
     ] = None,
     json: shared_flags.Json = False,

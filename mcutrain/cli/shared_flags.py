@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,6 +42,16 @@ def _schemes(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
+def option(help_text: str, *names: str, **more: Any) -> Any:
+    """Return an option of which the help does not show the default. more: as typer.Option has."""
+    return typer.Option(*names, help=help_text, show_default=False, **more)
+
+
+def written(metavar: str, help_text: str) -> Any:
+    """Return the option -o, which names the FILE or DIR to write."""
+    return option(help_text, "--output", "-o", metavar=metavar)
+
+
 Model = Annotated[
     Path,
     typer.Argument(metavar="MODEL", help="An int8 .tflite or QDQ .onnx file.", show_default=False),
@@ -54,13 +64,7 @@ Project = Annotated[
 ]
 ModelOutput = Annotated[
     Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="The file to write; its name, .tflite or .onnx, tells the format.",
-        show_default=False,
-    ),
+    written("FILE", "The file to write; its name, .tflite or .onnx, tells the format."),
 ]
 WHAT = (
     "head, last:K, bias:K, linear-bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` counts "
@@ -78,20 +82,18 @@ Scheme = Annotated[
 ]
 AutoScheme = Annotated[
     str | None,
-    typer.Option(
-        help="What to train: auto (by default): all that fits the board, or what gradients of "
+    option(
+        "What to train: auto (by default): all that fits the board, or what gradients of "
         f"training samples say helps most of what fits; {WHAT}.",
         autocompletion=_schemes,
-        show_default=False,
     ),
 ]
 PlannedScheme = Annotated[
     str | None,
-    typer.Option(
-        help="What to train: auto (by default with --data), as `simulate` chooses it by training "
+    option(
+        "What to train: auto (by default with --data), as `simulate` chooses it by training "
         f"samples; else by default head; {WHAT}.",
         autocompletion=_schemes,
-        show_default=False,
     ),
 ]
 Classes = Annotated[
@@ -113,24 +115,21 @@ AutoClasses = Annotated[
 ]
 Data = Annotated[
     Path,
-    typer.Option(
-        help="An .npz file (x, y, optionally split; or x_train, y_train, x_test, y_test, and "
+    option(
+        "An .npz file (x, y, optionally split; or x_train, y_train, x_test, y_test, and "
         "x_val, y_val for choices; without labels only x, or x_train, x_test and optionally "
         "y_test, 1 = anomaly); a folder with a folder per class of images, WAV or CSV files; or a "
-        "CSV file with a column of labels. docs/data.md says more.",
-        show_default=False,
+        "CSV file with a column of labels. docs/data.md says more."
     ),
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option(min=1, help="Processes that train; one per CPU by default.", show_default=False),
+    option("Processes that train; one per CPU by default.", min=1),
 ]
 SaveModel = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Write the model with the modules of --pet there, for `mcutrain export`.",
-        show_default=False,
+    option(
+        "Write the model with the modules of --pet there, for `mcutrain export`.", metavar="FILE"
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 2, help="Of everything that is random.")]

@@ -42,11 +42,10 @@ def train(
     reading: BoardDataOptions,
     model: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="For a project of --part tail: the model that it is the tail of. This computer "
+        shared_flags.option(
+            "For a project of --part tail: the model that it is the tail of. This computer "
             "computes its front, and the board gets latents. Without it the data are latents.",
-            show_default=False,
+            metavar="FILE",
         ),
     ] = None,
     saving: StateOptions,

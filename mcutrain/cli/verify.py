@@ -9,7 +9,7 @@ import typer
 
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import percent, show, show_json, show_table
-from mcutrain.cli.shared_flags import Json, Model, Seed
+from mcutrain.cli.shared_flags import Json, Model, Seed, option
 from mcutrain.functions.run_options import ReadingOptions
 
 if TYPE_CHECKING:
@@ -20,10 +20,9 @@ def verify(
     model: Model,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Compare on these samples instead of random inputs: what `mcutrain simulate` "
-            "reads; those for the test, drawn by the seed, of every class alike.",
-            show_default=False,
+        option(
+            "Compare on these samples instead of random inputs: what `mcutrain simulate` "
+            "reads; those for the test, drawn by the seed, of every class alike."
         ),
     ] = None,
     *,
