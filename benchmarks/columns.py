@@ -33,6 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mcutrain import data, demo, prepare
+from mcutrain.features.swap.turns import Swaps
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.quant import replace_head
@@ -168,7 +169,9 @@ def train(step: TrainingStep, split: data.Split, row: Row, seed: int) -> float:
     x = step.input_type
     samples = Samples.prepare(split, x.shape[1:], x.scale, x.zero_point, settings)
     every = len(split.train) // row.swaps if row.swaps else 0
-    run = Run(step.simulator(seed=seed + 1), samples, settings, swap_every=every)
+    run = Run(
+        step.simulator(seed=seed + 1), samples, settings, turns=[Swaps(every)] if every else []
+    )
     return run.train().epochs[-1].test_accuracy
 
 
@@ -186,7 +189,12 @@ def few_shot(episodes: int) -> None:
                 x = step.input_type
                 shape = (x.shape[1:], x.scale, x.zero_point)
                 samples = Samples.prepare(drawn, *shape, settings)
-                run = Run(step.simulator(seed=seed + 1), samples, settings, swap_every=every)
+                run = Run(
+                    step.simulator(seed=seed + 1),
+                    samples,
+                    settings,
+                    turns=[Swaps(every)] if every else [],
+                )
                 found.append(100 * run.train().epochs[-1].test_accuracy)
             error = 1.96 * np.std(found, ddof=1) / len(found) ** 0.5
             sram = f"{step.plan.sram_bytes:,}"

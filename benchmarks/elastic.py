@@ -31,9 +31,9 @@ from rich.table import Table
 from mcutrain import data, demo, prepare
 from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA
+from mcutrain.features.elastic.selector import MOVES, SQUARES, Decision, Periods, TensorSelector
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.simulation import Run, RunSettings, Samples
-from mcutrain.simulation.elastic import MOVES, SQUARES, Decision, Periods, TensorSelector
 from mcutrain.sparse.elastic import choose
 
 
@@ -201,7 +201,7 @@ class Setting:
             kind = Drawn if row.way == "drawn" else TensorSelector
             measure = SQUARES if row.way == "squares" else MOVES
             selector = kind(step.plan, times, periods, measure)
-        state = Run(step.simulator(seed=seed + 1), prepared, settings, selector=selector).train()
+        state = Run(step.simulator(seed=seed + 1), prepared, settings, turns=[selector]).train()
         return 100 * (state.epochs[-1].test_accuracy or 0.0)
 
 

@@ -36,8 +36,8 @@ from mcutrain.cost.counting import count_instructions
 from mcutrain.cost.elastic import elastic_times, estimated_times
 from mcutrain.cost.profile import NANOSECONDS
 from mcutrain.cost.timing import time_here
+from mcutrain.features.elastic.selector import Periods
 from mcutrain.pipeline import TrainingStep, load
-from mcutrain.simulation.elastic import Periods
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse.elastic import ElasticTimes, choose
 from mcutrain.target import load_target

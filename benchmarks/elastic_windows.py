@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 from mcutrain import data, demo, prepare
+from mcutrain.features.elastic.selector import LEAST_IMPORTANCE, Decision, doubt, importance
 from mcutrain.pipeline import load
 from mcutrain.simulation import Run, RunSettings, Samples
-from mcutrain.simulation.elastic import LEAST_IMPORTANCE, Decision, doubt, importance
 
 KEPT = 4
 WINDOWS = (4, 8, 20, 40, 100, 200, 400)

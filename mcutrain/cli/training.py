@@ -14,9 +14,10 @@ from mcutrain.functions.smoothed import Smoothed
 if TYPE_CHECKING:
     from mcutrain.autodiff.elastic import ElasticTensor
     from mcutrain.data import Split
+    from mcutrain.features import Decision
     from mcutrain.runs.result import SimulationResult
     from mcutrain.runs.watch import Watch
-    from mcutrain.simulation import Decision, EpochResult, FoundRate, Progress, Run
+    from mcutrain.simulation import EpochResult, FoundRate, Progress, Run
 
 LEAST = 0.0005
 """A tensor is named if its share of all importances is at least this."""
@@ -145,13 +146,12 @@ def selection_lines(
 ) -> Iterator[str]:
     """What an elastic run trained, a line for each selection."""
     from mcutrain.runs.log import decision_facts
-    from mcutrain.simulation.elastic import LEAST_IMPORTANCE
 
     title = "trained"
     for decision in decisions:
         facts = decision_facts(decision, tensors)
-        has_helped = max(decision.importance) > LEAST_IMPORTANCE  # else all are alike
-        most = sorted(facts["importance"].items(), key=lambda item: -item[1])[: 3 * has_helped]
+        most = sorted(facts["importance"].items(), key=lambda item: -item[1])
+        most = most[: 3 * decision.has_helped]
         because = ", ".join(f"{name} {percent(share)}" for name, share in most if share > LEAST)
         yield (
             f"{title:16}{len(decision.tensors)} of {len(tensors)} tensors from step "

@@ -34,7 +34,6 @@ from mcutrain.runs.finishing import finish
 from mcutrain.runs.result import SimulationResult
 from mcutrain.runs.watch import Watch
 from mcutrain.simulation import Progress, Run, RunSettings
-from mcutrain.simulation.elastic import MOVES
 from mcutrain.sparse import UpdateScheme
 
 POLL_SECONDS = 0.1
@@ -59,7 +58,7 @@ class Elastic:
     share: float
     every: int = 0
     profile: Path | None = None
-    importance: str = MOVES
+    importance: str = RunSettings.importance
 
     def of(self, settings: RunSettings) -> RunSettings:
         """The settings of such a run."""
@@ -87,8 +86,7 @@ class StepMaking:
 
     def run_with(self, settings: RunSettings) -> StepMaking:
         """Make the step for a run that chooses tensors or columns, as its settings say."""
-        is_elastic, swap = settings.elastic is not None, settings.swap
-        return replace(self, options=replace(self.options, elastic=is_elastic, swap=swap))
+        return replace(self, options=replace(self.options, **settings.step_options))
 
 
 @dataclass(frozen=True)
@@ -440,9 +438,8 @@ def _train(order: _Order, telling: _Telling) -> SimulationResult:
 
 def _identity(step: TrainingStep, run: Run) -> str:
     """Digest of what is learnt, without the test samples, which the checkpoint itself knows."""
-    facts = [step.project.digest, run.course.digest]
-    if run.selector is not None:
-        facts.append(repr(run.selector.times))
+    turns = (turn.identity for turn in run.turns)
+    facts = [step.project.digest, run.course.digest, *filter(None, turns)]
     return hashlib.sha256(" ".join(facts).encode()).hexdigest()
 
 

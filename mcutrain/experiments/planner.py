@@ -23,7 +23,7 @@ from mcutrain.pipeline import StepOptions, TrainingStep, prepare
 from mcutrain.quant import replace_head
 from mcutrain.report.collect import planned_flash
 from mcutrain.report.learning import Compared
-from mcutrain.runs.training import selector_of
+from mcutrain.runs.training import turns_of
 from mcutrain.selection.contribution import Contributions, check_model
 from mcutrain.selection.cost import Limits
 from mcutrain.selection.result import Selection
@@ -120,7 +120,7 @@ class Planner:
         """Raise ArgumentError if an elastic step cannot keep to its share."""
         try:
             times = times_of(step.plan, self.budget.isa, elastic.profile)
-            selector_of(step, elastic.of(self.settings), self.samples, times)
+            turns_of(step, elastic.of(self.settings), self.samples, times)
         except (ArgumentError, ModelError) as error:
             raise ArgumentError(f"{name}: {error}") from error
 

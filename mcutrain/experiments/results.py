@@ -20,7 +20,6 @@ from mcutrain.pipeline.losses import (
 from mcutrain.report.learning import Compared
 from mcutrain.runs.doubts import saturation_warning
 from mcutrain.runs.result import SimulationResult
-from mcutrain.simulation import doubt
 
 SEEDS = 3
 """Runs of each row if nobody says how many."""
@@ -152,11 +151,11 @@ def _saturations(rows: Sequence[Compared], results: Results) -> list[str]:
 
 
 def _doubts(lesson: Lesson, rows: Sequence[Compared], results: Results) -> list[str]:
-    """A sentence for each elastic row whose choices were no more than chance."""
+    """A sentence for each row whose choices of tensors were no more than chance."""
     found = []
-    elastic = [number for number, way in lesson.ways.items() if way.elastic is not None]
-    for number in elastic:
-        periods = lesson.settings_of(number).periods(lesson.samples, lesson.options.accumulate)
+    for number in lesson.ways:
+        settings, group = lesson.settings_of(number), lesson.options.accumulate
         own = [d for trial, r in results.items() if trial.scheme == number for d in r.decisions]
-        found.append((rows[number].name, doubt(own, periods.look)))
+        text = settings.doubt(own, settings.epoch_steps(lesson.samples), group)
+        found.append((rows[number].name, text))
     return [f"{name}: {text}" for name, text in found if text]

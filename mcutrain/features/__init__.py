@@ -13,12 +13,13 @@ tests/features checks this order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 from mcutrain.autodiff.rewriting import Rewriting
 from mcutrain.autodiff.train_graph import Levels, TrainGraph
+from mcutrain.errors import DataError
 from mcutrain.features import (
     budgeted,
     drift,
@@ -51,6 +52,8 @@ from mcutrain.features.listening import check_listening, frontend_of, heard_byte
 from mcutrain.features.reference import WORD, StepRate
 from mcutrain.features.replay import bytes_of_ring
 from mcutrain.features.swap.reference import SwapState
+from mcutrain.features.turns import Decision, RunPart, Turn, TurnedPlan, TurnState
+from mcutrain.sparse.elastic import ElasticTimes
 
 __all__ = [
     "FACTS",
@@ -62,14 +65,18 @@ __all__ = [
     "REPLAY",
     "WORD",
     "Code",
+    "Decision",
     "FeatureFacts",
     "FeatureOptions",
+    "FeatureSettings",
     "FeatureState",
     "LevelChoice",
     "ProgramChoices",
     "ProgramFeature",
     "StepFeature",
     "StepRate",
+    "Turn",
+    "TurnState",
     "Words",
     "bytes_of_ring",
     "check_listening",
@@ -137,6 +144,60 @@ class FeatureFacts(drift.DriftFacts, ladder.LadderFacts, gate.GateFacts):
 
 FACTS = FactTable.of_fields(FeatureFacts)
 """How each of them is read from a state, and said."""
+
+
+R = TypeVar("R", bound="FeatureSettings")
+RUN_PARTS = tuple(feature.run for feature in FEATURES if feature.run is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureSettings(elastic.ElasticSettings, swap.SwapSettings):
+    """Fields of RunSettings that features add: what happens between the steps of a run."""
+
+    @property
+    def parts(self) -> tuple[RunPart, ...]:
+        """What features do in such a run, in order."""
+        return tuple(part for part in RUN_PARTS if part.is_on(self))
+
+    @property
+    def step_options(self) -> dict[str, Any]:
+        """Fields of the StepOptions that the step of such a run has."""
+        return {name: value for part in RUN_PARTS for name, value in part.options(self).items()}
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        """Names of these fields that mean nothing in such a run."""
+        usual = {f.name for f in fields(FeatureSettings) if getattr(self, f.name) == f.default}
+        return frozenset(usual - {"every"} if self.parts else usual | {"every"})
+
+    def without_turns(self: R) -> R:
+        """Return the settings of a run in which features do nothing between steps."""
+        usual: dict[str, Any] = {f.name: f.default for f in fields(FeatureSettings)}
+        return replace(self, **usual)
+
+    def check(self) -> None:
+        """Raise DataError for settings that do not go together."""
+        for part in RUN_PARTS:
+            part.check(self)
+        if self.every and not self.parts:
+            raise DataError(
+                f"every = {self.every} steps tensors are selected for an elastic run, or columns "
+                "swapped: give the share of a step that it may take, too (elastic), or swap"
+            )
+
+    def check_after(self) -> None:
+        """Raise DataError for a run that cannot go on from another one."""
+        for part in self.parts:
+            raise DataError(part.anew)
+
+    def turns(
+        self, plan: TurnedPlan, epoch_steps: int, times: Callable[[], ElasticTimes]
+    ) -> tuple[Turn, ...]:
+        """What is done between steps. times: what tensors take, asked where it matters.
+
+        Raises ArgumentError for a step that cannot be run so.
+        """
+        return tuple(part.turn(plan, self, epoch_steps, times) for part in self.parts)
 
 
 class FeatureState(LadderState, SwapState, ElasticState, GateState):

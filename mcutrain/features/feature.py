@@ -12,6 +12,7 @@ from mcutrain.autodiff.classifier import Classifier
 from mcutrain.autodiff.rewriting import Rewriting
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.features.reference import Array, StepRate
+from mcutrain.features.turns import RunPart
 from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.sparse.elastic import ElasticTimes
 from mcutrain.sparse.scheme import UpdateScheme
@@ -326,6 +327,8 @@ class StepFeature:
     By numpy, where a FeatureState is the step. decide: takes the inputs of a sample and its rate,
     lets it be learnt or not, and gives the results; the last feature that has it decides. left_out:
     nodes that do not run. level_choice: what corrects a ladder.
+
+    run: what it does between the steps of a run.
     """
 
     name: str
@@ -350,6 +353,7 @@ class StepFeature:
     flags: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
     option: str = ""
     conflicts: Mapping[str, str] = field(default_factory=dict)
+    run: RunPart | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,6 @@ from mcutrain.simulation import (
     step_macs,
     warning,
 )
-from mcutrain.simulation.elastic import SQUARES
 from mcutrain.simulation.samples import content_of
 
 
@@ -162,7 +161,7 @@ class BoardCourse:
             self.after,
             _regression(self.project),
         )
-        every = course.settings.swap_every(len(course.samples.split.train), group)
+        every = course.settings.swap_every(course.epoch_steps, group)
         return replace(lessons, swap_every=every)
 
     def _selecting(self) -> Selecting | None:
@@ -171,10 +170,9 @@ class BoardCourse:
         times = manifest.elastic
         if settings.elastic is None or times is None:
             return None
-        samples = len(self.course.samples.split.train)
-        periods = settings.periods(samples, manifest.samples_per_update)
+        periods = settings.periods(self.course.epoch_steps, manifest.samples_per_update)
         periods.check(times.forward_time, times.backward_time, times.least_time)
-        squares = settings.importance == SQUARES
+        squares = settings.importance == "squares"
         return Selecting(periods.share_q16, periods.every, periods.look, squares)
 
     def run_settings(

@@ -23,7 +23,7 @@ from mcutrain.pipeline import StepOptions, TrainingStep, front_of, load, prepare
 from mcutrain.proxies import drop_ladder, kept_ladder, read_facts, write_ladder
 from mcutrain.proxies.fewer import FittingLevels, levels_that_fit
 from mcutrain.quant import replace_head, told_apart
-from mcutrain.runs.training import selector_of
+from mcutrain.runs.training import turns_of
 from mcutrain.selection.contribution import Contributions, check_model, read_contributions
 from mcutrain.selection.cost import CostModel, Limits, Needs
 from mcutrain.selection.result import Selection
@@ -183,7 +183,7 @@ def select_elastic(
         times = times_of(step.plan, target.costs)
         try:
             period = USUAL_PERIOD * options.accumulate
-            selector_of(step, RunSettings(elastic=share), period, times)
+            turns_of(step, RunSettings(elastic=share), period, times)
         except ArgumentError as error:
             raise PlanError(
                 f"an elastic step takes {found.measured.instructions:,} instructions if nothing is "

@@ -226,8 +226,7 @@ class Simulation:
         }
         earlier = (_path(self.kept.checkpoint), _path(self.kept.after))
         wanted = wanted_scheme(scheme, earlier, fixed)
-        is_elastic = settings.elastic is not None
-        return Asked.of(self.request, wanted, elastic=is_elastic, swap=settings.swap)
+        return Asked.of(self.request, wanted, **settings.step_options)
 
     def _finished(self, settings: RunSettings) -> Finished | None:
         """Return the run to go on from, if there is one."""
@@ -316,7 +315,7 @@ class _Runs:
         doubts = [] if found is None else [self._doubt(step, fitted.split, run, found)]
         result = self._train(step, run, AUTO if choice is not None else step.scheme.name)
         rate_doubt = self._rate_doubt(step, run)
-        doubts += [*_doubts(run, result), rate_doubt or ""]
+        doubts += [*_doubts(step, run, result), rate_doubt or ""]
         said, stopped = tuple(filter(None, doubts)), rate_doubt is None
         return Learnt(step, run, result, said, asked, choosing, choice, stopped)
 
@@ -391,10 +390,10 @@ def _simulator(
     )
 
 
-def _doubts(run: Run, result: SimulationResult) -> list[str]:
+def _doubts(step: TrainingStep, run: Run, result: SimulationResult) -> list[str]:
     """Return what is doubtful about a run that is over."""
     return [
         doubtful.saturation_warning(result.saturated_biases),
-        doubtful.selection_warning(run),
+        doubtful.selection_warning(step, run),
         doubtful.coarseness_warning(result),
     ]

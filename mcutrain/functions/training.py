@@ -97,7 +97,7 @@ def train(
         *doubts,
         result.order_doubt,
         saturation_warning(result.saturated_biases),
-        selection_warning(run),
+        selection_warning(step, run),
         coarseness_warning(result),
     )
     for sentence in filter(None, said):

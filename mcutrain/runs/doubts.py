@@ -8,7 +8,7 @@ from mcutrain.arguments import warn
 from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.result import SimulationResult
 from mcutrain.runs.training import search_of
-from mcutrain.simulation import FEWEST_STEPS, FoundRate, Run, bad_sign, doubt, loss_sign, warning
+from mcutrain.simulation import FEWEST_STEPS, FoundRate, Run, bad_sign, loss_sign, warning
 
 MOST_TIES = 0.03
 """Share of answers that coarser outputs may make wrong; of more, what was learnt is the reason."""
@@ -37,9 +37,10 @@ def coarseness_warning(result: SimulationResult) -> str:
     )
 
 
-def selection_warning(run: Run) -> str:
+def selection_warning(step: TrainingStep, run: Run) -> str:
     """A sentence on choices of tensors that were no more than chance; empty for none."""
-    return "" if run.selector is None else doubt(run.state.decisions, run.selector.periods.look)
+    group = step.plan.training.accumulate
+    return run.settings.doubt(run.state.decisions, run.course.epoch_steps, group)
 
 
 def warn_of_rate(found: FoundRate) -> None:

@@ -14,7 +14,6 @@ from mcutrain.errors import BuildError, DataError, PlanError
 from mcutrain.pipeline import StepOptions, TrainingStep, prepare
 from mcutrain.runs.training import fastest_simulator, search_of
 from mcutrain.simulation import FoundRate, LatentSamples, LatentSimulator, Run, Search
-from mcutrain.simulation.elastic import MOVES
 from mcutrain.simulation.range_test import RATES, Trials
 from mcutrain.sparse import UpdateScheme, arrange, find_head
 
@@ -93,9 +92,7 @@ def _accuracy_of_head(
 
 def _search(head: TrainingStep, split: data.Split, run: Run) -> Search:
     """Prepare the search for the head's own rate, on samples as its network takes them."""
-    settings = replace(
-        run.settings, elastic=None, importance=MOVES, every=0, swap="", learning_rate=None
-    )
+    settings = replace(run.settings.without_turns(), learning_rate=None)
     simulator = fastest_simulator(head, split, settings)
     samples = run.samples.whole()
     if isinstance(simulator, LatentSimulator):

@@ -15,10 +15,10 @@ from mcutrain_host.log import JsonLines, Log, Logs, TensorBoard
 from mcutrain_host.trainer import position_facts
 
 from mcutrain.autodiff.elastic import ElasticTensor
-from mcutrain.features import FACTS
+from mcutrain.features import FACTS, Decision
 from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.watch import Watch
-from mcutrain.simulation import Decision, Progress, Run
+from mcutrain.simulation import Progress, Run
 
 HERE = "this computer"
 """What stands in the place of the board's name."""

@@ -10,10 +10,10 @@ from typing import Any
 import numpy.typing as npt
 from mcutrain_host.saved import saturated_biases
 
-from mcutrain.features import FeatureFacts
+from mcutrain.features import Decision, FeatureFacts
 from mcutrain.pipeline import TrainingStep
 from mcutrain.shown import Record, Shown
-from mcutrain.simulation import Decision, EpochResult, LatentReference, LatentSimulator, Run
+from mcutrain.simulation import EpochResult, LatentReference, LatentSimulator, Run
 from mcutrain.simulation.reconstruction import mean_of_known
 
 Array = npt.NDArray[Any]

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from mcutrain import data as datasets
 from mcutrain.cost.elastic import estimated_times
 from mcutrain.cost.instructions import USUAL_ISA
-from mcutrain.errors import ArgumentError, DataError
-from mcutrain.features import conflict
+from mcutrain.errors import DataError
+from mcutrain.features import Turn, conflict
 from mcutrain.memplan import Latent, TrainingPlan, find_latent, front_macs, latents, saves_much
 from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.result import TAKES_LATENTS
@@ -31,7 +31,6 @@ from mcutrain.simulation import (
     Samples,
     Search,
     Simulator,
-    TensorSelector,
     step_macs,
 )
 from mcutrain.simulation.batches import BY_LEVEL, MIXED, LevelBatches
@@ -45,10 +44,6 @@ MOST_LATENT_BYTES = 1 << 30
 WHOLE_IMAGES_MACS = 200_000_000_000
 """Multiply-accumulates of a run before a second plan, with whole images, pays for itself: it takes
 0.3 s, and saves 2 to 10 % of mcunet-5fps's steps of 23 M."""
-NOTHING_TO_LEAVE_OUT = (
-    "the scheme trains the last layer alone, of which nothing can be left out: give one that "
-    "trains more, such as last:4, or no share of a step (elastic)"
-)
 
 
 def prepare_run(
@@ -79,7 +74,7 @@ def prepare_run(
     if settings.batches == BY_LEVEL:
         check_batches(step.plan, settings)
     x = input_type(step)
-    selector = selector_of(step, settings, len(split.train), times)
+    turns = turns_of(step, settings, len(split.train), times)
     if step.plan.training.is_tail:
         check_latents(split, settings, step.plan.training.x, x.shape[1:])
     samples = samples_of(step, split, settings, normalization, note)
@@ -114,8 +109,7 @@ def prepare_run(
         reconstruction=compared,
         regression=regression_of(step),
         table=step.plan.state.table,
-        selector=selector,
-        swap_every=swap_every_of(step, settings, len(split.train)),
+        turns=turns,
         earlier=earlier,
         batches=batches,
         has_learnt=step.recipe is not None and step.recipe.options.classes is None,
@@ -139,45 +133,21 @@ def check_after(settings: RunSettings) -> None:
             "a learning rate is searched for the model as it comes, not for what a run before has "
             "made of it: give --lr"
         )
-    if settings.elastic is not None:
-        raise DataError("an elastic run begins anew: leave out --elastic, or --after")
-    if settings.swap:
-        raise DataError("a run that swaps columns begins anew: leave out --swap, or --after")
+    settings.check_after()
 
 
-def selector_of(
+def turns_of(
     step: TrainingStep, settings: RunSettings, samples: int, times: ElasticTimes | None = None
-) -> TensorSelector | None:
-    """Return what an elastic run trains; None for other runs. samples: in an epoch.
+) -> tuple[Turn, ...]:
+    """What such a run does between steps. samples: in an epoch. times: as prepare_run has them.
 
-    Raises ArgumentError if the step cannot leave anything out, and as TensorSelector does.
+    Raises ArgumentError for a step that cannot be run so.
     """
-    if settings.elastic is None:
-        return None
-    training = step.plan.training
-    if not training.elastic:
-        raise ArgumentError(
-            "this step trains all of its tensors, always: prepare one with elastic, or leave out "
-            "the share of it that is to be taken"
-        )
-    if all(tensor.is_always_trained for tensor in training.elastic):
-        raise ArgumentError(NOTHING_TO_LEAVE_OUT)
-    periods = settings.periods(samples, training.accumulate)
-    times = times or estimated_times(step.plan, USUAL_ISA)
-    return TensorSelector(step.plan, times, periods, settings.importance)
-
-
-def swap_every_of(step: TrainingStep, settings: RunSettings, samples: int) -> int:
-    """Steps from one swap of columns to the next; 0 for a run without. samples: in an epoch.
-
-    Raises ArgumentError if there are none, or the step always trains the same.
-    """
-    training = step.plan.training
-    if settings.swap and not training.swapped:
-        raise ArgumentError(
-            "this step trains the same columns, always: prepare one with swap, or run without"
-        )
-    return settings.swap_every(samples, training.accumulate)
+    return settings.turns(
+        step.plan,
+        settings.epoch_steps(samples),
+        lambda: times or estimated_times(step.plan, USUAL_ISA),
+    )
 
 
 def _check_fixed(settings: RunSettings) -> None:

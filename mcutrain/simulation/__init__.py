@@ -4,7 +4,6 @@ from mcutrain.simulation.build import Compiler, check_can_build, find_compiler
 from mcutrain.simulation.checkpoint import Finished, check_checkpoint, rate_of_checkpoint
 from mcutrain.simulation.compiled import CompiledSimulator
 from mcutrain.simulation.course import Course
-from mcutrain.simulation.elastic import Decision, TensorSelector, doubt
 from mcutrain.simulation.folder import latents_of_folder, simulator_of_folder
 from mcutrain.simulation.ladder import LadderReference, reference_of
 from mcutrain.simulation.latent import LatentReference, LatentSamples, LatentSimulator
@@ -32,7 +31,6 @@ __all__ = [
     "Compiler",
     "CountsLevels",
     "Course",
-    "Decision",
     "Earlier",
     "EpochResult",
     "Finished",
@@ -51,13 +49,11 @@ __all__ = [
     "Samples",
     "Search",
     "Simulator",
-    "TensorSelector",
     "Tested",
     "area_under_roc",
     "bad_sign",
     "check_can_build",
     "check_checkpoint",
-    "doubt",
     "find_compiler",
     "latents_of_folder",
     "loss_sign",

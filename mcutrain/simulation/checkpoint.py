@@ -19,7 +19,7 @@ from mcutrain_host.text import reason
 from mcutrain import data
 from mcutrain.data.array_file import ArrayFile, array_file
 from mcutrain.errors import DataError, StateError
-from mcutrain.simulation.elastic import Decision
+from mcutrain.features import Decision
 from mcutrain.simulation.progress import EpochResult, RunState
 from mcutrain.simulation.replay import Earlier
 from mcutrain.simulation.samples import Samples

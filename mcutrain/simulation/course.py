@@ -13,7 +13,6 @@ import numpy.typing as npt
 from mcutrain import data
 from mcutrain.errors import DataError
 from mcutrain.simulation.batches import MIXED, LevelBatches, by_level, mixed_batches
-from mcutrain.simulation.elastic import MOVES
 from mcutrain.simulation.rates import LearningRate, Schedule
 from mcutrain.simulation.replay import NOTHING, Earlier, remembered, with_replays
 from mcutrain.simulation.samples import Samples, content_of
@@ -49,7 +48,7 @@ class Course:
     @property
     def epoch_steps(self) -> int:
         """Training steps of an epoch."""
-        return self.new_samples * (1 + self.settings.replay)
+        return self.settings.epoch_steps(self.new_samples)
 
     @property
     def total(self) -> int:
@@ -162,14 +161,8 @@ class Course:
             del settings["replay"], settings["remember"]
         if not self.settings.versions:
             del settings["versions"]
-        if self.settings.importance == MOVES:
-            del settings["importance"]
-        if self.settings.elastic is None:
-            del settings["elastic"]
-        if self.settings.elastic is None and not self.settings.swap:
-            del settings["every"]
-        if not self.settings.swap:
-            del settings["swap"]
+        for name in self.settings.unsaid:
+            del settings[name]
         if self.settings.batches == MIXED:
             del settings["batches"]
         found = hashlib.sha256(repr(sorted(settings.items())).encode())

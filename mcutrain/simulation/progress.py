@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from mcutrain.features import FeatureFacts
-from mcutrain.simulation.elastic import Decision
+from mcutrain.features import FeatureFacts, TurnState
 from mcutrain.simulation.rates import LearningRate
 
 Array = npt.NDArray[Any]
@@ -75,17 +74,14 @@ class EpochResult(FeatureFacts, TrainedEpoch):
 
 
 @dataclass(frozen=True)
-class RunState:
-    """How far a run is. saved: the simulator's state. seconds: in training steps, so far.
+class RunState(TurnState):
+    """How far a run is. seconds: in training steps, so far.
 
     before, loss_before, auc_before, iou_before, f1_before, mae_before, r2_before: of the test
     before the first step. class_iou, class_f1, class_auc, auc: of the last test. order_doubt: what
-    the test before the first step says against the order of the classes. looks: states that the
-    next selection of tensors compares, so far. decisions: the selections that were made.
+    the test before the first step says against the order of the classes.
     """
 
-    saved: bytes
-    trained: int = 0
     correct: int = 0
     loss_q16: int = 0
     seconds: float = 0.0
@@ -102,5 +98,3 @@ class RunState:
     auc: float | None = None
     order_doubt: str = ""
     epochs: tuple[EpochResult, ...] = ()
-    looks: tuple[bytes, ...] = ()
-    decisions: tuple[Decision, ...] = ()

@@ -17,11 +17,10 @@ import numpy.typing as npt
 from mcutrain_host.state import LEVEL_SAMPLES, StateTable
 
 from mcutrain import data
-from mcutrain.features import FACTS
+from mcutrain.features import FACTS, Turn
 from mcutrain.simulation.batches import LevelBatches
 from mcutrain.simulation.checkpoint import read_checkpoint, write_checkpoint
 from mcutrain.simulation.course import CHUNK, Course
-from mcutrain.simulation.elastic import TensorSelector
 from mcutrain.simulation.labels import OwnLabels, classes_tested
 from mcutrain.simulation.positions import counts_of, scores_of
 from mcutrain.simulation.progress import EpochResult, Progress, RunState, Steps
@@ -64,10 +63,9 @@ class Run:
     chunk: samples per call of the simulator: how long an interruption may take.
     recipe: how the simulator was made of the model, as JSON, for whoever reads the checkpoint.
     reconstruction: of a network that reproduces its input, regression: of one that learns real
-    targets; None for a classifier. table: of the state that the simulator saves. selector: of
-    elastic tensors, which are all trained without one. swap_every: steps from one swap of columns
-    to the next; 0: none. earlier: what was before, whose state the simulator has. batches: what
-    puts samples together; None if they are mixed.
+    targets; None for a classifier. table: of the state that the simulator saves. turns: what is
+    done between steps. earlier: what was before, whose state the simulator has. batches: what puts
+    samples together; None if they are mixed.
     has_learnt: whether the outputs mean something before the first step. threshold: above which
     one output says the second of two classes; None where classes have an output each. judged: how
     outputs are that each have a label of their own; None where they have not.
@@ -82,8 +80,7 @@ class Run:
     reconstruction: Reconstruction | None = None
     regression: Regression | None = None
     table: StateTable = StateTable()
-    selector: TensorSelector | None = None
-    swap_every: int = 0
+    turns: Sequence[Turn] = ()
     earlier: Earlier = NOTHING
     batches: LevelBatches | None = None
     has_learnt: bool = False
@@ -243,36 +240,10 @@ class Run:
         """The rest of the run, in pieces that end with the epochs."""
         while self.state.trained < self.total:
             count = self.chunk
-            if self.swap_every:
-                count = min(count, self.swap_every - self.state.trained % self.swap_every)
-                self._swap()
-            if self.selector is not None:
-                self._select(self.selector)
-                count = min(count, self.selector.periods.steps_to_next(self.state.trained))
+            for turn in self.turns:
+                self.state = turn.take(self.simulator, self.state)
+                count = min(count, turn.steps_to_next(self.state.trained))
             yield self.course.indices(self.state.trained, count)
-
-    def _swap(self) -> None:
-        """Trains other columns, if it is time to: once at a position, also where a run goes on."""
-        if self.state.trained % self.swap_every == 0:
-            self.simulator.swap()
-            self.state = replace(self.state, saved=self.simulator.save())
-
-    def _select(self, selector: TensorSelector) -> None:
-        """Looks at the state, or selects what is trained from here on, if it is time to."""
-        step, looks = self.state.trained, self.state.looks
-        place = step % selector.periods.every
-        wanted = len(selector.looks)
-        if place == 0:
-            self.simulator.select(selector.all)
-            looks = (self.simulator.save(),)
-        elif place == selector.periods.look and len(looks) == 1 < wanted:
-            looks = (*looks, self.simulator.save())
-        elif place == 2 * selector.periods.look and len(looks) == wanted:
-            found = selector.choose(step, (*looks, self.simulator.save()))
-            self.simulator.select(found.tensors)
-            self.state = replace(self.state, decisions=(*self.state.decisions, found))
-            looks = ()
-        self.state = replace(self.state, saved=self.simulator.save(), looks=looks)
 
     def _step(self, index: Array, epoch: int) -> tuple[Steps, float]:
         """Train on the samples `index`; and how many seconds it took."""
@@ -375,10 +346,8 @@ class Run:
     @cached_property
     def _identity(self) -> str:
         """What a checkpoint must agree with."""
-        selector = (
-            "" if self.selector is None else repr((self.selector.times, self.selector.periods))
-        )
-        digest = hashlib.sha256((self.fingerprint + self.course.digest + selector).encode())
+        turns = "".join(turn.identity for turn in self.turns)
+        digest = hashlib.sha256((self.fingerprint + self.course.digest + turns).encode())
         if self.earlier != NOTHING:
             digest.update(self.begin)
         digest.update(content_of(self.samples.split.test))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcutrain.errors import ArgumentError, DataError
+from mcutrain.errors import DataError
+from mcutrain.features import FeatureSettings
 from mcutrain.simulation.augment import check_kinds
 from mcutrain.simulation.batches import BATCHES, MIXED
-from mcutrain.simulation.elastic import IMPORTANCES, MOVES, Periods, periods_of
 
 
 def rounding_seed(seed: int) -> int:
@@ -16,8 +16,8 @@ def rounding_seed(seed: int) -> int:
 
 
 @dataclass(frozen=True)
-class RunSettings:
-    """All that determines a run besides model, scheme and data.
+class RunSettings(FeatureSettings):
+    """All that determines a run besides model, scheme and data, and what features add to it.
 
     learning_rate: per sample; None is to be found, see mcutrain.simulation.range_test.
     schedule: cosine or constant.
@@ -31,12 +31,6 @@ class RunSettings:
         It changes nothing that is learnt.
     replay: remembered samples that follow each new one, out of at most `remember`, see
         mcutrain.simulation.replay. An epoch then has 1 + replay steps for each training sample.
-    elastic: the share of a whole step's time that a step may take in the mean, see
-        mcutrain.simulation.elastic; None: all is trained.
-    every: steps from one selection of tensors, or one swap, to the next; 0: an epoch.
-    importance: what tensors are selected by, moves or squares.
-    swap: which of the RULES of mcutrain.sparse.columns chooses other input channels of partly
-        trained layers; empty: none does.
     batches: whether the samples of an update are mixed, as they come, or of one level of proxies.
     """
 
@@ -52,10 +46,6 @@ class RunSettings:
     replay: int = 0
     remember: int = 200
     versions: int = 0
-    elastic: float | None = None
-    every: int = 0
-    importance: str = MOVES
-    swap: str = ""
     batches: str = MIXED
 
     @property
@@ -88,47 +78,18 @@ class RunSettings:
                 f"versions = {self.versions} is of samples that are varied, 1 or more: give an "
                 "augmentation, too, or leave it out"
             )
-        if self.importance not in IMPORTANCES:
-            raise DataError(f"importance = {self.importance!r}: give {' or '.join(IMPORTANCES)}")
         if self.batches not in BATCHES:
             raise DataError(f"batches = {self.batches!r}: give {' or '.join(BATCHES)}")
-        if self.elastic is None and self.importance != MOVES:
-            raise DataError(
-                f"importance = {self.importance!r} is what tensors of an elastic run are selected "
-                "by: give the share of a step that it may take, too (elastic)"
-            )
-        if self.elastic is None and not self.swap and self.every != 0:
-            raise DataError(
-                f"every = {self.every} steps tensors are selected for an elastic run, or columns "
-                "swapped: give the share of a step that it may take, too (elastic), or swap"
-            )
+        super().check()
         if self.replay > 0 and self.varies_samples:
             raise DataError(
                 "a remembered sample is replayed as it was, but here epochs vary the samples: "
                 "leave out the augmentation, or the replay"
             )
 
-    def periods(self, samples: int, samples_per_update: int) -> Periods:
-        """Periods of an elastic run. samples: in an epoch. Raises ArgumentError."""
-        assert self.elastic is not None, "the run is elastic"
-        epoch_steps = samples * (1 + self.replay)
-        return periods_of(self.elastic, self.every, samples_per_update, epoch_steps)
-
-    def swap_every(self, samples: int, samples_per_update: int) -> int:
-        """Steps from one swap to the next; 0 without swaps. samples: in an epoch.
-
-        Raises ArgumentError.
-        """
-        if not self.swap:
-            return 0
-        epoch = samples * (1 + self.replay)
-        every = self.every or -(-epoch // samples_per_update) * samples_per_update
-        if every < 1 or every % samples_per_update:
-            raise ArgumentError(
-                f"columns cannot be swapped every {every:,} steps: give a multiple of the "
-                f"{samples_per_update} samples of an update"
-            )
-        return every
+    def epoch_steps(self, samples: int) -> int:
+        """Steps of an epoch of so many training samples."""
+        return samples * (1 + self.replay)
 
     def tests_after(self, epoch: int) -> bool:
         """Return whether there is a test after an epoch, counted from 1; after the last always."""

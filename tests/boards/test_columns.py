@@ -13,8 +13,8 @@ from mcutrain_host.protocol import Rate, Selecting, Status
 from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.cost.elastic import estimated_times
+from mcutrain.features.elastic.selector import Periods, TensorSelector
 from mcutrain.pipeline import TrainingStep
-from mcutrain.simulation.elastic import Periods, TensorSelector
 from mcutrain.simulation.replay import with_replays
 from mcutrain.target import load_target
 from tests.boards.projects import RATE, SEED, Lessons, built

@@ -27,10 +27,10 @@ from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.codegen.firmware import SAVED_HEADER_BYTES
 from mcutrain.cost.elastic import estimated_times
+from mcutrain.features.elastic.selector import Periods, TensorSelector
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation.compiled import CompiledSimulator
-from mcutrain.simulation.elastic import Periods, TensorSelector
 from mcutrain.simulation.replay import with_replays
 from mcutrain.sparse import parse_scheme
 from mcutrain.target import PAGE_BYTES, Target, load_target

@@ -16,11 +16,7 @@ from mcutrain.autodiff.elastic import ElasticTensor, importance_of
 from mcutrain.codegen import Interface, generate
 from mcutrain.cost.elastic import elastic_times
 from mcutrain.cost.instructions import estimate
-from mcutrain.ir.graph import Graph
-from mcutrain.memplan import TrainingPlan, plan_training
-from mcutrain.pipeline import StepOptions
-from mcutrain.simulation import CompiledSimulator, PlannedReference
-from mcutrain.simulation.elastic import (
+from mcutrain.features.elastic.selector import (
     MOVES,
     SQUARES,
     Decision,
@@ -29,6 +25,10 @@ from mcutrain.simulation.elastic import (
     doubt,
     importance,
 )
+from mcutrain.ir.graph import Graph
+from mcutrain.memplan import TrainingPlan, plan_training
+from mcutrain.pipeline import StepOptions
+from mcutrain.simulation import CompiledSimulator, PlannedReference
 from mcutrain.sparse import UpdateScheme, resolve
 from mcutrain.sparse.elastic import ElasticTimes, selection_of, words
 from tests.ops.drawing import Source, drawn

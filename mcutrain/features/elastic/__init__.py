@@ -12,11 +12,12 @@ from mcutrain_host.state import SELECTED_TENSORS
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.features.elastic.option import ElasticOption, rewriting
 from mcutrain.features.elastic.reference import ElasticState
+from mcutrain.features.elastic.selector import RUN, ElasticSettings
 from mcutrain.features.feature import Code, StepFeature, Told, Words
 from mcutrain.ir.graph import Node
 from mcutrain.sparse.elastic import words
 
-__all__ = ["FEATURE", "ElasticOption"]
+__all__ = ["FEATURE", "ElasticOption", "ElasticSettings"]
 
 
 def _code(code: Code) -> Mapping[str, Any] | None:
@@ -64,6 +65,7 @@ FEATURE = StepFeature(
     name="elastic",
     is_on=lambda training: bool(training.elastic),
     rewriting=rewriting,
+    run=RUN,
     words=(
         Words(
             SELECTED_TENSORS,

@@ -14,8 +14,9 @@ from mcutrain.features.feature import Code, PlannedMemory, PlanRow, StepFeature,
 from mcutrain.features.swap.check import has_columns, modules_stay
 from mcutrain.features.swap.option import SwapOption, rewriting
 from mcutrain.features.swap.reference import SWAP_POSITION
+from mcutrain.features.swap.turns import RUN, SwapSettings
 
-__all__ = ["FEATURE", "SwapOption"]
+__all__ = ["FEATURE", "SwapOption", "SwapSettings"]
 
 
 def _entries(code: Code, weight: SwappedColumns) -> Iterator[tuple[str, str]]:
@@ -81,5 +82,6 @@ FEATURE = StepFeature(
     flags={"--swap": lambda options: f"--swap {options.swap}" if options.swap else "no --swap"},
     check=modules_stay,
     check_made=has_columns,
+    run=RUN,
     resident_bytes=8,  # of the pointer to the shelf, with what aligns what lies behind it
 )

@@ -11,18 +11,26 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.saved import HEADER_BYTES
 
 from mcutrain.autodiff.elastic import ElasticTensor, importance_of
-from mcutrain.codegen import SAVED_HEADER_BYTES
-from mcutrain.errors import ArgumentError
-from mcutrain.memplan import TrainingPlan
+from mcutrain.errors import ArgumentError, DataError
+from mcutrain.features.turns import (
+    LEAST_IMPORTANCE,
+    Decision,
+    RunPart,
+    S,
+    TurnedPlan,
+    TurnedSimulator,
+    TurnSettings,
+)
 from mcutrain.ops.updating import unpack_residual
 from mcutrain.sparse.elastic import ONE_Q16, ElasticTimes, budget, choose
 
@@ -35,31 +43,8 @@ MOVES, SQUARES = IMPORTANCES = ("moves", "squares")
 """What tensors are chosen by: Σ Δw · Δw' of two windows, or Σ Δw² of both together, / rate."""
 LONE_SHARE = 0.95
 """Share of all importance that one tensor of MANY_TENSORS exceeds by chance alone."""
-MANY_TENSORS = 4
-LEAST_IMPORTANCE = 1
-"""Importance of a tensor that did not help."""
 LOOKS = 20
 """Each of the two windows in which everything is trained takes one in so many steps of a period."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Tensors that are trained from a step on, for what they had done for the loss."""
-
-    step: int
-    tensors: tuple[int, ...]
-    importance: tuple[int, ...]
-
-    @property
-    def is_of_many(self) -> bool:
-        """Whether one of the tensors could stand out."""
-        return len(self.importance) >= MANY_TENSORS
-
-    @staticmethod
-    def of(values: Mapping[str, Any]) -> Decision:
-        """Make a decision of its fields, as JSON has them."""
-        tensors, importance = (tuple(map(int, values[n])) for n in ("tensors", "importance"))
-        return Decision(int(values["step"]), tensors, importance)
 
 
 @dataclass(frozen=True)
@@ -134,6 +119,71 @@ def periods_of(share: float, every: int, samples_per_update: int, epoch_steps: i
     return Periods(round(share * ONE_Q16), every or epoch, samples_per_update)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ElasticSettings(TurnSettings):
+    """Fields of RunSettings.
+
+    elastic: the share of a whole step's time that a step may take in the mean; None: all is
+    trained. importance: what tensors are selected by, of IMPORTANCES.
+    """
+
+    elastic: float | None = None
+    importance: str = MOVES
+
+    def periods(self, epoch_steps: int, samples_per_update: int) -> Periods:
+        """Periods of an elastic run. Raises ArgumentError."""
+        assert self.elastic is not None, "the run is elastic"
+        return periods_of(self.elastic, self.every, samples_per_update, epoch_steps)
+
+    def doubt(
+        self, decisions: Sequence[Decision], epoch_steps: int, samples_per_update: int
+    ) -> str:
+        """Return a sentence where selections were no more than chance; "" for runs without."""
+        if self.elastic is None:
+            return ""
+        return doubt(decisions, self.periods(epoch_steps, samples_per_update).look)
+
+
+def _check(settings: ElasticSettings) -> None:
+    if settings.importance not in IMPORTANCES:
+        raise DataError(f"importance = {settings.importance!r}: give {' or '.join(IMPORTANCES)}")
+    if settings.elastic is None and settings.importance != MOVES:
+        raise DataError(
+            f"importance = {settings.importance!r} is what tensors of an elastic run are selected "
+            "by: give the share of a step that it may take, too (elastic)"
+        )
+
+
+def _selector(
+    plan: TurnedPlan,
+    settings: ElasticSettings,
+    epoch_steps: int,
+    times: Callable[[], ElasticTimes],
+) -> TensorSelector:
+    training = plan.training
+    if not training.elastic:
+        raise ArgumentError(
+            "this step trains all of its tensors, always: prepare one with elastic, or leave out "
+            "the share of it that is to be taken"
+        )
+    if all(tensor.is_always_trained for tensor in training.elastic):
+        raise ArgumentError(
+            "the scheme trains the last layer alone, of which nothing can be left out: give one "
+            "that trains more, such as last:4, or no share of a step (elastic)"
+        )
+    periods = settings.periods(epoch_steps, training.accumulate)
+    return TensorSelector(plan, times(), periods, settings.importance)
+
+
+RUN = RunPart(
+    setting="elastic",
+    check=_check,
+    options=lambda settings: {"elastic": settings.elastic is not None},
+    turn=_selector,
+    anew="an elastic run begins anew: leave out --elastic, or --after",
+)
+
+
 def doubt(decisions: Sequence[Decision], look: int) -> str:
     """A sentence where windows of `look` steps showed no more than noise; empty where they did.
 
@@ -179,7 +229,7 @@ class TensorSelector:
     Raises ArgumentError for a share in which not even the last layer can be trained.
     """
 
-    plan: TrainingPlan
+    plan: TurnedPlan
     times: ElasticTimes
     periods: Periods
     measure: str = MOVES
@@ -198,6 +248,30 @@ class TensorSelector:
         """Steps of a period before which the state is looked at."""
         return (0,) if self.measure == SQUARES else (0, self.periods.look)
 
+    @property
+    def identity(self) -> str:
+        """What tensors take, and when they are chosen."""
+        return repr((self.times, self.periods))
+
+    def steps_to_next(self, step: int) -> int:
+        """Return the steps until there is something to look at, or to select."""
+        return self.periods.steps_to_next(step)
+
+    def take(self, simulator: TurnedSimulator, state: S) -> S:
+        """Look at the state, or select what is trained from here on, if it is time to."""
+        looks, decisions = state.looks, state.decisions
+        place, wanted = state.trained % self.periods.every, len(self.looks)
+        if place == 0:
+            simulator.select(self.all)
+            looks = (simulator.save(),)
+        elif place == self.periods.look and len(looks) == 1 < wanted:
+            looks = (*looks, simulator.save())
+        elif place == 2 * self.periods.look and len(looks) == wanted:
+            found = self.choose(state.trained, (*looks, simulator.save()))
+            simulator.select(found.tensors)
+            looks, decisions = (), (*decisions, found)
+        return replace(state, saved=simulator.save(), looks=looks, decisions=decisions)
+
     def choose(self, step: int, states: Sequence[bytes]) -> Decision:
         """Return what to train from a step on. states: as `importance` takes them."""
         found = importance(self.plan, states)
@@ -205,14 +279,14 @@ class TensorSelector:
         return Decision(step, choose(self.times.problem, found, time), found)
 
 
-def importance(plan: TrainingPlan, states: Sequence[bytes]) -> tuple[int, ...]:
+def importance(plan: TurnedPlan, states: Sequence[bytes]) -> tuple[int, ...]:
     """Return the importance of each elastic tensor, int32, all together less than 2^31.
 
     states: as saved, before the first window of steps, between both, and after the second; without
     the one between the sums of squares.
     """
     tensors = plan.training.elastic
-    unpacked = [plan.state.unpack(saved[SAVED_HEADER_BYTES:]) for saved in states]
+    unpacked = [plan.state.unpack(saved[HEADER_BYTES:]) for saved in states]
     found = [_helped(t, *(stored(t, state) for state in unpacked)) for t in tensors]
     return scaled(found)
 
