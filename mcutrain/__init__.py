@@ -49,6 +49,7 @@ _NAMES = {
         *("BudgetSweep", "TrainedSelection"),
         *("select_by_training", "select_for_budgets"),
     ),
+    "mcutrain.functions.selftest": ("SelfTestResult", "selftest"),
     "mcutrain.functions.serial_ports": ("SerialPorts", "ports"),
     "mcutrain.functions.simulating": ("simulate",),
     "mcutrain.functions.stepping": ("StepOutcome", "StepTrainer", "trainer"),

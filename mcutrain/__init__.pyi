@@ -48,6 +48,7 @@ from mcutrain.functions.pulling import Pulled as Pulled
 from mcutrain.functions.quantizing import QuantizedModel as QuantizedModel
 from mcutrain.simulation.settings import RunSettings as RunSettings
 from mcutrain.functions.firmware import RunningBoard as RunningBoard
+from mcutrain.functions.selftest import SelfTestResult as SelfTestResult
 from mcutrain.functions.serial_ports import SerialPorts as SerialPorts
 from mcutrain.runs.result import SimulationResult as SimulationResult
 from mcutrain.data.dataset import Split as Split
@@ -86,6 +87,7 @@ __all__ = [
     "QuantizedModel",
     "RunSettings",
     "RunningBoard",
+    "SelfTestResult",
     "SerialPorts",
     "SimulationResult",
     "Split",
@@ -123,6 +125,7 @@ __all__ = [
     "select",
     "select_by_training",
     "select_for_budgets",
+    "selftest",
     "simulate",
     "simulate_episodes",
     "train",
@@ -820,6 +823,20 @@ def select_for_budgets(
     frontend: str = ...,
     samples: int | None = ...,
 ) -> BudgetSweep: ...
+
+def selftest(
+    board: PathLike | Target,
+    *,
+    port: str | None = ...,
+    emulator: bool = ...,
+    steps: int = ...,
+    power_cuts: int | None = ...,
+    flash: bool = ...,
+    keep: PathLike | None = ...,
+    may_flash: Callable[[str], bool] = ...,
+    cut: Callable[[int], None] | None = ...,
+    listener: Listener = ...,
+) -> SelfTestResult: ...
 
 def simulate(
     model: PathLike | Graph,

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,20 +12,15 @@ from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import say, show, show_json, show_table
 from mcutrain.cli.training import counting
 from mcutrain.functions.board_options import Port
-from mcutrain.functions.files import check_writable, replace_file
+from mcutrain.functions.files import check_writable
 from mcutrain.functions.options import boards as known_boards
 
 if TYPE_CHECKING:
-    from mcutrain_host.client import Device
-    from mcutrain_host.selftest import SelfTest
-
-    from mcutrain.functions.selftest import Prepared
+    from mcutrain.functions.selftest import SelfTestResult
 
 TITLE = "selftest"
 FAILED = 1
-EMULATED_CUTS = 10
 WORDS = {True: "passed", False: "FAILED", None: "not done"}
-Cut = Callable[[int], None]
 
 
 def selftest(
@@ -84,12 +75,18 @@ def selftest(
 
     Example: `mcutrain selftest nucleo-f446re --emulator -o report.json`
     """
-    from mcutrain_host.link import check_port
-
-    from mcutrain.functions.selftest import prepare_selftest, read_selftest, write_selftest
+    from mcutrain.functions.selftest import SelfTestResult
+    from mcutrain.functions.selftest import selftest as tested
 
     if compare is not None:
-        _show_earlier(read_selftest(compare), compare, json)
+        with counting(TITLE, json) as report:
+            earlier = SelfTestResult.read(compare, report)
+        _show(earlier, json)
+        if not json:
+            verdict = "are" if earlier.bits_of_this_version else "are NOT"
+            show(f"The bits in {compare} {verdict} those that this version simulates.")
+        if not earlier.passed:
+            raise typer.Exit(FAILED)
         return
     if board is None:
         raise typer.BadParameter(
@@ -98,17 +95,20 @@ def selftest(
         )
     if output is not None:
         check_writable(output)
-    cuts = (EMULATED_CUTS if emulator else 0) if power_cuts is None else power_cuts
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = keep or Path(scratch)
-        if port is not None and not emulator:
-            check_port(port)
-        with counting(TITLE, json) as report:
-            prepared = prepare_selftest(board, folder, steps, cuts, report)
-        with _board(prepared, port, emulator, flash, yes, json) as (device, cut):
-            result = _run(prepared, device, cuts, cut, emulator, json)
+    result = tested(
+        board,
+        port=port,
+        emulator=emulator,
+        steps=steps,
+        power_cuts=power_cuts,
+        flash=flash,
+        keep=keep,
+        may_flash=lambda title: yes or _may_flash(title),
+        cut=_ask_for_a_cut,
+        listener=OnScreen(json),
+    )
     if output is not None:
-        replace_file(output, write_selftest(result).encode())
+        result.write(output)
     _show(result, json)
     if output is not None:
         say(f"The report is in {output}.")
@@ -116,58 +116,12 @@ def selftest(
         raise typer.Exit(FAILED)
 
 
-def _run(
-    prepared: Prepared, device: Device, cuts: int, cut: Cut, emulator: bool, quiet: bool
-) -> SelfTest:
-    from mcutrain.functions.selftest import run_selftest
-
-    if cuts and not emulator:  # the bar would write over what is asked
-        return run_selftest(prepared, device, cuts, cut)
-    with counting(TITLE, quiet) as report:
-        return run_selftest(prepared, device, cuts, cut, not emulator, report)
-
-
-@contextmanager
-def _board(
-    prepared: Prepared, port: str | None, emulator: bool, flash: bool, yes: bool, quiet: bool
-) -> Iterator[tuple[Device, Cut]]:
-    """The board with the program, and what cuts its power."""
-    from mcutrain_host.client import Device
-    from mcutrain_host.link import SerialLink
-
-    from mcutrain.functions.board_line import find_baud, find_port
-
-    project = prepared.project
-    if emulator:
-        from mcutrain_host.virtual.board import VirtualBoard
-        from mcutrain_host.virtual.errors import check_installed
-
-        check_installed()
-        with (
-            VirtualBoard.from_folder(project.folder, "pty") as virtual,
-            SerialLink(virtual.port, find_baud(project, None)) as link,
-        ):
-            yield Device(link), lambda number: virtual.power_cycle()
-        return
-    if flash:
-        _flash(prepared, port, yes, quiet)
-    place = find_port(project, port, OnScreen().note)
-    with SerialLink(place, find_baud(project, None)) as link:
-        yield Device(link), _ask_for_a_cut
-
-
-def _flash(prepared: Prepared, port: str | None, yes: bool, quiet: bool) -> None:
-    from mcutrain_host.flashing import Job, choose
-
-    title = prepared.project.board.title
-    if not yes and not typer.confirm(
+def _may_flash(title: str) -> bool:
+    if not typer.confirm(
         f"This replaces the program of the {title}, and what it has saved. Go on?", err=True
     ):
         raise typer.Exit(2)
-    with counting(TITLE, quiet) as report:
-        job = Job(prepared.project, port, None, report)
-        done = choose(job).run(job)
-    say(done)
+    return True
 
 
 def _ask_for_a_cut(number: int) -> None:
@@ -180,24 +134,11 @@ def _ask_for_a_cut(number: int) -> None:
     )
 
 
-def _show_earlier(result: SelfTest, path: Path, json: bool) -> None:
-    from mcutrain.functions.selftest import has_our_bits
-
-    with counting(TITLE, json) as report:
-        equal = has_our_bits(result, report)
-    _show(result, json, equal)
-    if not json:
-        verdict = "are" if equal else "are NOT"
-        show(f"The bits in {path} {verdict} those that this version simulates.")
-    if not (equal and result.passed):
-        raise typer.Exit(FAILED)
-
-
-def _show(result: SelfTest, json: bool, equal: bool | None = None) -> None:
+def _show(tested: SelfTestResult, json: bool) -> None:
     if json:
-        facts: dict[str, Any] = asdict(result) | {"passed": result.passed}
-        show_json(facts if equal is None else facts | {"bits_of_this_version": equal})
+        show_json(tested.to_dict())
         return
+    result = tested.report
     where = "in hardware" if result.hardware else "on an emulator"
     clock = f", {result.clock_hz / 1e6:g} MHz" if result.clock_hz else ""
     show(f"{result.title} ({result.core}{clock}), {where}, {result.compiler}: {result.scheme}")

@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
 
 import numpy as np
 from mcutrain_host.build import build, find_toolchain
 from mcutrain_host.client import Device
 from mcutrain_host.errors import HostError
+from mcutrain_host.flashing import Job, choose
 from mcutrain_host.json_values import ValuesError, from_values, known, parse, to_json
+from mcutrain_host.link import SerialLink, check_port
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.protocol import Rate
 from mcutrain_host.reading import read_text
@@ -26,13 +30,19 @@ from mcutrain_host.selftest import (
     Work,
     run_checks,
 )
+from mcutrain_host.virtual.errors import check_installed
 
 from mcutrain import __version__, demo
+from mcutrain.arguments import PathLike, Within, checked
 from mcutrain.codegen import Interface, Project
 from mcutrain.cost.profile import timing_of
 from mcutrain.cost.timing import time_on_board
 from mcutrain.errors import ArgumentError, McutrainError, PlanError
+from mcutrain.functions.board_line import find_baud, find_port
+from mcutrain.functions.files import replace_file
+from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.pipeline import TrainingStep
+from mcutrain.shown import Record, Shown
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.simulation.replay import with_replays
 from mcutrain.target import Target, load_target
@@ -40,12 +50,123 @@ from mcutrain.target import Target, load_target
 Report = Callable[[str, int, int], None]
 """Called with what is being done, how much of it, and of how much."""
 STEPS, MOST_STEPS = 100, 2000
+EMULATED_CUTS, MOST_CUTS = 10, 500
+TITLE = "selftest"
 SEED = 1
 REMEMBER = 8
 """Latents in the ring: it is full, and written over, long before the last step."""
 RATE = LearningRate.of(0.03)
 SCHEMES = ("fashion-sparse", "head")
 """Schemes of the demo's network; the first that fits the board is taken."""
+
+
+@dataclass(frozen=True, repr=False)
+class SelfTestResult(Shown):
+    """What a board proved. bits_of_this_version: of a report in a file, whether they are ours."""
+
+    report: SelfTest
+    bits_of_this_version: bool | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check that was done passed, and the bits are those of this version."""
+        return self.report.passed and self.bits_of_this_version is not False
+
+    @staticmethod
+    def read(path: PathLike, report: Report = lambda what, done, of: None) -> SelfTestResult:
+        """Read a report, and simulate whether its bits are ours. Raises McutrainError."""
+        found = read_selftest(Path(path))
+        return SelfTestResult(found, has_our_bits(found, report))
+
+    def write(self, path: PathLike) -> None:
+        """Write the report, for `read`. Raises OSError."""
+        replace_file(Path(path), write_selftest(self.report).encode())
+
+    def summary(self) -> str:
+        """Return a line that describes it."""
+        found = self.report
+        verdict = "passed" if self.passed else "FAILED"
+        return f"{found.board}: {verdict}, {found.steps:,} steps, {len(found.checks)} checks"
+
+    def records(self) -> list[Record]:
+        """A row for each check."""
+        return [asdict(check) for check in self.report.checks]
+
+    def to_dict(self) -> Record:
+        """As `mcutrain selftest --json` prints it."""
+        facts: Record = asdict(self.report) | {"passed": self.report.passed}
+        ours = self.bits_of_this_version
+        return facts if ours is None else facts | {"bits_of_this_version": ours}
+
+
+@checked
+def selftest(
+    board: Target | PathLike,
+    *,
+    port: str | None = None,
+    emulator: bool = False,
+    steps: Annotated[int, Within(1, MOST_STEPS)] = STEPS,
+    power_cuts: Annotated[int, Within(0, MOST_CUTS)] | None = None,
+    flash: bool = True,
+    keep: PathLike | None = None,
+    may_flash: Callable[[str], bool] = lambda title: True,
+    cut: Callable[[int], None] | None = None,
+    listener: Listener = SILENT,
+) -> SelfTestResult:
+    """Flash a board, train on it, disturb it, and compare every state with the simulation's.
+
+    What it trains comes with mcutrain. Its program replaces the board's, and what that has saved.
+
+    board: its name, or a folder with a board.toml. port: where it is; None takes the only board
+        that answers. emulator: a virtual board instead.
+    steps: whose states are compared. power_cuts: 10 of an emulator by default, else none.
+    flash: False goes on with the program that is there. keep: a folder for the generated program.
+    may_flash: is asked with the board's title before it is flashed. cut: cuts the power of a board
+        with a cable, by the cut's number. listener: hears progress.
+
+    Raises TargetError, PlanError if the board is too small, BuildError, ArgumentError.
+
+    >>> selftest("nucleo-f446re", emulator=True).passed
+    """
+    cuts = (EMULATED_CUTS if emulator else 0) if power_cuts is None else power_cuts
+    if cuts and not emulator and cut is None:
+        raise ArgumentError("power_cuts of a board with a cable: give cut, which cuts its power")
+    if port is not None and not emulator:
+        check_port(port)
+    where = board if isinstance(board, Target) else Path(board)
+    with TemporaryDirectory() as scratch:
+        with listener.counting(TITLE) as report:
+            prepared = prepare_selftest(where, Path(keep or scratch), steps, cuts, report)
+        if emulator:
+            check_installed()
+            from mcutrain_host.virtual.board import VirtualBoard  # needs what was checked
+
+            with VirtualBoard.from_folder(prepared.project.folder, "pty") as virtual:
+                line = SerialLink(virtual.port, find_baud(prepared.project, None))
+                with line as link, listener.counting(TITLE) as report:
+                    cycle = lambda number: virtual.power_cycle()  # noqa: E731
+                    found = run_selftest(prepared, Device(link), cuts, cycle, False, report)
+            return SelfTestResult(found)
+        if flash:
+            _flash(prepared, port, may_flash, listener)
+        place = find_port(prepared.project, port, listener.note)
+        with SerialLink(place, find_baud(prepared.project, None)) as link:
+            if cut is not None and cuts:  # progress would write over what it asks
+                return SelfTestResult(run_selftest(prepared, Device(link), cuts, cut))
+            with listener.counting(TITLE) as report:
+                found = run_selftest(prepared, Device(link), 0, lambda number: None, True, report)
+            return SelfTestResult(found)
+
+
+def _flash(
+    prepared: Prepared, port: str | None, may_flash: Callable[[str], bool], listener: Listener
+) -> None:
+    if not may_flash(prepared.project.board.title):
+        raise ArgumentError("the board was not flashed; with flash=False its program goes on")
+    with listener.counting(TITLE) as report:
+        job = Job(prepared.project, port, None, report)
+        done = choose(job).run(job)
+    listener.detail(done)
 
 
 @dataclass(frozen=True)

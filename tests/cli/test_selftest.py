@@ -5,9 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mcutrain_host.selftest import Check
+from mcutrain_host.selftest import Check, SelfTest
 
-from mcutrain.functions.selftest import read_selftest, write_selftest
+import mcutrain
+from mcutrain.errors import ArgumentError
+from mcutrain.functions.selftest import SelfTestResult, read_selftest, write_selftest
 from tests.cli.conftest import Run
 
 
@@ -37,6 +39,31 @@ def test_the_report_of_a_virtual_board_can_be_compared(run: Run, tmp_path: Path)
         compared = run("selftest", "--compare", path)
         assert compared.code == code
         assert word in compared.out
+
+
+def test_in_python_cuts_of_a_board_with_a_cable_need_who_cuts() -> None:
+    with pytest.raises(ArgumentError, match="cut"):
+        mcutrain.selftest("nucleo-f446re", power_cuts=1)
+    with pytest.raises(ArgumentError, match="power_cuts"):
+        mcutrain.selftest("nucleo-f446re", power_cuts=501, emulator=True)
+
+
+@pytest.mark.parametrize(
+    ("ours", "passed", "all_passed"),
+    [(None, True, True), (True, True, True), (False, True, False), (None, False, False)],
+)
+def test_a_result_passes_by_its_checks_and_bits(
+    ours: bool | None, passed: bool, all_passed: bool
+) -> None:
+    check = Check(name="x", passed=passed, found="y")
+    texts = dict.fromkeys(("generator", "board", "title", "core", "compiler", "scheme"), "x")
+    report = SelfTest(**texts, digest="00", hardware=False, clock_hz=0, steps=4, checks=(check,))
+    result = SelfTestResult(report, ours)
+    assert result.passed == all_passed
+    assert result.records() == [{"name": "x", "passed": passed, "found": "y"}]
+    assert result.to_dict()["passed"] == passed
+    assert ("bits_of_this_version" in result.to_dict()) == (ours is not None)
+    assert ("FAILED" in result.summary()) == (not all_passed)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}', '{"format": 1}'])

@@ -35,8 +35,8 @@ FUNCTIONS = (
     *("analyze", "augment", "auto_scheme", "build", "compare", "diff", "export", "flash"),
     *("describe_data", "generate", "imprint", "info", "latents", "load", "make_proxies", "plan"),
     *("parse_scheme", "ports", "prepare", "profile", "pull", "quantize", "select"),
-    *("select_by_training", "select_for_budgets", "simulate", "simulate_episodes", "train"),
-    *("train_board", "trainer", "verify", "virtual_board"),
+    *("select_by_training", "select_for_budgets", "selftest", "simulate", "simulate_episodes"),
+    *("train", "train_board", "trainer", "verify", "virtual_board"),
 )
 RATE = 0.03
 
