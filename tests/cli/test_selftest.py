@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcutrain_host.selftest import Check, SelfTest
@@ -56,7 +57,9 @@ def test_a_result_passes_by_its_checks_and_bits(
     ours: bool | None, passed: bool, all_passed: bool
 ) -> None:
     check = Check(name="x", passed=passed, found="y")
-    texts = dict.fromkeys(("generator", "board", "title", "core", "compiler", "scheme"), "x")
+    texts: dict[str, Any] = dict.fromkeys(
+        ("generator", "board", "title", "core", "compiler", "scheme"), "x"
+    )
     report = SelfTest(**texts, digest="00", hardware=False, clock_hz=0, steps=4, checks=(check,))
     result = SelfTestResult(report, ours)
     assert result.passed == all_passed
