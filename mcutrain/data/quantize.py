@@ -46,7 +46,7 @@ class Normalization:
 
     @staticmethod
     def of_range(low: float, high: float) -> "Normalization":
-        """Where the model takes `low` for the pixel 0 and `high`, which is above, for 255."""
+        """Return the one that maps pixel 0 to `low` and pixel 255 to `high`, which is larger."""
         return Normalization((-low / (high - low),), (1 / (high - low),))
 
 

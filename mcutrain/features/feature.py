@@ -148,7 +148,7 @@ class Code(Protocol):
 
     @property
     def steps(self) -> StreamingSteps | None:
-        """Of a streaming network; None for others."""
+        """Return how a streaming network steps; None for others."""
 
     @property
     def shelf(self) -> str:
@@ -253,7 +253,7 @@ class Told(Protocol):
 
     @property
     def centre(self) -> tuple[int, ...]:
-        """Of the classifier's features, where classes are imprinted; else empty."""
+        """Centre of the classifier's features, where classes are imprinted; else empty."""
 
     @property
     def timing(self) -> Timing | None:

@@ -114,12 +114,12 @@ class Frontend(ABC):
     @property
     @abstractmethod
     def input_shape(self) -> tuple[int, ...]:
-        """Of the raw samples of a window."""
+        """Shape of the raw samples of a window."""
 
     @property
     @abstractmethod
     def input_dtype(self) -> np.dtype[Any]:
-        """Of the raw samples."""
+        """Type of the raw samples."""
 
     @property
     @abstractmethod
@@ -209,7 +209,7 @@ class Frontend(ABC):
 
     @property
     def least_samples(self) -> int:
-        """Of a window, so that there is anything in its first frame."""
+        """Samples that a window needs at least, to fill a part of its first frame."""
         return self.input_shape[0] - (self.output_shape[0] - 1) * self.hop
 
     @property

@@ -49,7 +49,7 @@ class MfccQuantization:
 
     @classmethod
     def of(cls, scale: float, zero_point: int) -> MfccQuantization:
-        """Of a model's input. Raises ValueError for a scale outside 2^-20 to 2^9."""
+        """Return those of a model's input. Raises ValueError for a scale outside 2^-20 to 2^9."""
         if not 2.0**-20 < scale < 2.0**9:
             raise ValueError(f"an input's scale is between 2^-20 and 2^9, not {scale}")
         factor = 1 / (scale * 2**BITS)

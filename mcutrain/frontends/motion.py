@@ -91,7 +91,7 @@ class Motion:
 
     @property
     def points(self) -> int:
-        """Of the Fourier transform: those behind the window are 0."""
+        """Points of the Fourier transform; those behind the window are 0."""
         return next((n for n in fourier.LENGTHS if n >= self.window), fourier.LENGTHS[-1])
 
     @property

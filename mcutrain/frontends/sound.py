@@ -52,7 +52,7 @@ class AudioFrontend(Frontend):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of the samples of a window."""
+        """Shape of the samples of a window."""
         return (tables.WINDOW + (self.frames - 1) * self.hop,)
 
     @property

@@ -61,7 +61,7 @@ class MfccFrontend(Frontend):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of the samples of a window."""
+        """Shape of the samples of a window."""
         return (WINDOW + (self.frames - 1) * self.hop,)
 
     @property

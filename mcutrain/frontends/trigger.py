@@ -27,7 +27,7 @@ RATIO, LEAST, FLOOR_OF_NUMBER = 64, 2, 8
 
 
 def activities(front: Frontend, samples: Array) -> npt.NDArray[np.int64]:
-    """Of each frame that is complete in a stream of raw samples."""
+    """Return how active each complete frame of a stream of raw samples is."""
     rows = samples.reshape(len(samples), -1).astype(np.int64)
     changes = np.abs(np.diff(rows, axis=0, prepend=rows[:1])).sum(axis=1)
     if len(samples) < front.least_samples:

@@ -98,7 +98,7 @@ class Vision:
 
     @property
     def row_bytes(self) -> int:
-        """Of a row of the camera."""
+        """Bytes of a camera's row."""
         return self.width * (1 if self.format in (Format.GREY, Format.BAYER_RGGB) else 2)
 
     @property

@@ -69,12 +69,12 @@ class BoardRun(Shown):
 
     @property
     def is_interrupted(self) -> bool:
-        """Did Ctrl-C end it? The same call goes on."""
+        """Whether Ctrl-C ended it; the same call goes on."""
         return self.outcome.interrupted
 
     @property
     def accuracy(self) -> float | None:
-        """Share of the test samples that are right; None if it was not tested."""
+        """Accuracy on the test samples; None without a test."""
         return self.outcome.accuracy
 
     @property

@@ -63,12 +63,12 @@ class Comparison(Shown):
 
     @property
     def best(self) -> Compared:
-        """The most accurate row of those that fit; of all, if none does."""
+        """The most accurate row that fits, or of all rows if none fits."""
         fitting = [row for row in self.rows if row.fits is not False]
         return max(fitting or self.rows, key=lambda row: row.accuracy)
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         best = self.best
         which = {None: "best is", True: "best that fits is", False: "none fits; best is"}[best.fits]
         reached = f"{100 * best.accuracy:.1f} %"
@@ -88,7 +88,7 @@ class Comparison(Shown):
         return [{name: getattr(row, name) for name in names} for row in self.rows]
 
     def to_dict(self) -> Record:
-        """With the accuracies of every seed, and the curves."""
+        """Return rows with the accuracies of every seed, and the curves, ready for JSON."""
         return {
             "model": self.model,
             "rows": self.row_facts(),

@@ -89,7 +89,7 @@ class ModelInfo(Shown):
 
     @property
     def is_float(self) -> bool:
-        """Is it still to be quantized?"""
+        """Whether the model is float, and is to be quantized first."""
         return self.graph is None
 
     @property
@@ -99,12 +99,12 @@ class ModelInfo(Shown):
 
     @property
     def obstacles(self) -> tuple[str, ...]:
-        """What keeps `quantize` from it."""
+        """Why `quantize` cannot read the model; empty if it can."""
         return tuple(item for item in self._items if not item.startswith(LIKELY))
 
     @property
     def likely(self) -> tuple[str, ...]:
-        """What the obstacles may come from."""
+        """Likely reasons for the obstacles."""
         return tuple(item for item in self._items if item.startswith(LIKELY))
 
     @property

@@ -202,12 +202,12 @@ class RunningBoard(Shown):
 
     @property
     def port(self) -> str:
-        """What `train_board` and others take for port."""
+        """The port, for `train_board` and others."""
         return self.machine.port
 
     @property
     def is_running(self) -> bool:
-        """Does it run? Not after a fault."""
+        """Whether it runs; a fault ends it."""
         return self.machine.running
 
     def __enter__(self) -> RunningBoard:

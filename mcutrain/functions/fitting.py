@@ -120,7 +120,7 @@ class FitResult(Shown):
 
     @property
     def accuracy(self) -> float:
-        """Of the trained model, on the test samples."""
+        """Accuracy of the trained model on the test samples."""
         return self.result.accuracy
 
     def summary(self) -> str:

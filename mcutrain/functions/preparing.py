@@ -188,7 +188,7 @@ def prepare(
     class_names: Sequence[str] = (),
     report: Report = lambda nodes, of: None,
 ) -> TrainingStep:
-    """The planned training step of a model under an update scheme.
+    """Plan the training step of a model under an update scheme.
 
     scheme: an UpdateScheme or what parse_scheme reads. classes: replaces the classifier by a new
     one with so many outputs; None keeps the model's own. A new one learns at the scheme's

@@ -132,7 +132,7 @@ class ReadingOptions(Keywords):
         return normalization_of(self.mean, self.std)
 
     def drawn(self, samples: int | None = None, test_samples: int | None = None) -> "DataOptions":
-        """The same data with so many samples, None for all."""
+        """Return options that draw so many samples; None takes all."""
         own = {f.name: getattr(self, f.name) for f in fields(ReadingOptions)}
         return DataOptions(**own, samples=samples, test_samples=test_samples)
 

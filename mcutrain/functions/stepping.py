@@ -55,7 +55,7 @@ class StepOutcome(Shown):
         return float(self.losses_q16.mean()) / Q16 if len(self.losses_q16) else float("nan")
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         return f"{len(self.losses_q16)} samples, mean loss {self.loss:.4f}"
 
     def records(self) -> list[dict[str, Any]]:
@@ -208,7 +208,7 @@ class StepTrainer(Shown):
         return self.simulator.infer(codes)
 
     def evaluate(self, x: Any, y: Any = None) -> float:
-        """The share of samples (positions) whose class is right; without labels the mean loss."""
+        """Return the accuracy on samples (positions); without labels the mean loss."""
         codes, labels = self._samples(x, y)
         outputs, training = self.simulator.infer(codes), self.prepared.plan.training
         if not training.has_labels:
@@ -225,7 +225,7 @@ class StepTrainer(Shown):
         return float((answers == labels).mean())
 
     def gradients(self, x: Any, y: Any = None) -> dict[str, Array]:
-        """What one sample's step at a learning rate of 1 would subtract, by the tensor's name.
+        """Return the gradient of each trained tensor for one sample: its update at a rate of 1.
 
         float64, in int8 steps of a weight and in units of an integer bias, before rounding and the
         limit of a step; rules other than SGD make their directions of it. Quantization-aware
@@ -264,7 +264,7 @@ class StepTrainer(Shown):
         return found
 
     def values(self, x: Any, y: Any = None) -> dict[str, Array]:
-        """Every tensor that one sample's step at rate 0 would write, by name; nothing is changed.
+        """Return every tensor that a step on one sample writes, by name; the state stays as it is.
 
         The bits are those of the next step in C. x, y: of one sample, (1, …).
         """
@@ -319,7 +319,7 @@ class StepTrainer(Shown):
         return self.prepared.plan.training.parameters
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         how = "numpy" if isinstance(self.simulator, PlannedReference) else "compiled C"
         return f"{self.prepared.summary()}; {self.steps_done:,} steps done, {how}"
 
@@ -378,7 +378,7 @@ class StepTrainer(Shown):
 
     @property
     def _names(self) -> Array:
-        """Of the outputs; a batch need not have a sample of each class."""
+        """Names of the outputs; a batch need not have a sample of each class."""
         count = self.prepared.plan.training.named
         return np.array(self.prepared.graph.class_names or [str(i) for i in range(count)])
 
@@ -433,7 +433,7 @@ def trainer(
     normalization: datasets.Normalization | None = None,
     state: PathLike | None = None,
 ) -> StepTrainer:
-    """Drive a prepared step yourself: own loops, loaders, schedules, and what is inside.
+    """Return a trainer for your own training loop: own loaders, schedules, callbacks, hooks.
 
     Same samples, rates and seed as `simulate` give the same bits. seed: of stochastic rounding, as
     that of `simulate`. reference: numpy instead of compiled C; slow, the same bits, with hooks.

@@ -64,7 +64,7 @@ class Lookup(ChannelwiseOp):
 
     @property
     def is_probability(self) -> bool:
-        """Of a sigmoid: the loss of one output takes the logit."""
+        """True of a sigmoid: the loss of one output takes the logit."""
         return self.function == "logistic"
 
     def gradient(

@@ -48,7 +48,7 @@ class WeightedCrossEntropy(SoftmaxCrossEntropy):
         return 2 if self.pair else logits
 
     def guessing(self, logits: int) -> float:
-        """Of the class that weighs most."""
+        """The loss of guessing where the label is the class that weighs most."""
         return super().guessing(logits) * max(self.weights, default=1.0)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:

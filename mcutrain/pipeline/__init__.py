@@ -110,7 +110,7 @@ class TrainingStep(Shown):
         return self.plan.training.input_type
 
     def summary(self) -> str:
-        """In a line."""
+        """Return a line that describes it."""
         learns = self.plan.training
         what = learns.learns
         return (
@@ -198,7 +198,7 @@ class TrainingStep(Shown):
 
 @checked
 def load(path: PathLike, output: str | None = None) -> Graph:
-    """An int8 `.tflite` or QDQ `.onnx` file as a verified graph.
+    """Read an int8 `.tflite` or QDQ `.onnx` file as a verified graph.
 
     path: a text or a path. output: the name of the output that is meant, of a file with several.
     Raises ModelError, UnsupportedError for what it does not know.

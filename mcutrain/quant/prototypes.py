@@ -48,7 +48,7 @@ class HeadStart:
     reach: tuple[float, float]
 
     def difference(self) -> HeadStart:
-        """Of two classes: one row, the second's logit less the first's."""
+        """Return one row for two classes: the second's logit less the first's."""
         w = np.clip(np.diff(self.w.astype(np.int64), axis=0), -127, 127).astype(np.int8)
         b = None if self.b is None else np.diff(self.b.astype(np.int64)).astype(np.int32)
         return HeadStart(w, b, self.reach)

@@ -50,21 +50,21 @@ class RunSettings(FeatureSettings):
 
     @property
     def rounding_seed(self) -> int:
-        """What simulators and boards begin their random numbers with in such a run."""
+        """Seed of the random numbers by which updates are rounded."""
         return rounding_seed(self.seed)
 
     @property
     def varies_samples(self) -> bool:
-        """Whether epochs take samples otherwise than they are."""
+        """Whether samples are augmented."""
         return self.flip or self.crop_pixels > 0 or bool(self.augment)
 
     @property
     def kept_versions(self) -> int:
-        """How many latents there are of a training sample; 0: others in each epoch."""
+        """Latents to keep of each training sample; 0 if each epoch has new ones."""
         return self.versions if self.varies_samples else 1
 
     def check(self) -> None:
-        """Raises DataError if there is no such run."""
+        """Raise DataError for settings that do not go together."""
         if self.test_every < 0:
             raise DataError(f"test_every = {self.test_every}: give 0 or more epochs")
         check_kinds(self.augment)

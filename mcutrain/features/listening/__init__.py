@@ -70,7 +70,7 @@ def _aligned(count: int, unit: int = 8) -> int:
 
 
 def heard_bytes(training: TrainGraph, target: Target | None) -> int:
-    """Of what a program hears, besides arena and state. 0 on a board with its own firmware.
+    """Bytes for what a program hears, besides arena and state; 0 on a board with its own firmware.
 
     The host of such a board computes features, and sends those; with `listen` the board counts it
     among what its firmware has anyway.
@@ -81,7 +81,7 @@ def heard_bytes(training: TrainGraph, target: Target | None) -> int:
 
 
 def queue_bytes(front: Frontend) -> int:
-    """Of these, the bytes of samples that wait."""
+    """Bytes of these that hold waiting samples."""
     return SAMPLE_BYTES * front.channels * front.c.queue
 
 
