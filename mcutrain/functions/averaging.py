@@ -72,15 +72,7 @@ class FleetAverage(Shown):
 
     def to_dict(self) -> Record:
         """As `mcutrain average --json` prints it."""
-        return {
-            "path": str(self.path),
-            "is_sum": self.is_sum,
-            "boards": self.boards,
-            "weight": self.weight,
-            "size_bytes": self.size_bytes,
-            "sha256": self.sha256,
-            "shares": self.records(),
-        }
+        return {**vars(self), "path": str(self.path), "shares": self.records()}
 
 
 @checked

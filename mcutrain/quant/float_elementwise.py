@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -143,10 +143,7 @@ class FloatMul(FloatOp):
         y: Array = wide * narrow.reshape(len(narrow), *ones, *narrow.shape[1:])
         return y
 
-    @property
-    def has_other_factors(self) -> bool:
-        """Always."""
-        return True
+    has_other_factors: ClassVar[bool] = True
 
     def order(self, *x: Shape) -> tuple[int, ...]:
         """The larger operand first."""
@@ -162,10 +159,7 @@ class FloatMul(FloatOp):
 class MulConstant(WithConstant):
     """y = x * c: the angles of a rotary embedding."""
 
-    @property
-    def has_other_factors(self) -> bool:
-        """Always."""
-        return True
+    has_other_factors: ClassVar[bool] = True
 
     def run(self, *x: Array) -> Array:
         """Multiply."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,4 @@ class FloatBatchMatMul(FloatOp):
         a, b = map(Quantization.of, x)
         return multipliers.batch_matmul(a, b, y, (self.transposed_a, self.transposed_b))
 
-    @property
-    def has_other_factors(self) -> bool:
-        """Always."""
-        return True
+    has_other_factors: ClassVar[bool] = True

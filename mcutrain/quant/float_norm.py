@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +33,7 @@ class FloatLayerNorm(ClampingFloatOp):
     beta: Array
     epsilon: float
 
-    @property
-    def has_other_factors(self) -> bool:
-        """What it divides by follows from x."""
-        return True
+    has_other_factors: ClassVar[bool] = True  # what it divides by follows from x
 
     def then(self, factor: Array, shift: Array) -> FloatLayerNorm:
         """Factors and shifts per channel of its output, before the activation."""

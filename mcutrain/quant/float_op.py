@@ -122,10 +122,8 @@ class FloatOp(ABC):
         """Add the int8 nodes that compute the output."""
         emitter.computed(node)
 
-    @property
-    def shares_quantization(self) -> bool:
-        """Whether all inputs and the output must have one scale and zero point (pools, Concat)."""
-        return False
+    shares_quantization: ClassVar[bool] = False
+    """Whether all inputs and the output must have one scale and zero point (pools, Concat)."""
 
     @property
     def requantizes(self) -> bool:
@@ -142,20 +140,14 @@ class FloatOp(ABC):
         """Whether every number of the output is one of the input's: no new rounding."""
         return False
 
-    @property
-    def is_view(self) -> bool:
-        """Whether the output is the input under another shape, its elements in the same order."""
-        return False
+    is_view: ClassVar[bool] = False
+    """Whether the output is the input under another shape, its elements in the same order."""
 
-    @property
-    def is_join(self) -> bool:
-        """Whether each input gives only some of the output's elements."""
-        return False
+    is_join: ClassVar[bool] = False
+    """Whether each input gives only some of the output's elements."""
 
-    @property
-    def has_other_factors(self) -> bool:
-        """Whether the scales of inputs and output need not be alike: products, normalization."""
-        return False
+    has_other_factors: ClassVar[bool] = False
+    """Whether the scales of inputs and output need not be alike: products, normalization."""
 
     @property
     def is_homogeneous(self) -> bool:

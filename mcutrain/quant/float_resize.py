@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -51,10 +51,7 @@ class FloatResize(FloatOp):
     rows: Places
     columns: Places
 
-    @property
-    def shares_quantization(self) -> bool:
-        """As TFLite's resizes."""
-        return True
+    shares_quantization: ClassVar[bool] = True  # as TFLite's resizes
 
     @property
     def keeps_values(self) -> bool:

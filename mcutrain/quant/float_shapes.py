@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -45,10 +45,7 @@ class FloatPool(FloatOp):
     window: Window
     largest: bool
 
-    @property
-    def shares_quantization(self) -> bool:
-        """As TFLite's pools."""
-        return True
+    shares_quantization: ClassVar[bool] = True  # as TFLite's pools
 
     @property
     def keeps_values(self) -> bool:
@@ -166,10 +163,7 @@ class FloatPad(FloatOp):
     value: float = 0.0
     channels: tuple[int, int] = (0, 0)
 
-    @property
-    def shares_quantization(self) -> bool:
-        """As TFLite's PAD."""
-        return True
+    shares_quantization: ClassVar[bool] = True  # as TFLite's PAD
 
     @property
     def keeps_values(self) -> bool:
@@ -203,10 +197,7 @@ class FloatPad(FloatOp):
 class FloatMove(FloatOp):
     """Moves elements, as TFLite's int8 kernels copy them."""
 
-    @property
-    def shares_quantization(self) -> bool:
-        """Integers are copied."""
-        return True
+    shares_quantization: ClassVar[bool] = True  # integers are copied
 
     @property
     def keeps_values(self) -> bool:
@@ -225,10 +216,7 @@ class FloatReshape(FloatMove):
 
     to: Shape
 
-    @property
-    def is_view(self) -> bool:
-        """Always."""
-        return True
+    is_view: ClassVar[bool] = True
 
     def shape(self, *x: Shape) -> Shape:
         """The new one."""
@@ -287,10 +275,7 @@ class FloatConcat(FloatMove):
     constants: tuple[tuple[int, Array], ...] = ()
     most_inputs = MOST_INPUTS
 
-    @property
-    def is_join(self) -> bool:
-        """Always."""
-        return True
+    is_join: ClassVar[bool] = True
 
     def shape(self, *x: Shape) -> Shape:
         """The axis grows."""
