@@ -92,10 +92,10 @@ def show_levels(found: LevelsBeside, limits: Limits) -> None:
     if limits.flash_bytes is not None:
         took.append(f"{found.measured.flash_bytes:,} of flash")
     if not kept:
-        show_prose("  no level of the ladder but the whole front fits beside the scheme")
+        show_prose("  no level of the cascade but the whole front fits beside the scheme")
         return
     others = f"; {texts[1]} do{'es' * (len(left_out) == 1)} not" if left_out else ""
-    show_prose(f"  levels {texts[0]} of the ladder fit, with {' and '.join(took)}{others}")
+    show_prose(f"  levels {texts[0]} of the cascade fit, with {' and '.join(took)}{others}")
 
 
 def _show_layers(found: Selection) -> None:

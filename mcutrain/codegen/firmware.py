@@ -224,7 +224,7 @@ def wanted_latent(plan: TrainingPlan, interface: Interface) -> str | None:
         return wanted
     if wanted not in (None, DEEPEST, plan.ladder.latent):
         raise McutrainError(
-            f"the fronts of the ladder make {plan.ladder.latent!r}, so steps cannot begin with "
+            f"the fronts of the cascade make {plan.ladder.latent!r}, so steps cannot begin with "
             f"{wanted!r}: leave out one of them"
         )
     return plan.ladder.latent

@@ -70,7 +70,7 @@ def check_flash(plan: TrainingPlan, target: Target) -> None:
     if plan.constant_bytes > target.flash.size_bytes:
         raise PlanError(
             f"the frozen weights take {plan.constant_bytes:,} bytes of flash, {sum(sizes):,} of "
-            f"them those of the ladder ({', '.join(f'{size:,}' for size in sizes)} of the policy "
+            f"them those of the cascade ({', '.join(f'{size:,}' for size in sizes)} of the policy "
             f"and of each level), and {target.name} has {target.flash.size_bytes:,} for the whole "
-            "program: make a ladder of fewer levels"
+            "program: make a cascade of fewer levels"
         )

@@ -133,7 +133,7 @@ def swapped_rows(given: Sequence[PlannedRow], swapping: Swapping) -> list[Planne
     """
     if not given:
         raise ArgumentError(
-            "columns are swapped of a scheme that trains layers in part: give one, as in 22:0.25"
+            "channels are swapped of a scheme that trains layers in part: give one, as in 22:0.25"
         )
     return [
         PlannedRow(

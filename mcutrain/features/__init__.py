@@ -181,8 +181,8 @@ class FeatureSettings(elastic.ElasticSettings, swap.SwapSettings):
             part.check(self)
         if self.every and not self.parts:
             raise DataError(
-                f"every = {self.every} steps tensors are selected for an elastic run, or columns "
-                "swapped: give the share of a step that it may take, too (elastic), or swap"
+                f"every = {self.every} is of runs that select tensors or swap input channels so "
+                "often: give the share of a step that one may take, too (elastic), or swap"
             )
 
     def check_after(self) -> None:

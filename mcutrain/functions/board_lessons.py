@@ -94,13 +94,13 @@ def _check_swap(project: BoardProject, settings: RunSettings) -> None:
     """Raise ProjectError if the firmware cannot resample input channels."""
     if settings.swap and not project.manifest.shelf_bytes:
         raise ProjectError(
-            f"the firmware of {project.folder} always trains the same columns: generate it with "
+            f"the firmware of {project.folder} always trains the same channels: generate it with "
             "--swap, to train others while it runs"
         )
     why = project.board.memory.why_no_saves
     if settings.swap and why:
         raise ProjectError(
-            f"the board swaps columns with its flash, and it saves nothing there: {why}; train "
+            f"the board swaps channels with its flash, and it saves nothing there: {why}; train "
             "without --swap"
         )
 

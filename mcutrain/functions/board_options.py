@@ -94,7 +94,7 @@ class BoardChoices(Keywords):
     swap: Annotated[
         bool,
         Flag(
-            "Train other columns every so many steps, as the project's firmware chooses them.",
+            "Train other input channels every so many steps, chosen by the project's firmware.",
             box=NOT_WORTH_IT,
         ),
     ] = False

@@ -277,8 +277,8 @@ class SwapRequest(Keywords):
     swap: Annotated[
         Literal["", "drawn", "fisher"],
         Flag(
-            "Of layers that the scheme trains in part, other columns can be trained while it "
-            "runs, drawn at random or by what their turns were worth; the weights are kept in "
+            "Of layers that the scheme trains in part, other input channels can be trained while "
+            "it runs, drawn at random or by what their turns were worth; the weights are kept in "
             "flash: `train --swap`.",
             box=NOT_WORTH_IT,
             shown=False,

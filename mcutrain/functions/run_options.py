@@ -412,9 +412,9 @@ class ShareOptions(Keywords):
     swap: Annotated[
         Literal["", "drawn", "fisher"],
         Flag(
-            "Choose anew, every so many steps, which columns are trained of the layers that the "
-            "scheme trains in part; all keep what they have learnt. drawn: at random; fisher: each "
-            "has its turn, then those that moved most in theirs.",
+            "Choose anew, every so many steps, which input channels are trained of the layers that "
+            "the scheme trains in part; all keep what they have learnt. drawn: at random; fisher: "
+            "each has its turn, then those that moved most in theirs.",
             box=NOT_WORTH_IT,
             shown=False,
         ),

@@ -80,18 +80,18 @@ def _position(training: TrainGraph, ladder: Ladder, align_bytes: int) -> int:
     """How many nodes make the latent. Raises PlanError if the ladder does not fit the step."""
     if training.is_tail:
         raise PlanError(
-            "a tail takes latents for samples, so there is no front that a ladder could stand in "
+            "a tail takes latents for samples, so there is no front that a cascade could stand in "
             "for: leave one of them out"
         )
     if training.positions:
         raise PlanError(
             "the network learns a label for each position, and these wait in the memory that "
-            "fronts compute in: leave out the ladder"
+            "fronts compute in: leave out the cascade"
         )
     try:
         latent = find_latent(lay_out(training, align_bytes, "off"), ladder.latent)
     except PlanError as error:
-        raise PlanError(f"a ladder of fronts makes latents, and {error}") from error
+        raise PlanError(f"a cascade of fronts makes latents, and {error}") from error
     (sample,) = ladder.policy.inputs
     kinds = (
         ("take samples", ladder.policy.tensors[sample].type, training.input_type),
@@ -100,8 +100,8 @@ def _position(training: TrainGraph, ladder: Ladder, align_bytes: int) -> int:
     for what, own, needed in kinds:
         if not _is_same(own, needed):
             raise PlanError(
-                f"the fronts of the ladder {what} of {_text(own)}, but the model of "
-                f"{_text(needed)}: make the ladder from this model"
+                f"the fronts of the cascade {what} of {_text(own)}, but the model of "
+                f"{_text(needed)}: make the cascade from this model"
             )
     return latent.position
 

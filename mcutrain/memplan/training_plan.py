@@ -376,8 +376,8 @@ def _too_large(plan: TrainingPlan, needs: int, parts: str, limit: int, of: str) 
     more = f"the plan needs {needs} bytes of SRAM ({parts}), {needs - limit} more than the {limit}"
     if plan.arena_bytes > plan.arena.arena_bytes:
         return PlanError(
-            f"{more} {of}; most of them a front of the ladder needs, {plan.arena.arena_bytes} the "
-            "step itself: leave out the ladder, or use a smaller input"
+            f"{more} {of}; most of them a front of the cascade needs, {plan.arena.arena_bytes} the "
+            "step itself: leave out the cascade, or use a smaller input"
         )
     step = plan.arena.peak_step
     return PlanError(

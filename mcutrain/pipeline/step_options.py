@@ -72,7 +72,7 @@ class StepOptions(FeatureOptions, TrainOptions):
         if self.classes is not None:
             Within(1).check("classes", self.classes)
         if self.levels is not None and not 2 <= self.levels.count <= MOST_LEVELS:
-            raise ArgumentError(f"levels are {self.levels.count}: a ladder has 2 to {MOST_LEVELS}")
+            raise ArgumentError(f"levels are {self.levels.count}: a cascade has 2 to {MOST_LEVELS}")
         rewritings(self)  # or a sentence
 
     @property

@@ -31,7 +31,7 @@ def _policy(policy: Graph, levels: Sequence[int]) -> Graph:
     *before, dense, shape = policy.nodes
     stage = dense.op.requantize if isinstance(dense.op, Conv2D) else None
     if not isinstance(dense.op, Conv2D) or stage is None or not isinstance(shape.op, Reshape):
-        raise PlanError("the ladder's policy is none of `mcutrain proxies`: make the ladder again")
+        raise PlanError("the cascade's policy is none of `mcutrain proxies`: make it again")
     index, tensors = list(levels), dict(policy.tensors)
     for name in dense.inputs[1:]:
         tensor = tensors[name]

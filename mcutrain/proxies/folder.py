@@ -67,10 +67,10 @@ def write_ladder(
 def check_folder(folder: Path) -> None:
     """Raise McutrainError if the folder holds something that is no ladder."""
     if folder.exists() and not folder.is_dir():
-        raise McutrainError(f"{folder} is a file; give a folder for the ladder")
+        raise McutrainError(f"{folder} is a file; give a folder for the cascade")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / LADDER_FILE).is_file():
         raise McutrainError(
-            f"{folder} exists and holds no ladder of fronts; give another folder, or empty it"
+            f"{folder} exists and holds no cascade of fronts; give another folder, or empty it"
         )
 
 
@@ -99,13 +99,13 @@ def read_ladder(folder: Path, front: Graph) -> Ladder:
     digest, latent = graph_digest(front), front.outputs[0]
     if facts["latent"] != latent:
         raise PlanError(
-            f"the ladder {folder} makes the latent {facts['latent']!r}, but this network's step "
+            f"the cascade {folder} makes the latent {facts['latent']!r}, but this network's step "
             f"begins with {latent!r}: make it again with `mcutrain proxies`, the same scheme and "
             "--latent"
         )
     if facts["front"] != digest:
         raise PlanError(
-            f"the ladder {folder} was made for another front: make it again with `mcutrain "
+            f"the cascade {folder} was made for another front: make it again with `mcutrain "
             "proxies`, of this model and scheme"
         )
     proxies = tuple(_graph(folder / _file_of(i + 1)) for i in range(facts["proxies"]))
@@ -129,7 +129,7 @@ def _ladder_for(folder: Path, front_of: Callable[[str], Graph]) -> Ladder:
     try:
         front = front_of(latent)
     except PlanError as error:
-        raise PlanError(f"the ladder {folder} makes latents, and {error}") from error
+        raise PlanError(f"the cascade {folder} makes latents, and {error}") from error
     return read_ladder(folder, front)
 
 
@@ -148,7 +148,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     is_known = isinstance(found, dict) and found.get("format") == FORMAT
     kinds = {"latent": str, "front": str, "proxies": int}
     if not is_known or not all(isinstance(found.get(k), kind) for k, kind in kinds.items()):
-        raise McutrainError(f"{path} is no ladder that this version knows: make it again")
+        raise McutrainError(f"{path} is no cascade that this version knows: make it again")
     if not 1 <= found["proxies"] <= MOST_PROXIES:
         raise McutrainError(f"{path} says {found['proxies']} proxies, not 1 to {MOST_PROXIES}")
     facts: dict[str, Any] = found
@@ -167,5 +167,5 @@ def _file_of(level: int) -> str:
 
 def _graph(path: Path) -> Graph:
     if not path.is_file():
-        raise McutrainError(f"{path} is missing: make the ladder again with `mcutrain proxies`")
+        raise McutrainError(f"{path} is missing: make the cascade again with `mcutrain proxies`")
     return verify(load(path))

@@ -162,7 +162,7 @@ def check_batches(plan: TrainingPlan, settings: RunSettings) -> None:
     """Raise DataError for a step whose samples cannot be put together by level."""
     training, wish = plan.training, "samples of one level in each update"
     if plan.ladder is None:
-        raise DataError(f"{wish} are those of a ladder, and there is none: give --proxies, too")
+        raise DataError(f"{wish} are those of a cascade, and there is none: give --proxies, too")
     if training.accumulate == 1:
         raise DataError(f"{wish}, but each update has a single one: give --accumulate, too")
     why_not = conflict(training, "batches")
@@ -179,8 +179,8 @@ def check_ladder(plan: TrainingPlan, settings: RunSettings, latent: str) -> None
     """Raise DataError for what a run with a ladder of fronts cannot have."""
     if latent not in ("auto", "off"):
         raise DataError(
-            "a ladder chooses a front for each sample in every step, so steps cannot begin with "
-            f"{latent!r}: leave out the latent, or the ladder"
+            "a cascade chooses a front for each sample in every step, so steps cannot begin with "
+            f"{latent!r}: leave out the latent, or the cascade"
         )
     why_not = conflict(plan.training, "replay") if settings.replay else ""
     if why_not:

@@ -22,7 +22,7 @@ class LadderReference(PlannedReference):
     """The policy chooses a front for each sample; the step begins with what that makes of it."""
 
     def __init__(self, plan: TrainingPlan, seed: int = 1) -> None:
-        assert plan.ladder is not None, "the step has no ladder"
+        assert plan.ladder is not None, "the step has no cascade"
         super().__init__(plan, seed)
         latent = find_latent(plan, plan.ladder.latent)
         whole = front(self.training, latent)

@@ -200,7 +200,7 @@ def _options(step: TrainingStep) -> str:
     training = step.plan.training
     more = (", elastic" if training.elastic else "") + (", --swap" if training.swapped else "")
     if training.levels is not None:
-        more += f", a ladder of {training.levels.count} fronts"
+        more += f", a cascade of {training.levels.count} fronts"
         more += "".join(f", --{f.option}" for f in features_of(training) if f.option)
     return (", no gate" if gate is None else f", gate {gate.alpha:g}") + more
 

@@ -328,10 +328,10 @@ def test_a_ladder_that_cannot_be_compared_is_a_sentence(
 ) -> None:
     flags = ("compare", model, "--data", images, *ONCE, "--seeds", 1)
     assert "`mcutrain proxies` makes such" in run(*flags, "--proxies", "nowhere").sentence
-    assert "there is no ladder" in run(*flags, "--drift").sentence
+    assert "there is no cascade" in run(*flags, "--drift").sentence
     assert "the gate's alpha is 17" in run(*flags, "--proxies", proxies, "--gate", 17).sentence
     full = run(*flags, "--proxies", proxies, "--scheme", "full").sentence
-    assert full.startswith("proxies: the ladder ")
+    assert full.startswith("proxies: the cascade ")
     assert "the first layer is trained" in full
     of_file = tmp_path / "of_file"
     shutil.copytree(proxies, of_file)
@@ -394,11 +394,11 @@ def test_what_goes_with_no_ladder_is_a_sentence(
     assert "what is replayed comes between them" in run(*simulated, *level).sentence
     assert "leave out the latent" in run(*simulated, "--latent", "conv").sentence
     assert "leave out the latent" in run(*simulated, "--latent", "conv", "--reference").sentence
-    assert "there is no ladder" in run("plan", model, *SCHEME, "--drift").sentence
+    assert "there is no cascade" in run("plan", model, *SCHEME, "--drift").sentence
     tail = ("generate", model, *ladder, "--part", "tail", "-o", "project")
     assert "a tail takes latents for samples" in run(*tail).sentence
     latent = run("generate", model, *ladder, "--latent", "conv", "-o", "project")
-    assert "the fronts of the ladder make" in latent.sentence
+    assert "the fronts of the cascade make" in latent.sentence
 
 
 def test_a_board_with_too_little_memory_is_a_sentence(

@@ -75,7 +75,7 @@ def test_flags_that_make_no_sense_are_told_before_the_data_is_read(
     assert "give 0 or more" in run(*missing, "--distillation", -1).sentence
     (tmp_path / "ladder").mkdir()
     (tmp_path / "ladder" / "notes.txt").write_text("mine")
-    assert "holds no ladder of fronts" in run(*missing).sentence
+    assert "holds no cascade of fronts" in run(*missing).sentence
     assert (
         "first layer is trained"
         in run(*missing[:4], *FLAGS[2:-1], "x", "--scheme", "full").sentence

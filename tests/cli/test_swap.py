@@ -79,7 +79,7 @@ def test_a_plan_says_what_is_kept_in_flash(run: Run) -> None:
     assert plain["shelf"] is None
     assert 0 < found["state_bytes"] - plain["state_bytes"] < 200
     assert found["board"]["saves"] < plain["board"]["saves"]
-    assert "of which other columns can be trained" in run("plan", MODEL, *SCHEME, *RULE).out
+    assert "of which other input channels can be trained" in run("plan", MODEL, *SCHEME, *RULE).out
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_a_plan_says_what_is_kept_in_flash(run: Run) -> None:
         (
             "simulate",
             (*DATA, *RULE, "--scheme", "head"),
-            "trains no layer in part, so there are no columns to swap",
+            "trains no layer in part, so no input channels can be swapped",
         ),
-        ("generate", (*RULE, "-o", "p"), "trains no layer in part, so there are no columns"),
+        ("generate", (*RULE, "-o", "p"), "trains no layer in part, so no input"),
         ("simulate", (*DATA, "--every", "20"), "--every is of a run with --elastic SHARE"),
     ],
 )

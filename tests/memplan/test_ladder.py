@@ -235,7 +235,7 @@ def test_a_ladder_of_another_model_is_a_sentence(training: TrainGraph) -> None:
     )
     with pytest.raises(PlanError, match=r"take samples of int8 24 x 12 x 3"):
         with_ladder(training, samples)
-    with pytest.raises(PlanError, match=r"a ladder of fronts makes latents, and .*'elsewhere'"):
+    with pytest.raises(PlanError, match=r"a cascade of fronts makes latents, and .*'elsewhere'"):
         with_ladder(training, replace(ladder, latent="elsewhere"))
 
 

@@ -66,7 +66,7 @@ def test_what_else_a_folder_holds_outlives_its_ladder(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_refused_and_stays(tmp_path: Path) -> None:
     whole, _ = front_of(step())
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(McutrainError, match="holds no ladder of fronts"):
+    with pytest.raises(McutrainError, match="holds no cascade of fronts"):
         write_ladder(ladder(whole), tmp_path, whole)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -104,9 +104,9 @@ def test_a_ladder_of_another_scheme_or_model_is_refused(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("{", "is no JSON file"),
-        ("[]", "is no ladder"),
-        ('{"format": 2}', "is no ladder"),
-        ('{"format": 1, "latent": 3, "front": "", "proxies": 1}', "is no ladder"),
+        ("[]", "is no cascade"),
+        ('{"format": 2}', "is no cascade"),
+        ('{"format": 1, "latent": 3, "front": "", "proxies": 1}', "is no cascade"),
         ('{"format": 1, "latent": "", "front": "", "proxies": 0}', "says 0 proxies"),
     ],
 )

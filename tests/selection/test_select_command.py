@@ -107,10 +107,10 @@ def test_as_many_levels_are_kept_as_fit_those_that_save_most_first(analysis, lad
     found = every["flash_bytes"] + sum(front_flash_bytes(kept, code))
     assert less["ladder"]["flash_bytes"] == found
     said = " ".join(run(*flags, "--flash", str(needs[0] - 1)).stdout.split())
-    assert f"levels 0, 2 of the ladder fit, with {less['ladder']['sram_bytes']:,} bytes of" in said
+    assert f"levels 0, 2 of the cascade fit, with {less['ladder']['sram_bytes']:,} bytes of" in said
     assert f"and {found:,} of flash; 1 does not" in said
     none = run(*flags, "--flash", str(every["flash_bytes"] + 1), "-o", str(out)).stdout
-    assert "no level of the ladder but the whole front fits" in none
+    assert "no level of the cascade but the whole front fits" in none
     assert not (out / "ladder").exists()
 
 
@@ -119,18 +119,18 @@ def test_a_ladder_that_goes_with_no_selection_is_a_sentence(analysis, ladder, tm
     flags = ("--analysis", analysis, "--proxies", str(ladder))
     other = run(*flags, "--board", "nucleo-f446re", NO_BUILD, "-o", str(tmp_path))
     assert isinstance(other.exception, PlanError)
-    assert "the ladder" in str(other.exception)
+    assert "the cascade" in str(other.exception)
     assert (tmp_path / "scheme.toml").is_file()
     assert not (tmp_path / "ladder").exists()
     out = tmp_path / "out"
     nowhere = run("--analysis", analysis, *BOARD, "--proxies", "nowhere", "-o", str(out))
     assert "`mcutrain proxies` makes such a folder" in str(nowhere.exception)
     own = run(*flags, *BOARD, "-o", str(ladder.parent))
-    assert "is the ladder that levels are taken from" in str(own.exception)
+    assert "is the cascade that levels are taken from" in str(own.exception)
     (out / "ladder").mkdir(parents=True)
     (out / "ladder" / "notes.txt").write_text("mine")
     foreign = run(*flags, *BOARD, "-o", str(out))
-    assert "exists and holds no ladder of fronts" in str(foreign.exception)
+    assert "exists and holds no cascade of fronts" in str(foreign.exception)
     assert [path.name for path in out.iterdir()] == ["ladder"]
     sweep = run(*flags, "--sweep", "40K:64K")
     assert "it does not go with --sweep" in sweep.output

@@ -282,5 +282,5 @@ def test_steps_cannot_begin_with_another_latent_than_that_of_the_ladder(
     plan: TrainingPlan,
 ) -> None:
     other = latents(plan)[0].tensor
-    with pytest.raises(McutrainError, match="the fronts of the ladder make"):
+    with pytest.raises(McutrainError, match="the fronts of the cascade make"):
         generate(plan, "", interface=Interface(latent=other))

@@ -43,7 +43,7 @@ FEATURE = StepFeature(
     option="drift",
     conflicts={
         "no ladder": (
-            "drift corrects which front of a ladder a sample takes, and there is no ladder: give "
+            "drift corrects which front of a cascade a sample takes, and there is no cascade: give "
             "one (--proxies), too, or leave out --drift"
         ),
         "batches": (

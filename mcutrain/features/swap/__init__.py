@@ -57,7 +57,7 @@ def _shelf(plan: PlannedMemory) -> Mapping[str, Any]:
 def _shelf_line(shelf: Mapping[str, Any]) -> str:
     return (
         f"{shelf['bytes']:>10,}     bytes of flash, kept with the state: {len(shelf['weights'])} "
-        "weights of which other columns can be trained"
+        "weights of which other input channels can be trained"
     )
 
 

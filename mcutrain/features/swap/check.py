@@ -15,7 +15,7 @@ def modules_stay(options: SwapOption, graph: Graph, scheme: UpdateScheme) -> Non
     if options.swap and scheme.modules and added_columns(graph):
         raise SchemeError(
             f"scheme {scheme.name!r} trains the columns of low-rank modules, which stay where they "
-            "are: leave out the swapping of columns, or the modules"
+            "are: leave out swap, or the modules"
         )
 
 
@@ -23,6 +23,6 @@ def has_columns(options: SwapOption, training: TrainGraph, scheme: UpdateScheme)
     """Raise SchemeError where there is nothing to swap."""
     if options.swap and not training.swapped:
         raise SchemeError(
-            f"scheme {scheme.name!r} trains no layer in part, so there are no columns to swap: "
+            f"scheme {scheme.name!r} trains no layer in part, so no input channels can be swapped: "
             "give a share below 1 of a convolution or fully connected layer, as in 4:0.25"
         )

@@ -33,7 +33,7 @@ class SwapSettings(TurnSettings):
         every = self.every or -(-epoch_steps // samples_per_update) * samples_per_update
         if every < 1 or every % samples_per_update:
             raise ArgumentError(
-                f"columns cannot be swapped every {every:,} steps: give a multiple of the "
+                f"input channels cannot be swapped every {every:,} steps: give a multiple of the "
                 f"{samples_per_update} samples of an update"
             )
         return every
@@ -63,7 +63,8 @@ def _swaps(
 ) -> Swaps:
     if not plan.training.swapped:
         raise ArgumentError(
-            "this step trains the same columns, always: prepare one with swap, or run without"
+            "this step trains the same input channels, always: prepare one with swap, or run "
+            "without"
         )
     return Swaps(settings.swap_every(epoch_steps, plan.training.accumulate))
 
@@ -72,5 +73,5 @@ RUN = RunPart(
     setting="swap",
     options=lambda settings: {"swap": settings.swap},
     turn=_swaps,
-    anew="a run that swaps columns begins anew: leave out --swap, or --after",
+    anew="a run that swaps input channels begins anew: leave out --swap, or --after",
 )
