@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Base = Annotated[
     Path,
-    typer.Argument(metavar="BASE", help="The state that a round begins with.", show_default=False),
+    shared_flags.argument("BASE", "The state that a round begins with."),
 ]
 
 
@@ -25,11 +25,10 @@ def average(
     base: Base,
     trained: Annotated[
         list[str],
-        typer.Argument(
-            metavar="[NAME=]FILE...",
-            help="What boards learnt: states (.mcts), checkpoints, projects, or sums (.mctd). "
+        shared_flags.argument(
+            "[NAME=]FILE...",
+            "What boards learnt: states (.mcts), checkpoints, projects, or sums (.mctd). "
             "NAME: of the board, else the file's.",
-            show_default=False,
         ),
     ],
     output: Annotated[

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from mcutrain.cli.output import percent, show, show_json, show_table
-from mcutrain.cli.shared_flags import Json
+from mcutrain.cli.shared_flags import Json, argument
 
 if TYPE_CHECKING:
     from mcutrain.trained import Changes, TensorChange
@@ -17,11 +15,9 @@ if TYPE_CHECKING:
 def diff(
     first: Annotated[
         Path,
-        typer.Argument(
-            metavar="A", help="An int8 .tflite or QDQ .onnx file, or a state.", show_default=False
-        ),
+        argument("A", "An int8 .tflite or QDQ .onnx file, or a state."),
     ],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Another one.", show_default=False)],
+    second: Annotated[Path, argument("B", "Another one.")],
     json: Json = False,
 ) -> None:
     """Compare the weights and biases of two models by name, and their structure.

@@ -16,9 +16,7 @@ from mcutrain.functions.run_options import DataOptions, FitOptions
 
 Model = Annotated[
     Path,
-    typer.Argument(
-        metavar="MODEL", help="A float or int8 .tflite or .onnx file.", show_default=False
-    ),
+    shared_flags.argument("MODEL", "A float or int8 .tflite or .onnx file."),
 ]
 GOES_ON = "mcutrain: interrupted; the same command goes on"
 
@@ -27,11 +25,10 @@ def fit(
     model: Model,
     data: Annotated[
         Path,
-        typer.Argument(
-            metavar="DATA",
-            help="An .npz file, a folder with a folder per class of images, WAV or CSV files, or a "
+        shared_flags.argument(
+            "DATA",
+            "An .npz file, a folder with a folder per class of images, WAV or CSV files, or a "
             "CSV file: what --data of `mcutrain simulate` takes.",
-            show_default=False,
         ),
     ],
     output: Annotated[

@@ -16,11 +16,7 @@ from mcutrain.functions.run_options import DataOptions
 def latents(
     project: Annotated[
         Path,
-        typer.Argument(
-            metavar="PROJECT",
-            help="A folder that `mcutrain generate --part tail` wrote.",
-            show_default=False,
-        ),
+        shared_flags.argument("PROJECT", "A folder that `mcutrain generate --part tail` wrote."),
     ],
     model: shared_flags.Model,
     data: shared_flags.Data,

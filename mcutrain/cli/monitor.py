@@ -14,7 +14,7 @@ import typer
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.live import LiveFlags
 from mcutrain.cli.output import err, out, say, show, show_json, show_table
-from mcutrain.cli.shared_flags import option
+from mcutrain.cli.shared_flags import argument, option
 from mcutrain.functions.board_options import LOG
 
 if TYPE_CHECKING:
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 def monitor(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[DIR|LOG]...",
-            help="Runs by the logs that they write: projects that train, or files of --log.",
-            show_default=False,
+        argument(
+            "[DIR|LOG]...",
+            "Runs by the logs that they write: projects that train, or files of --log.",
         ),
     ] = None,
     port: Annotated[

@@ -6,8 +6,6 @@ import json as json_text
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import percent, show, show_json, show_table
@@ -24,11 +22,10 @@ if TYPE_CHECKING:
 def profile(
     model: Annotated[
         Path,
-        typer.Argument(
-            metavar="MODEL|DIR",
-            help="An int8 .tflite or QDQ .onnx file; or, with a board, the project that "
+        shared_flags.argument(
+            "MODEL|DIR",
+            "An int8 .tflite or QDQ .onnx file; or, with a board, the project that "
             "`mcutrain generate --board B --timed` wrote.",
-            show_default=False,
         ),
     ],
     scheme: shared_flags.Scheme = "head",

@@ -10,7 +10,7 @@ import typer
 
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import say, show, show_json, show_table
-from mcutrain.cli.shared_flags import Json, option, written
+from mcutrain.cli.shared_flags import Json, argument, option, written
 from mcutrain.errors import NoiseError
 from mcutrain.functions.options import Seed
 from mcutrain.functions.quantize_options import CalibrationOptions, InputOptions, QuantizeOptions
@@ -25,7 +25,7 @@ HURTING = 3
 
 FloatFile = Annotated[
     Path,
-    typer.Argument(metavar="MODEL", help="A float .onnx or .tflite file.", show_default=False),
+    argument("MODEL", "A float .onnx or .tflite file."),
 ]
 Calibration = Annotated[
     Path,

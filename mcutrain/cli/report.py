@@ -5,20 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from mcutrain.cli.output import err, say, show, show_json
-from mcutrain.cli.shared_flags import Json
+from mcutrain.cli.shared_flags import Json, argument
 
 
 def report(
     folder: Annotated[
         Path,
-        typer.Argument(
-            metavar="DIR",
-            help="Where `mcutrain demo`, `select` or `compare` wrote a report, or a generated "
-            "project.",
-            show_default=False,
+        argument(
+            "DIR",
+            "Where `mcutrain demo`, `select` or `compare` wrote a report, or a generated project.",
         ),
     ],
     json: Json = False,

@@ -26,11 +26,8 @@ WORDS = {True: "passed", False: "FAILED", None: "not done"}
 def selftest(
     board: Annotated[
         str | None,
-        typer.Argument(
-            metavar="BOARD",
-            help="The board's name, or a folder with a board.toml.",
-            autocompletion=known_boards,
-            show_default=False,
+        shared_flags.argument(
+            "BOARD", "The board's name, or a folder with a board.toml.", autocompletion=known_boards
         ),
     ] = None,
     port: Port = None,

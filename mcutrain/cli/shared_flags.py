@@ -47,6 +47,11 @@ def option(help_text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=help_text, show_default=False, **more)
 
 
+def argument(metavar: str, help_text: str, **more: Any) -> Any:
+    """Return an argument of which the help does not show the default. more: as typer has it."""
+    return typer.Argument(metavar=metavar, help=help_text, show_default=False, **more)
+
+
 def written(metavar: str, help_text: str) -> Any:
     """Return the option -o, which names the FILE or DIR to write."""
     return option(help_text, "--output", "-o", metavar=metavar)
@@ -54,13 +59,11 @@ def written(metavar: str, help_text: str) -> Any:
 
 Model = Annotated[
     Path,
-    typer.Argument(metavar="MODEL", help="An int8 .tflite or QDQ .onnx file.", show_default=False),
+    argument("MODEL", "An int8 .tflite or QDQ .onnx file."),
 ]
 Project = Annotated[
     Path,
-    typer.Argument(
-        metavar="DIR", help="What `mcutrain generate --board` wrote.", show_default=False
-    ),
+    argument("DIR", "What `mcutrain generate --board` wrote."),
 ]
 ModelOutput = Annotated[
     Path,
