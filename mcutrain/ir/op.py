@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -306,10 +306,8 @@ class Op(ABC):
         """
         return {}
 
-    @property
-    def is_digest(self) -> bool:
-        """Whether the output is a smaller stand-in for the input, best made before it is freed."""
-        return False
+    is_digest: ClassVar[bool] = False
+    """Whether the output is a smaller stand-in for the input, best made before it is freed."""
 
     def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
         """Return how it computes row by row; None if it must have its whole input first.
@@ -336,10 +334,8 @@ class Op(ABC):
         """The real number that each of these sums counts in: per channel, or one for all."""
         raise ValueError(f"{type(self).__name__} has no sums")
 
-    @property
-    def is_mean(self) -> bool:
-        """Whether y is the mean of x over its positions, in sums that a loss can read."""
-        return False
+    is_mean: ClassVar[bool] = False
+    """Whether y is the mean of x over its positions, in sums that a loss can read."""
 
     @property
     def is_probability(self) -> bool:
@@ -367,10 +363,8 @@ class Op(ABC):
         """`scaled` by an exponent that is read as a second input, and held in 0 to limit."""
         raise ValueError(f"{type(self).__name__} belongs to the scale of its input")
 
-    @property
-    def is_view(self) -> bool:
-        """Whether the output is the first input under another shape: no code, no memory."""
-        return False
+    is_view: ClassVar[bool] = False
+    """Whether the output is the first input under another shape: no code, no memory."""
 
     def with_trained_columns(self, channels: tuple[int, ...]) -> Op | None:
         """Return the operator that reads these columns of its weight from one more input.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -377,10 +377,7 @@ class Mean(ClampingOp):
         stage = self.mult_q31, self.shift, sums.advice
         return sums, requantized(sums.what, sums.largest, *stage)
 
-    @property
-    def is_mean(self) -> bool:
-        """Over height and width."""
-        return True
+    is_mean: ClassVar[bool] = True  # over height and width
 
     @property
     def requantize(self) -> Requantize:
@@ -418,10 +415,7 @@ class Mean(ClampingOp):
 class ImageSum(Mean):
     """A mean with another multiplier: TFLite's SUM over h and w, saturated."""
 
-    @property
-    def is_mean(self) -> bool:
-        """False: it adds."""
-        return False
+    is_mean: ClassVar[bool] = False  # it adds
 
     def as_sums(self) -> Op:
         """No last layer."""

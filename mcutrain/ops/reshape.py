@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +76,4 @@ class Reshape(Op):
             raise ValueError(f"the outputs are reshaped to {self.shape}, which fits no new head")
         return Reshape(tuple(new if i == axes[-1] else n for i, n in enumerate(self.shape)))
 
-    @property
-    def is_view(self) -> bool:
-        """Always."""
-        return True
+    is_view: ClassVar[bool] = True

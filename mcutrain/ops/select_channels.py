@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy.typing as npt
 
@@ -58,10 +58,7 @@ class SelectChannels(Op):
         operands = (*inputs(0), *outputs(0))
         return KernelCall("select_channels", "mct_select_channels_s8", params, operands)
 
-    @property
-    def is_digest(self) -> bool:
-        """Never larger than the activation."""
-        return True
+    is_digest: ClassVar[bool] = True  # never larger than the activation
 
 
 def select_channels(
