@@ -52,6 +52,8 @@ class Lessons:
     those that it did. first: the position that the run begins at, where the board has learnt
     something else before; `total` counts from 0 all the same. swap_every: steps from one swap of
     trained columns to the next; 0: none. targets: whether labels are real targets, as bytes.
+    raw_of: raw samples of which the board itself makes a sample; None where that is sent.
+    hears: whether there are such.
     """
 
     total: int
@@ -67,6 +69,8 @@ class Lessons:
     first: int = 0
     swap_every: int = 0
     targets: bool = False
+    raw_of: Callable[[bytes], bytes | None] = lambda sample: None
+    hears: bool = False
 
     def is_replay(self, position: int) -> bool:
         """Return whether the step there takes a sample that the board remembers."""

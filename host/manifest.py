@@ -470,6 +470,11 @@ class BoardProject:
         return int(self.manifest.model_hash, 16)
 
     @property
+    def listens(self) -> bool:
+        """Whether its firmware takes raw samples."""
+        return any(Path(name).name == "mct_hear_commands.h" for name in self.manifest.files)
+
+    @property
     def firmware(self) -> Firmware:
         """What a board with this firmware says of itself."""
         manifest = self.manifest

@@ -164,6 +164,11 @@ class Training:
                 f"the board at {self.board.name} has firmware of this model that takes no "
                 "latents; flash the project's firmware"
             )
+        if lessons.hears and not identity.listens:
+            raise HostError(
+                f"the board at {self.board.name} has firmware of this model that takes no raw "
+                "samples; flash the project's firmware"
+            )
         if lessons.selecting is not None and not (identity.selects and identity.has_slots):
             raise HostError(
                 f"the board at {self.board.name} cannot choose what it trains: that needs "
@@ -334,7 +339,10 @@ class Training:
         return self.device.train(label, self.position, rate), label, rate
 
     def _send(self, sample: bytes) -> None:
-        if self.lessons.latents:
+        raw = self.lessons.raw_of(sample)
+        if raw is not None:
+            self.device.send_raw(raw)
+        elif self.lessons.latents:
             self.device.send_latent(sample)
         else:
             self.device.send_sample(sample)

@@ -14,7 +14,14 @@ from mcutrain.data.dataset import (
     stratified,
 )
 from mcutrain.data.episodes import Episodes, episode
-from mcutrain.data.layout import InputOrder, arranged, in_order, is_same_shape, split_in_order
+from mcutrain.data.layout import (
+    InputOrder,
+    RawWindows,
+    arranged,
+    in_order,
+    is_same_shape,
+    split_in_order,
+)
 from mcutrain.data.load import load
 from mcutrain.data.names import parse_names, read_names
 from mcutrain.data.outputs import Outputs, better_order
@@ -34,6 +41,7 @@ __all__ = [
     "Normalization",
     "Outputs",
     "Progress",
+    "RawWindows",
     "Split",
     "Targets",
     "Transform",

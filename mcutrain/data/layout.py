@@ -7,11 +7,12 @@ a user holds. See `InputOrder`; docs/data.md has the rules as a table.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from mcutrain.data.dataset import Samples, Split
+from mcutrain.data.quantize import quantize_input
 from mcutrain.data.transform import Transform
 from mcutrain.errors import DataError
 from mcutrain.frontends import Frontend, parse
@@ -22,19 +23,46 @@ AXIS_NAMES = {2: ("channels", "steps"), 3: ("channels", "height", "width")}
 Note = Callable[[str], None]
 
 
+class RawWindows:
+    """Raw windows by what an int8 input takes of them, for a board that hears and computes itself.
+
+    Windows of one input are as good as each other: the board makes the same input of both.
+    """
+
+    def __init__(self, scale: float, zero_point: int) -> None:
+        self.scale, self.zero_point = scale, zero_point
+        self._raw: dict[bytes, bytes] = {}
+
+    def keep(self, raw: Samples, made: Samples, front: Frontend) -> None:
+        """Keep windows (n, …), ended by zeros as the front end ends them. made: of them."""
+        codes = quantize_input(made, scale=self.scale, zero_point=self.zero_point)
+        for window, code in zip(raw, codes, strict=True):
+            whole = np.zeros(front.input_shape, "<i2")
+            whole[: len(window)] = window[: len(whole)]
+            self._raw[code.tobytes()] = whole.tobytes()
+
+    def find(self, codes: bytes) -> bytes | None:
+        """Raw samples of which the input becomes `codes`; None if none were kept."""
+        return self._raw.get(codes)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+
 @dataclass(frozen=True)
 class InputOrder:
     """The order of axes in which a model file takes samples, and that of the int8 model's input.
 
     file: the model file's name, for sentences. shape: of its input, without the batch. axes: these
     axes in the order in which the int8 model's input has them. frontend: what makes samples of raw
-    ones, which data sets then may hold instead.
+    ones, which data sets then may hold instead. kept: where raw windows are kept, if they are.
     """
 
     file: str
     shape: tuple[int, ...]
     axes: tuple[int, ...]
     frontend: Frontend | None = None
+    kept: RawWindows | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if sorted(self.axes) != list(range(len(self.shape))):
@@ -67,9 +95,12 @@ class InputOrder:
         """
         assert self.frontend is not None, "there is a front end"
         try:
-            return self.frontend.real(x).reshape(len(x), *self.model_shape)
+            made = self.frontend.real(x).reshape(len(x), *self.model_shape)
         except DataError as error:
             raise DataError(f"{key}: {error}") from error
+        if self.kept is not None:
+            self.kept.keep(x, made, self.frontend)
+        return made
 
     @property
     def model_shape(self) -> tuple[int, ...]:

@@ -16,12 +16,13 @@ from mcutrain_host.protocol import Selecting
 from mcutrain_host.saved import saturated_biases
 from mcutrain_host.trainer import Lessons, Outcome, Settings
 
-from mcutrain.data import Data, better_order
+from mcutrain.data import Data, RawWindows, better_order
 from mcutrain.features import FACTS
 from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, StateOptions
 from mcutrain.functions.board_samples import (
     of_latents,
     own_labels,
+    raw_windows_of,
     read_for_board,
     targets_of,
 )
@@ -109,7 +110,8 @@ def _check_swap(project: BoardProject, settings: RunSettings) -> None:
 class BoardCourse:
     """What a board learns. tests: so many test samples. after: steps of other data before.
 
-    sends_latents: whether its samples are latents, which the firmware takes besides samples.
+    sends_latents: whether its samples are latents, which the firmware takes besides samples. kept:
+    raw windows of them, for firmware that listens.
     """
 
     project: BoardProject
@@ -118,6 +120,7 @@ class BoardCourse:
     after: int
     sends_latents: bool
     listener: Listener
+    kept: RawWindows | None = None
 
     @staticmethod
     def of(
@@ -134,18 +137,21 @@ class BoardCourse:
         model: whose front makes latents of samples, for a project that takes those.
         """
         front = None if model is None else front_of_tail(project.manifest, model, project.folder)
-        samples = read_for_board(project, data, reading.read, settings, listener, front)
+        kept = raw_windows_of(project)
+        samples = read_for_board(project, data, reading.read, settings, listener, front, kept)
         if settings.learning_rate is None:
             with listener.searching() as report:
                 found = _search(project, samples, settings).found(report)
             settings = replace(settings, learning_rate=found.rate)
         else:
             found = None
-        course, sends_latents = of_latents(project, Course(samples, settings))
+        course, sends_latents = Course(samples, settings), False
+        if not kept:
+            course, sends_latents = of_latents(project, course)
         if found is not None:
             listener.found_rate(found.rate, found, course.samples.split)
         tests = 0 if reading.test_samples == 0 else len(course.samples.split.test)
-        return BoardCourse(project, course, tests, after, sends_latents, listener)
+        return BoardCourse(project, course, tests, after, sends_latents, listener, kept)
 
     @property
     def lessons(self) -> Lessons:
@@ -162,6 +168,8 @@ class BoardCourse:
             _regression(self.project),
         )
         every = course.settings.swap_every(course.epoch_steps, group)
+        if self.kept:
+            lessons = replace(lessons, raw_of=self.kept.find, hears=True)
         return replace(lessons, swap_every=every)
 
     def _selecting(self) -> Selecting | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mcutrain_host.manifest import BoardProject, Manifest
 
-from mcutrain.data import Data, InputOrder, ModelInput, Outputs, Split, Targets
+from mcutrain.data import Data, InputOrder, ModelInput, Outputs, RawWindows, Split, Targets
 from mcutrain.errors import BuildError, DataError
 from mcutrain.functions.chosen import samples_for
 from mcutrain.functions.listener import Listener
@@ -24,13 +24,19 @@ from mcutrain.simulation import (
 from mcutrain.simulation.labels import OwnLabels
 
 
-def input_of(project: BoardProject, front: LatentSimulator | None = None) -> ModelInput:
-    """Return what data sets need to know of a board's input, or of that of the front before it."""
+def input_of(
+    project: BoardProject, front: LatentSimulator | None = None, kept: RawWindows | None = None
+) -> ModelInput:
+    """Return what data sets need to know of a board's input, or of that of the front before it.
+
+    kept: where raw windows are kept, if they are.
+    """
     manifest = project.manifest
     x = manifest.input if front is None else front.plan.training.input_type
     order = None if front is None else front.plan.training.forward.input_order
     if front is None and (said := manifest.sample_order) is not None:
         order = InputOrder(said.file, said.shape, said.axes).with_frontend(said.frontend)
+        order = replace(order, kept=kept)
     return ModelInput(x.shape[1:], x.scale, x.zero_point, order)
 
 
@@ -41,13 +47,16 @@ def read_for_board(
     settings: RunSettings,
     listener: Listener,
     front: LatentSimulator | None = None,
+    kept: RawWindows | None = None,
 ) -> Samples:
     """Read the data as the board takes it. front: what makes latents of it, if something does.
+
+    kept: where raw windows are kept, if they are.
 
     Raises DataError.
     """
     manifest = project.manifest
-    asked = input_of(project, front)
+    asked = input_of(project, front, kept)
     split = _read(project, data, reading, settings, listener, asked, has_front=front is not None)
     targets = targets_of(project)
     if targets is not None:
@@ -71,6 +80,12 @@ def read_for_board(
         normalization=reading.normalization,
     )
     return samples if front is None else LatentSamples.of(samples, front)
+
+
+def raw_windows_of(project: BoardProject) -> RawWindows | None:
+    """Where to keep raw windows for a board that listens; None for one that takes features."""
+    x = project.manifest.input
+    return RawWindows(x.scale, x.zero_point) if project.listens else None
 
 
 def targets_of(project: BoardProject) -> Targets | None:
