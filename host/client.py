@@ -33,6 +33,8 @@ from mcutrain_host.protocol import (
     Heard,
     Identity,
     Inference,
+    Learnt,
+    LessonPlan,
     Rate,
     Replayed,
     Reset,
@@ -43,6 +45,8 @@ from mcutrain_host.protocol import (
     Statistics,
     Status,
     Step,
+    Taught,
+    Teaching,
     WindowTaken,
 )
 
@@ -180,6 +184,46 @@ class Device:
         self.hear(window, 0)
         self.take_window()
 
+    def teach(self, label: int, how: LessonPlan, ago: int = protocol.LOUDEST_WINDOW) -> Taught:
+        """Have a window learnt that was heard: by default the loudest one. ago: as `take_window`.
+
+        Raises RefusedError while there is none.
+        """
+        return self._teach(Teaching.LESSON, label, ago, 0, how)
+
+    def teach_class(self, label: int, known: int, samples: int, how: LessonPlan) -> Taught:
+        """Have the next windows that stand out be samples of a class beside 0 … known - 1.
+
+        The last one gives it its weights, and is learnt. Raises RefusedError for no class.
+        """
+        return self._teach(Teaching.CLASS, label, known, samples, how)
+
+    def undo(self) -> Taught:
+        """Go back to before the last lesson. Raises RefusedError if nothing is kept of that."""
+        return self._teach(Teaching.UNDO)
+
+    def forget(self) -> Taught:
+        """Go back to the weights that the model came with, also in the flash."""
+        return self._teach(Teaching.FORGET)
+
+    def learnt(self) -> Learnt:
+        """Return what was heard, told and learnt since the start."""
+        return self._ask(Command.LEARNT, b"", Learnt.parse)
+
+    def read_window(self, frame: int) -> bytes:
+        """Read the network's input of a window that ended with the frame of this count.
+
+        Raises RefusedError if it is gone.
+        """
+        size, found = self.identity.input_bytes, b""
+        while len(found) < size:
+            count = min(size - len(found), self.identity.max_body)
+            body = frame.to_bytes(4, "little") + len(found).to_bytes(4, "little")
+            piece = self._ask(Command.READ_WINDOW, body + count.to_bytes(2, "little"), bytes)
+            self._check(Command.READ_WINDOW, "bytes", len(piece), count)
+            found += piece
+        return found
+
     def infer(self) -> Inference:
         """Run the network on the sample."""
         return self._ask(Command.INFER, b"", Inference.parse)
@@ -302,6 +346,20 @@ class Device:
 
     def _reset(self, kind: Reset, seed: int) -> int:
         return self._ask(Command.RESET, bytes([kind]) + seed.to_bytes(4, "little"), _u32)
+
+    def _teach(
+        self,
+        kind: Teaching,
+        label: int = 0,
+        second: int = 0,
+        samples: int = 0,
+        how: LessonPlan = LessonPlan(0, 0, 0, 0),
+    ) -> Taught:
+        """second: frames ago, or classes that are known."""
+        numbers = (part.to_bytes(4, "little") for part in (label, second, samples))
+        return self._ask(
+            Command.TEACH, bytes([kind, *b"".join(numbers)]) + how.pack(), Taught.parse
+        )
 
     def _check(self, command: Command, field: str, said: int, expected: int) -> None:
         """Raise HostError if a board says of its work what cannot be."""

@@ -53,6 +53,9 @@ class Command(IntEnum):
     IMPRINT = 0x15
     HEAR = 0x16
     WINDOW = 0x17
+    TEACH = 0x18
+    LEARNT = 0x19
+    READ_WINDOW = 0x1A
 
 
 LONG_COMMANDS = frozenset(
@@ -67,6 +70,7 @@ LONG_COMMANDS = frozenset(
         Command.COLLECT,
         Command.IMPRINT,
         Command.HEAR,
+        Command.TEACH,
         Command.RESTORE,
         Command.WRITE_STATE,
     }
@@ -155,6 +159,7 @@ class IdentityFlags(IntFlag):
     HAS_POSITIONS = 256
     IMPRINTS = 512
     LISTENS = 1024
+    LEARNS = 2048
 
 
 @dataclass(frozen=True)
@@ -341,6 +346,65 @@ class WindowTaken(Numbers):
     ago: int
 
 
+class Teaching(IntEnum):
+    """What TEACH asks for."""
+
+    LESSON = 0
+    CLASS = 1
+    UNDO = 2
+    FORGET = 3
+
+
+@dataclass(frozen=True)
+class LessonPlan(Numbers):
+    """How a window is learnt. steps: on it; replay: of remembered samples behind each."""
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<HHii")
+    steps: int
+    replay: int
+    mult_q31: int
+    shift: int
+
+    @staticmethod
+    def of(steps: int, replay: int, rate: Rate) -> LessonPlan:
+        """With a learning rate."""
+        return LessonPlan(steps, replay, rate.mult_q31, rate.shift)
+
+
+@dataclass(frozen=True)
+class Taught(Numbers):
+    """Answer to TEACH. frame: so many there were at the window's end. save_number: of the state."""
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<III")
+    position: int
+    frame: int
+    save_number: int
+
+
+@dataclass(frozen=True)
+class Learnt(Numbers):
+    """Answer to LEARNT: counts since the start.
+
+    told: the last class that was recognized, at told_frame; -1: none. lessons, collected: windows
+    that were learnt, and that were samples of new classes; label, frame: of the last of both. left:
+    samples that are awaited. failed: windows that the flash did not take. lost: raw samples.
+    """
+
+    layout: ClassVar[struct.Struct] = struct.Struct("<IIIiIIIiIIII")
+    frames: int
+    inferences: int
+    detections: int
+    told: int
+    told_frame: int
+    lessons: int
+    collected: int
+    label: int
+    frame: int
+    left: int
+    failed: int
+    lost: int
+
+
 @dataclass(frozen=True)
 class RowWritten(Numbers):
     """Answer to IMPRINT: what the class's weights took."""
@@ -474,6 +538,11 @@ class Identity:
     def listens(self) -> bool:
         """Whether it takes raw samples."""
         return bool(self.flags & IdentityFlags.LISTENS)
+
+    @property
+    def learns(self) -> bool:
+        """Whether it infers on what it hears, and learns when it is told."""
+        return bool(self.flags & IdentityFlags.LEARNS)
 
     @property
     def selects(self) -> bool:

@@ -468,6 +468,8 @@ def generate(
     budgeted: bool = ...,
     listen: bool = ...,
     history: int = ...,
+    app: Literal["", "learn"] = ...,
+    sensor: bool = ...,
     class_names: Sequence[str] | None = ...,
     mean: Sequence[float] | None = ...,
     std: Sequence[float] | None = ...,
@@ -600,6 +602,7 @@ def plan(
     frontend: str = ...,
     listen: bool = ...,
     history: int = ...,
+    app: Literal["", "learn"] = ...,
 ) -> Planned: ...
 
 def ports(

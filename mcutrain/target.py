@@ -42,6 +42,8 @@ PROTOCOL_LATENT_BYTES = 688
 """Protocol and store of firmware that takes latents."""
 HEARD_BYTES = 4
 """More of firmware that takes raw samples; where it takes latents without a ring, there is room."""
+LEARN_BYTES = 80
+"""More of firmware that learns lessons: what it decides, and what it has learnt."""
 PROTOCOL_RING_BYTES = 704
 """Protocol and store of firmware with a ring, without the two bytes for each latent."""
 RING_PLACE_BYTES = 2
@@ -77,7 +79,8 @@ class Target:
     how many its slots hold a ring, see `with_latents`; own_flash: the program's where the slots are
     the board's own, if for a ring they are larger. timing_bytes: of firmware that times its nodes.
     imprint_bytes: of firmware that adds up a class's features. listening_bytes: of firmware that
-    takes raw samples. chooses: of firmware that chooses
+    takes raw samples. app: what it does of itself; sensor: by a virtual board's source. chooses:
+    of firmware that chooses
     what it trains, by states that its slots keep. uart, flashing, emulation, output: the tables of
     that name, [flash] and [emulate]. package: of the build system that builds its programs; empty
     where mcutrain has firmware for it.
@@ -112,6 +115,8 @@ class Target:
     timing_bytes: int = 0
     imprint_bytes: int = 0
     listening_bytes: int = 0
+    app: str = ""
+    sensor: bool = False
     chooses: bool = False
     package: str = ""
 
@@ -182,11 +187,12 @@ class Target:
         if not self.has_firmware:
             return 0
         heard = HEARD_BYTES if self.listening_bytes else 0
+        heard += LEARN_BYTES if self.app else 0
         if self.remember:
             ring = _align(RING_PLACE_BYTES * self.remember, 4)
             return _align(PROTOCOL_RING_BYTES + heard + ring, RAM_ALIGN_BYTES)
         if self.latent_bytes:
-            return PROTOCOL_LATENT_BYTES
+            return _align(PROTOCOL_LATENT_BYTES - HEARD_BYTES + heard, RAM_ALIGN_BYTES)
         return _align(PROTOCOL_BYTES + heard, RAM_ALIGN_BYTES)
 
     def with_latents(

@@ -18,6 +18,12 @@ uint32_t mct_ticks(void) {
 }
 #endif
 
+#ifdef MCT_LEARN
+void mct_app_wait(void) {
+    mct_protocol_wait(&protocol);
+}
+#endif
+
 void mct_app_run(void) {
     mct_board_start();
     mct_protocol_start(&protocol);

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mct_board_config.h"
+
 /* Clocks, pins, UART, cycle counter. Called once, first. */
 void mct_board_start(void);
 
@@ -21,6 +23,14 @@ void mct_board_send(const uint8_t *bytes, uint32_t count);
 /* Called behind each node of the network, if the board's board.toml says `between_nodes = true`:
  * what cannot wait for the end of a step. It leaves what came over the line where it is. */
 void mct_between_nodes(void);
+
+/* Called again and again while mct_board_receive waits for a byte: a program that listens goes on. */
+#ifdef MCT_LEARN
+void mct_app_wait(void);
+#define MCT_WAITING() mct_app_wait()
+#else
+#define MCT_WAITING() ((void)0)
+#endif
 
 /* CPU cycles since the start, and how many there are in a second; both 0 where none are counted. */
 uint64_t mct_board_cycles(void);

@@ -79,6 +79,9 @@ static void mct_state_replaced(mct_protocol *p) {
 #ifdef MCT_IMPRINT_FEATURES
     mct_imprint_begin(); /* features of other weights */
 #endif
+#ifdef MCT_LEARN
+    p->learn.left = 0;
+#endif
 }
 
 /* Before it is replaced by one that no ring belongs to. */
@@ -93,6 +96,10 @@ static void mct_forget_ring(mct_protocol *p) {
 void mct_protocol_start(mct_protocol *p) {
     memset(p, 0, sizeof *p);
     p->prediction = -1;
+#ifdef MCT_LEARN
+    mct_learn_start(&p->learn);
+    p->lesson.told = p->lesson.label = -1;
+#endif
     mct_frame_clear(&p->frame);
     mct_reset(MCT_INITIAL_SEED);
     mct_store_start(&p->store);

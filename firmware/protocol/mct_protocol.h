@@ -9,6 +9,9 @@
 #include "mct_frame.h"
 #include "mct_model.h"
 #include "mct_store.h"
+#ifdef MCT_LEARN
+#include "mct_learn.h"
+#endif
 
 #define MCT_PROTOCOL_VERSION 1u
 #ifdef MCT_REMEMBER
@@ -41,6 +44,9 @@ typedef enum {
     MCT_COMMAND_IMPRINT = 0x15,
     MCT_COMMAND_HEAR = 0x16,
     MCT_COMMAND_WINDOW = 0x17,
+    MCT_COMMAND_TEACH = 0x18,
+    MCT_COMMAND_LEARNT = 0x19,
+    MCT_COMMAND_READ_WINDOW = 0x1A,
     MCT_RESPONSE = 0x80,
 } mct_command;
 
@@ -83,6 +89,22 @@ typedef struct {
     uint8_t command;
 } mct_kept;
 
+#ifdef MCT_LEARN
+/* How lessons are done, and what was learnt and told so far. steps: on each sample; replay: of what is
+ * remembered behind each. Frames are counted from the start on. looked, since: frames so far, and since the
+ * last inference. told: the last class, told_frame: at which frame. number: lessons; collected: samples of
+ * new classes; label, frame: of the last of both, and where its window ended. failed: by the flash. */
+typedef struct {
+    mct_learning_rate rate;
+    uint16_t steps, replay;
+    uint32_t looked, since, inferences, detections;
+    int32_t told;
+    uint32_t told_frame, number, collected;
+    int32_t label;
+    uint32_t frame, failed;
+} mct_lesson;
+#endif
+
 typedef struct {
     uint64_t feed_cycles;  /* of the sample so far: of a front that is computed row by row */
     uint64_t train_cycles; /* of the last training step, with its sample's */
@@ -113,6 +135,10 @@ typedef struct {
 #ifdef MCT_LISTENING_BYTES
     uint32_t heard_bytes; /* of raw samples, since the stream began */
 #endif
+#ifdef MCT_LEARN
+    mct_learn learn;
+    mct_lesson lesson;
+#endif
 #ifdef MCT_LATENT_BYTES
     uint8_t is_latent; /* 1: what was received is a latent */
 #endif
@@ -123,5 +149,10 @@ void mct_protocol_start(mct_protocol *p);
 
 /* Takes in a byte; carries out the request that it completes, and answers. */
 void mct_protocol_receive(mct_protocol *p, uint8_t byte);
+
+#ifdef MCT_LEARN
+/* Listens, while no request comes. */
+void mct_protocol_wait(mct_protocol *p);
+#endif
 
 #endif

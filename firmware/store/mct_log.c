@@ -122,13 +122,13 @@ static bool mct_log_look(mct_store *store) {
     return store->slot >= 0;
 }
 
-#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES)
+#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES) || defined(MCT_LEARN)
 const uint8_t *mct_store_newest(const mct_store *store) {
     return store->slot < 0 ? NULL : mct_log_page(store->slot, store->record) + MCT_LOG_BYTES;
 }
 #endif
 
-#ifdef MCT_FORWARD_TIME
+#if defined(MCT_FORWARD_TIME) || defined(MCT_LEARN)
 static mct_role mct_log_role(int32_t slot, uint32_t page) {
     return (mct_role)mct_get16(mct_log_page(slot, page) + MCT_LOG_ROLE);
 }
@@ -136,7 +136,9 @@ static mct_role mct_log_role(int32_t slot, uint32_t page) {
 mct_role mct_store_role(const mct_store *store) {
     return store->slot < 0 ? MCT_ROLE_NONE : mct_log_role(store->slot, store->record);
 }
+#endif
 
+#ifdef MCT_FORWARD_TIME
 /* Where the newest state of a role is in the slot of the newest one; MCT_NO_PAGE if it is not. */
 static uint32_t mct_log_find_role(mct_store *store, mct_role role) {
     uint32_t found = MCT_NO_PAGE, kind;
@@ -281,6 +283,41 @@ bool mct_store_load(mct_store *store) {
     }
     return true;
 }
+
+#ifdef MCT_LEARN
+/* Where the state lies that was saved before the newest one, in its slot; MCT_NO_PAGE if it is gone. */
+static uint32_t mct_log_previous(mct_store *store) {
+    uint32_t found = MCT_NO_PAGE, kind;
+    for (uint32_t page = 0; page < store->record; page += mct_log_pages(kind)) {
+        kind = mct_log_kind(store->slot, page);
+        const uint32_t number = mct_get32(mct_log_page(store->slot, page) + MCT_LOG_NUMBER);
+        if (kind == MCT_LOG_STATE && number + 1u == store->number &&
+            mct_log_is_sound(store->slot, page) && mct_log_is_state(store, store->slot, page)) {
+            found = page;
+        }
+    }
+    return found;
+}
+
+bool mct_store_load_previous(mct_store *store) {
+    if (store->slot < 0) {
+        return false;
+    }
+    MCT_GUARD(true);
+    const uint32_t page = mct_log_previous(store);
+    MCT_GUARD(false);
+    if (page == MCT_NO_PAGE) {
+        return false;
+    }
+    const uint32_t erased = store->erased;
+    store->record = (uint16_t)page;
+    mct_log_clear(store);
+    (void)mct_store_load(store); /* it was verified */
+    store->erased = erased;
+    store->end = MCT_SLOT_PAGES; /* the ring of then is made anew, in the other slot */
+    return true;
+}
+#endif
 
 /* ---- writing ---- */
 
@@ -427,6 +464,13 @@ bool mct_store_save(mct_store *store, mct_role role, uint8_t *page) {
     mct_log_saved(store, at);
     return true;
 }
+
+#ifdef MCT_LEARN
+bool mct_store_make_room(mct_store *store, uint32_t latents, uint8_t *page) {
+    return mct_log_has_room(store, latents * MCT_LATENT_PAGES + 2u * MCT_STATE_PAGES) ||
+           mct_log_move(store, MCT_ROLE_NONE, page);
+}
+#endif
 
 /* ---- the ring ---- */
 

@@ -86,7 +86,7 @@ bool mct_store_load(mct_store *store) {
     return mct_state_load(saved, MCT_SAVED_BYTES) == MCT_OK;
 }
 
-#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES)
+#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES) || defined(MCT_LEARN)
 const uint8_t *mct_store_newest(const mct_store *store) {
     return store->slot < 0 ? NULL : mct_store_record(store->slot, store->record) + MCT_PAGE_BYTES;
 }
@@ -154,12 +154,34 @@ static bool mct_store_has_room(const mct_store *store, uint32_t record) {
     return mct_store_is_blank(store->slot, from, border < end ? border : end);
 }
 
-#ifdef MCT_FORWARD_TIME
+#if defined(MCT_FORWARD_TIME) || defined(MCT_LEARN)
 mct_role mct_store_role(const mct_store *store) {
     return store->slot < 0
                ? MCT_ROLE_NONE
                : (mct_role)mct_store_role_of(mct_store_record(store->slot, store->record));
 }
+#endif
+
+#ifdef MCT_LEARN
+bool mct_store_load_previous(mct_store *store) {
+    const uint8_t *found = NULL;
+    MCT_GUARD(true);
+    for (int32_t slot = 0; slot < 2; slot++) {
+        for (uint32_t record = 0; record < MCT_RECORDS; record++) {
+            const uint8_t *page = mct_store_record(slot, record), *saved = page + MCT_PAGE_BYTES;
+            const uint32_t number = mct_store_number(page);
+            if (number != 0 && number + 1u == store->number &&
+                mct_state_verify(saved, MCT_SAVED_BYTES) == MCT_OK) {
+                found = saved;
+            }
+        }
+    }
+    MCT_GUARD(false);
+    return found != NULL && mct_state_load(found, MCT_SAVED_BYTES) == MCT_OK;
+}
+#endif
+
+#ifdef MCT_FORWARD_TIME
 
 /* Whether the first record of a slot is erased with another one. */
 static bool mct_store_is_at_begin(uint32_t record) {
@@ -283,18 +305,28 @@ bool mct_store_exists(void) {
     return false;
 }
 
-#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES)
+#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES) || defined(MCT_LEARN)
 const uint8_t *mct_store_newest(const mct_store *store) {
     (void)store;
     return NULL;
 }
 #endif
 
-#ifdef MCT_FORWARD_TIME
+#if defined(MCT_FORWARD_TIME) || defined(MCT_LEARN)
 mct_role mct_store_role(const mct_store *store) {
     (void)store;
     return MCT_ROLE_NONE;
 }
+#endif
+
+#ifdef MCT_LEARN
+bool mct_store_load_previous(mct_store *store) {
+    (void)store;
+    return false;
+}
+#endif
+
+#ifdef MCT_FORWARD_TIME
 
 const uint8_t *mct_store_find(const mct_store *store, uint32_t position) {
     (void)store;

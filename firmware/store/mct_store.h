@@ -20,6 +20,9 @@
  * to the first record of the newest state's own slot instead. Should the power fail there, the run goes
  * on from the state before the windows, and comes to the same bits.
  *
+ * In firmware that learns lessons (mct_learn_commands.h) a state with the role 2 is one behind a lesson;
+ * the one saved before it is what the lesson began with.
+ *
  * Where latents are remembered (mct_log.c) a slot is a log instead, of entries one behind the other,
  * from page 0 on. An entry has whole pages, as many as its kind always has:
  *
@@ -92,15 +95,23 @@ bool mct_store_save(mct_store *store, mct_role role, uint8_t *page);
 /* Whether this board has slots that are large enough. */
 bool mct_store_exists(void);
 
-#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES)
+#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES) || defined(MCT_LEARN)
 /* The newest saved state, in flash; NULL if there is none. */
 const uint8_t *mct_store_newest(const mct_store *store);
 #endif
 
-#ifdef MCT_FORWARD_TIME
+#if defined(MCT_FORWARD_TIME) || defined(MCT_LEARN)
 /* Of the newest saved state. */
 mct_role mct_store_role(const mct_store *store);
+#endif
 
+#ifdef MCT_LEARN
+/* Takes over the state that was saved before the newest one, with the ring of then; the next save makes it
+ * the newest. false, and nothing changes, if it is gone. */
+bool mct_store_load_previous(mct_store *store);
+#endif
+
+#ifdef MCT_FORWARD_TIME
 /* The newest of a position. */
 const uint8_t *mct_store_find(const mct_store *store, uint32_t position);
 #endif
@@ -112,6 +123,12 @@ bool mct_store_offer(mct_store *store, const int8_t *latent, int32_t label, uint
 
 /* What the training step at a position replays, in flash; NULL if nothing is remembered there. */
 const int8_t *mct_store_recall(const mct_store *store, uint32_t position, int32_t *label);
+
+#ifdef MCT_LEARN
+/* Makes room in the slot for so many latents and two states, with a save if there is none. As
+ * mct_store_save. */
+bool mct_store_make_room(mct_store *store, uint32_t latents, uint8_t *page);
+#endif
 
 /* Empties the ring. */
 void mct_store_forget(mct_store *store);

@@ -18,6 +18,7 @@ from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.flash_memory import FlashTiming
 from mcutrain_host.virtual.image import Image
 from mcutrain_host.virtual.link import LoopbackLink, UartLink
+from mcutrain_host.virtual.sensor import ADDRESS, Sensor
 from mcutrain_host.virtual.serial_line import SerialLine
 
 WAIT_SECONDS = 0.05
@@ -68,6 +69,8 @@ class Machine:
         self._cut_during: tuple[str, int] | None = None
         self._until_idle = self._idle = self._requested = self._reset_wanted = False
         self.chip = make_chip(self, spec, timing or FlashTiming())
+        self.sensor = Sensor(self)
+        self.chip.add(ADDRESS, self.sensor)
         self.cpu = Cpu(self.chip, self.image)
         self.program(self.image)
         self.power_on()
@@ -213,8 +216,10 @@ class Machine:
         self.cpu.stop()
 
     def idle(self) -> None:
-        """The firmware waits for a byte."""
-        if self._until_idle:
+        """The firmware waits for a byte, and hears what is played meanwhile."""
+        if self.sensor.is_playing:
+            self.skip(self.sensor.until_next())
+        elif self._until_idle:
             self._idle = True
             self.cpu.stop()
         else:

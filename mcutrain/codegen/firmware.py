@@ -44,6 +44,8 @@ TIMING_BYTES = 8
 """SRAM for each node that is timed, and for all together."""
 IMPRINT_BYTES = 8
 """SRAM besides an int32 for each feature, where a class gets its weights from samples."""
+SENSOR_ADDRESS = 0x5F000000
+"""Where virtual boards have a source of samples: mcutrain_host.virtual.sensor."""
 NAME_BYTES = 80
 """The most that a response has room for of each of the names of board, model and scheme."""
 
@@ -241,7 +243,8 @@ def with_latents(
         target = replace(target, imprint_bytes=IMPRINT_BYTES + 4 * len(interface.centre))
     front = frontend_of(plan.training) if interface.listen else None
     if front is not None:
-        target = replace(target, listening_bytes=listening_bytes(front, interface.history))
+        heard = listening_bytes(front, interface.history, interface.app)
+        target = replace(target, listening_bytes=heard, app=interface.app, sensor=interface.sensor)
     saved_bytes = plan.kept_bytes + SAVED_HEADER_BYTES
     program_bytes = max(program_bytes, plan.constant_bytes)
     if interface.elastic is not None:
@@ -282,6 +285,10 @@ def board_values(
         of = f"{target.remember} {plan.training.x if latent is None else latent.tensor}"
         of += f" {target.slots[0]}" if target.own_flash else ""  # pages count from there
         defines |= {"REMEMBER": f"{target.remember}u", "RING_ID": zlib.crc32(of.encode()) & 0xFFFF}
+    if target.app:
+        defines["LEARN"] = 1
+    if target.sensor:
+        defines["SENSOR"] = f"0x{SENSOR_ADDRESS:08X}u"
     for i, origin in enumerate(target.slots):
         defines[f"SLOT_{i}"] = f"0x{origin:08X}u"
     defines |= {key: _literal(value) for key, value in target.values.get("define", {}).items()}

@@ -28,6 +28,7 @@ from mcutrain.features import (
     imprint,
     ladder,
     latents,
+    learning,
     listening,
     replay,
     selection,
@@ -48,6 +49,7 @@ from mcutrain.features.feature import (
 )
 from mcutrain.features.gate.reference import GateState
 from mcutrain.features.ladder.reference import LadderState
+from mcutrain.features.learning import check_learning
 from mcutrain.features.listening import check_listening, frontend_of, heard_bytes, listening_bytes
 from mcutrain.features.reference import WORD, StepRate
 from mcutrain.features.replay import bytes_of_ring
@@ -79,6 +81,7 @@ __all__ = [
     "TurnState",
     "Words",
     "bytes_of_ring",
+    "check_learning",
     "check_listening",
     "conflict",
     "correcting",
@@ -113,6 +116,7 @@ LATER = (
     timing.FEATURE,
     budgeted.FEATURE,
     listening.FEATURE,
+    learning.FEATURE,
     steps.FEATURE,
 )
 """Those whose C fills slots behind that of all other parts, in this order."""

@@ -505,6 +505,26 @@ History = Annotated[
 ]
 
 
+App = Annotated[
+    Literal["", "learn"],
+    Flag(
+        "What a board's firmware does of itself: learn infers on what it hears, says what it "
+        "recognizes, and learns when `mcutrain teach` tells it; with --listen and --history.",
+        metavar="learn",
+        box=BOARD,
+        shown=False,
+    ),
+]
+Sensor = Annotated[
+    bool,
+    Flag(
+        "The application of --app hears what a virtual board plays, and no driver of yours.",
+        box=BOARD,
+        shown=False,
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(MemoryOptions):
     """The board that a step is planned for, or the memory that it may take."""
@@ -517,6 +537,7 @@ class PlanOptions(MemoryOptions):
     frontend: FrontendFlag = ""
     listen: Listen = False
     history: History = 0
+    app: App = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -634,6 +655,8 @@ class ProgramOptions(Keywords):
     ] = False
     listen: Listen = False
     history: History = 0
+    app: App = ""
+    sensor: Sensor = False
     class_names: Annotated[
         Sequence[str] | None,
         Flag(

@@ -17,7 +17,13 @@ from mcutrain.cost.streaming import fit_rows
 from mcutrain.cost.time import step_time
 from mcutrain.data import Data
 from mcutrain.errors import ArgumentError, OptionError, PlanError
-from mcutrain.features import check_listening, frontend_of, listening_bytes, plan_values
+from mcutrain.features import (
+    check_learning,
+    check_listening,
+    frontend_of,
+    listening_bytes,
+    plan_values,
+)
 from mcutrain.functions.automatic import AUTO
 from mcutrain.functions.chosen import Choosing, planned_step, with_scheme
 from mcutrain.functions.keywords import with_keywords
@@ -230,8 +236,11 @@ def plan(
         asked = with_scheme(Asked.of(request), choosing, scheme, data, fixed_of(request))
         step = planned_step(asked, graph, classes, listener)
     interface = planned_interface(step, target, request.latent, remember)
-    interface = replace(interface, listen=hardware.listen, history=hardware.history)
+    interface = replace(
+        interface, listen=hardware.listen, history=hardware.history, app=hardware.app
+    )
     check_listening(step.plan.training, interface, has_firmware(target))
+    check_learning(step.plan.training, interface, has_firmware(target))
     listening = listening_of(step, target, hardware.history)
     own_bytes = 0 if listening is None else listening.sram_bytes
     if request.stream == AUTO and not isinstance(model, TrainingStep):
@@ -323,7 +332,7 @@ def listening_of(step: TrainingStep, target: Target | None, history: int = 0) ->
         frame_us = None if seconds is None else round(1_000_000 * seconds)
     return Listening(
         front.text,
-        listening_bytes(front, history),
+        target.listening_bytes if is_of_board and target else listening_bytes(front, history),
         hop_us,
         dict(c.flash_bytes),
         counted,

@@ -165,6 +165,7 @@ int32_t mct_board_receive(void) {
             return bytes[next++];
         }
         next = 0;
+        MCT_WAITING();
         mct_linux_wait();
         count = read(linux_board.line, bytes, sizeof bytes);
         if (count > 0 || (count < 0 && errno == EINTR)) {

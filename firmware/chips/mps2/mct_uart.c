@@ -20,6 +20,7 @@ void mct_uart_start(uint32_t clock_hz) {
 
 int32_t mct_board_receive(void) {
     while ((MCT_REGISTER(STATE) & STATE_RX_FULL) == 0) {
+        MCT_WAITING();
     }
     return (int32_t)(MCT_REGISTER(DATA) & 0xFFu);
 }

@@ -50,6 +50,7 @@ void mct_uart_start(uint32_t clock_hz) {
 /* The event is cleared before the byte is read: reading lets the next byte in, which sets it anew. */
 int32_t mct_board_receive(void) {
     while (MCT_REGISTER(EVENTS_RXDRDY) == 0) {
+        MCT_WAITING();
     }
     MCT_REGISTER(EVENTS_RXDRDY) = 0;
     return (int32_t)(MCT_REGISTER(RXD) & 0xFFu);

@@ -26,6 +26,7 @@ void mct_uart_start(uint32_t clock_hz) {
 
 int32_t mct_board_receive(void) {
     while ((MCT_REGISTER(FR) & FR_RX_EMPTY) != 0) {
+        MCT_WAITING();
     }
     return (int32_t)(MCT_REGISTER(DR) & 0xFFu);
 }

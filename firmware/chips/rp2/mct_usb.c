@@ -536,6 +536,7 @@ void mct_uart_start(uint32_t clock_hz) {
 int32_t mct_board_receive(void) {
     while (STATE->rx_at >= STATE->rx_count) {
         mct_between_nodes();
+        MCT_WAITING();
     }
     const int32_t byte = buffer(RX_BUFFER)[STATE->rx_at++];
     if (STATE->rx_at == STATE->rx_count) {

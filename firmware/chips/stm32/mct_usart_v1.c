@@ -21,6 +21,7 @@ void mct_uart_start(uint32_t clock_hz) {
 /* Reading SR and then DR also clears an overrun; the frame's checksum will tell of it. */
 int32_t mct_board_receive(void) {
     while ((MCT_REGISTER(SR) & SR_RXNE) == 0) {
+        MCT_WAITING();
     }
     return (int32_t)(MCT_REGISTER(DR) & 0xFFu);
 }

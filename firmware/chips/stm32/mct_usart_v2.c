@@ -23,6 +23,7 @@ void mct_uart_start(uint32_t clock_hz) {
 
 int32_t mct_board_receive(void) {
     while ((MCT_REGISTER(ISR) & ISR_RXNE) == 0) {
+        MCT_WAITING();
     }
     return (int32_t)(MCT_REGISTER(RDR) & 0xFFu);
 }

@@ -29,6 +29,8 @@ linkers leave no gaps between them."""
 TRIGGER_BYTES = 28
 """Of what a trigger counts, and of the window that it found."""
 MOST_HISTORY = 65_535
+LEARN = "learn"
+"""The application that learns lessons."""
 TYPE_BYTES = {"uint16_t": 2, "int16_t": 2, "int32_t": 4}
 
 
@@ -36,10 +38,13 @@ TYPE_BYTES = {"uint16_t": 2, "int16_t": 2, "int32_t": 4}
 class ListeningChoice:
     """Fields of an Interface. listen: a board's own firmware takes raw samples, too. history:
     frames that a program keeps, of which windows are taken and in which a trigger looks; 0: those
-    of a window, and no trigger."""
+    of a window, and no trigger. app: learn is firmware that infers on what it hears and learns when
+    it is told; empty: it only answers. sensor: it hears the source of a virtual board."""
 
     listen: bool = False
     history: int = 0
+    app: str = ""
+    sensor: bool = False
 
 
 def frontend_of(training: TrainGraph) -> Frontend | None:
@@ -48,10 +53,11 @@ def frontend_of(training: TrainGraph) -> Frontend | None:
     return None if order is None or training.is_tail else order.frontend
 
 
-def listening_bytes(front: Frontend, history: int = 0) -> int:
+def listening_bytes(front: Frontend, history: int = 0, app: str = "") -> int:
     """Bytes of SRAM of what is heard: the front end, waiting samples, features and the window.
 
-    history: frames that are kept, and a trigger; 0: those of a window, without.
+    history: frames that are kept, and a trigger; 0: those of a window, without. app: that counts
+    frames.
     """
     frames, width = front.output_shape
     c, feature_bytes = front.c, TYPE_BYTES[front.c.feature]
@@ -62,7 +68,7 @@ def listening_bytes(front: Frontend, history: int = 0) -> int:
     if not history:
         return found
     last = _aligned(SAMPLE_BYTES * front.channels + 2, 4)
-    return found + _aligned(TRIGGER_BYTES + last + 4 * history)
+    return found + _aligned(TRIGGER_BYTES + last + 4 * history + (4 if app else 0))
 
 
 def _aligned(count: int, unit: int = 8) -> int:
@@ -156,8 +162,9 @@ def _code(code: Code, told: Any) -> Mapping[str, Any]:
         "channels": front.channels,
         "sample_bytes": SAMPLE_BYTES * front.channels,
         "queue": front.c.queue,
-        "fixed_bytes": listening_bytes(front, told.history) - queue_bytes(front),
+        "fixed_bytes": listening_bytes(front, told.history, told.app) - queue_bytes(front),
         "history": told.history,
+        "learns": told.app == LEARN,
         "trigger": TriggerParams.of(front),
         "first": first,
         "steps": steps.tolist(),
@@ -168,7 +175,10 @@ def _code(code: Code, told: Any) -> Mapping[str, Any]:
 def _sources(code: Code, told: Any) -> tuple[str, ...]:
     own = _front(code).c.sources
     more = ("mct_trigger.c", "mct_trigger.h") if told.history else ()
-    return tuple(f"frontends/{name}" for name in ("mct_samples.c", "mct_samples.h", *own, *more))
+    names = ("mct_samples.c", "mct_samples.h", *own, *more)
+    decides = told.history > 0 and code.is_library
+    learn = ("runtime/mct_learn.c", "runtime/mct_learn.h") if decides else ()
+    return (*(f"frontends/{name}" for name in names), *learn)
 
 
 def _is_on(code: Code, told: Any) -> bool:

@@ -1,0 +1,81 @@
+"""A source of samples on each virtual board, which no real one has.
+
+At 0x5F000000: word 0 says how many samples wait, at most DEPTH; word 4 is the next number, an int16
+with its sign, of those of a sample one after the other; 0 where none waits. Reading changes nothing
+else, and what is written is a fault. Samples come by the board's time, one in so many instructions;
+those that find no room are lost. Or they wait until they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mcutrain_host.virtual.bus import Board
+from mcutrain_host.virtual.errors import BoardFault
+
+ADDRESS = 0x5F000000
+COUNT, DATA = 0, 4
+DEPTH = 64
+
+
+class Sensor:
+    """What plays. A Peripheral; a reset of the board leaves it alone."""
+
+    name = "the source of samples"
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self.lost = 0
+        self._coming: list[tuple[int, ...]] = []
+        self._next = self._begin = self._instructions = 0
+        self._waiting: list[int] = []
+        self._width = 1
+
+    def play(self, rows: Sequence[Sequence[int]], instructions_per_sample: int = 0) -> None:
+        """Play samples, each with its numbers, in the place of what has not come yet.
+
+        instructions_per_sample: 0 lets samples wait until they are read.
+        """
+        self._coming = [tuple(row) for row in rows]
+        self._width = len(self._coming[0]) if self._coming else 1
+        self._next, self._begin = 0, self.board.now
+        self._instructions = instructions_per_sample
+
+    @property
+    def is_playing(self) -> bool:
+        """Does anything come, or wait?"""
+        return self._next < len(self._coming) or bool(self._waiting)
+
+    def until_next(self) -> int:
+        """Instructions until something waits."""
+        if self._waiting or not self._instructions:
+            return 0
+        return max(0, self._begin + (self._next + 1) * self._instructions - self.board.now)
+
+    def reset(self) -> None:
+        """Nothing: it is not the board's."""
+
+    def read(self, offset: int, size: int) -> int:
+        """Return what the core reads."""
+        if size != 4 or offset not in (COUNT, DATA):
+            raise BoardFault(f"{self.name} has words at {COUNT} and {DATA} only")
+        self._arrive()
+        if offset == COUNT:
+            return len(self._waiting) // self._width
+        return self._waiting.pop(0) & 0xFFFFFFFF if self._waiting else 0
+
+    def write(self, offset: int, size: int, value: int) -> None:
+        """What the core writes."""
+        raise BoardFault(f"{self.name} cannot be written")
+
+    def _arrive(self) -> None:
+        room = DEPTH - len(self._waiting) // self._width
+        come = len(self._coming) - self._next
+        if self._instructions:
+            come = min(come, (self.board.now - self._begin) // self._instructions - self._next)
+        else:
+            come = min(come, room)
+        for row in self._coming[self._next : self._next + min(come, room)]:
+            self._waiting += row
+        self.lost += max(0, come - room)
+        self._next += come
