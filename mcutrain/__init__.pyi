@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mcutrain.analysis.progress import TrialsDone
 from mcutrain.arguments import PathLike
 from mcutrain.experiments.parallel import Standing
-from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, BuildOptions, ClassOptions, EmulationOptions, FlashOptions, LineOptions, OptionalLine, RecordOptions, ReplayOptions, StateOptions, WaitOptions
+from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, BuildOptions, ClassOptions, EmulationOptions, FlashOptions, LessonOptions, LineOptions, OptionalLine, RecordOptions, ReplayOptions, StateOptions, WaitOptions
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.options import BoardOptions, GeneratedRequest, HeadOptions, LearningRequest, MeasureOptions, MemoryOptions, PlanOptions, PreparedRequest, ProfiledRequest, ProgramOptions, ProxyCascade, SimulatedRequest, StepRequest
 from mcutrain.functions.quantize_options import CalibrationOptions, InputOptions, QuantizeOptions
@@ -55,6 +55,7 @@ from mcutrain.data.dataset import Split as Split
 from mcutrain.pipeline.step_options import StepOptions as StepOptions
 from mcutrain.functions.stepping import StepOutcome as StepOutcome
 from mcutrain.functions.stepping import StepTrainer as StepTrainer
+from mcutrain.functions.teaching import Taught as Taught
 from mcutrain.functions.selecting import TrainedSelection as TrainedSelection
 from mcutrain.pipeline import TrainingStep as TrainingStep
 from mcutrain.sparse.scheme import UpdateScheme as UpdateScheme
@@ -94,6 +95,7 @@ __all__ = [
     "StepOptions",
     "StepOutcome",
     "StepTrainer",
+    "Taught",
     "TrainedSelection",
     "TrainingStep",
     "UpdateScheme",
@@ -128,6 +130,8 @@ __all__ = [
     "selftest",
     "simulate",
     "simulate_episodes",
+    "taught_state",
+    "teach",
     "train",
     "train_board",
     "trainer",
@@ -990,6 +994,35 @@ def simulate_episodes(
     portable: bool = ...,
     latent: str = ...,
 ) -> FewShot: ...
+
+def taught_state(
+    project: PathLike,
+    record: PathLike,
+) -> bytes: ...
+
+def teach(
+    project: PathLike,
+    name: str = ...,
+    *,
+    undo: bool = ...,
+    forget: bool = ...,
+    which: ClassOptions = ...,
+    how: LessonOptions = ...,
+    line: LineOptions = ...,
+    hear: PathLike | None = ...,
+    record: PathLike | None = ...,
+    check: bool = ...,
+    listener: Listener = ...,
+    label: int | None = ...,
+    known: int | None = ...,
+    samples: int = ...,
+    steps: int = ...,
+    replay: int = ...,
+    learning_rate: float = ...,
+    wait: float = ...,
+    port: str | None = ...,
+    baud: int | None = ...,
+) -> Taught: ...
 
 def train(
     step: TrainingStep,

@@ -39,7 +39,7 @@ PANELS: dict[str, tuple[str, ...]] = {
         *("select", "augment", "proxies", "report"),
     ),
     "Onto a board": ("generate", "build", "board", "flash", "selftest", "ports"),
-    "Training on a board": ("train", "imprint", "latents", "monitor", "pull"),
+    "Training on a board": ("train", "teach", "imprint", "latents", "monitor", "pull"),
     "A trained model file": ("export", "diff"),
     "A fleet of boards": ("average", "fleet"),
 }

@@ -1,6 +1,7 @@
 """Data sets: loaded, split, ordered, made to fit a model's input, and quantized for it."""
 
 from mcutrain.data._folders import Progress
+from mcutrain.data._wav import read_samples
 from mcutrain.data.arrays import Data, is_path, of_arrays, samples_of
 from mcutrain.data.check import check
 from mcutrain.data.dataset import (
@@ -62,6 +63,7 @@ __all__ = [
     "pixel_codes",
     "quantize_input",
     "read_names",
+    "read_samples",
     "samples_of",
     "split_in_order",
     "stratified",

@@ -242,6 +242,47 @@ class ReplayOptions(Keywords):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LessonOptions(Keywords):
+    """How a board learns what it has heard."""
+
+    samples: Annotated[
+        int,
+        Within(0, 65_535),
+        Flag(
+            "The class is new: the next N windows that stand out are samples of it, and give it "
+            "its weights (`generate --imprint`).",
+            metavar="N",
+        ),
+    ] = 0
+    steps: Annotated[
+        int, Within(1, 65_535), Flag("Steps on the window; of a new class, on the last one.")
+    ] = 4
+    replay: Annotated[
+        int,
+        Within(0, 65_535),
+        Flag(
+            "Then train R steps on samples that the board remembers, behind each of these "
+            "(`generate --remember`).",
+            metavar="R",
+        ),
+    ] = 0
+    learning_rate: Annotated[
+        Positive,
+        Flag(
+            "Learning rate of these steps, per sample: a number or a fraction.",
+            "--lr",
+            metavar="RATE",
+            kind=str,
+            parse=number,
+            shown="0.01",
+        ),
+    ] = 0.01
+    wait: Annotated[
+        float, Within(0.0), Flag("Seconds that the samples may take.", metavar="SECONDS")
+    ] = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class BuildOptions(Keywords):
     """How a board's firmware is compiled."""
 

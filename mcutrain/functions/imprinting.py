@@ -105,7 +105,7 @@ def imprint(
             f"the firmware of {found.folder} remembers no samples to replay: generate it with "
             "--remember N"
         )
-    label, known = _numbers(found, name, which)
+    label, known = numbers_of_class(found, name, which)
     samples = _samples(found, data, name, reading, seed, listener)
     rate = LearningRate.of(after.learning_rate)
     new = NewClass(samples, label, known, after.replay, Rate(rate.mult_q31, rate.shift))
@@ -115,7 +115,7 @@ def imprint(
     return ImprintedClass(name, label, known, len(samples), after.replay, report)
 
 
-def _numbers(project: BoardProject, name: str, which: ClassOptions) -> tuple[int, int]:
+def numbers_of_class(project: BoardProject, name: str, which: ClassOptions) -> tuple[int, int]:
     """The number of the class's output, and how many are known. Raises DataError."""
     manifest, added = project.manifest, added_classes(project)
     own = manifest.classes - len(added)

@@ -1,0 +1,83 @@
+"""mcutrain teach: a board that listens is told what it has just heard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mcutrain.cli import shared_flags
+from mcutrain.cli.listening import OnScreen
+from mcutrain.cli.output import show, show_json
+from mcutrain.functions.board_options import ClassOptions, LessonOptions, LineOptions
+
+
+def teach(
+    folder: shared_flags.Project,
+    name: Annotated[
+        str,
+        typer.Option("--class", metavar="NAME", help="What it was.", show_default=False),
+    ] = "",
+    *,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Go back to before the last lesson.")
+    ] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Go back to what was flashed.")] = False,
+    which: ClassOptions,
+    how: LessonOptions,
+    line: LineOptions,
+    hear: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Play this WAV file to the board over the line, before or meanwhile.",
+            show_default=False,
+        ),
+    ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Bring windows and lessons there; `simulate` reads its samples.npz.",
+            show_default=False,
+        ),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Compare the board's state with the desk's replay of DIR."),
+    ] = False,
+    json: shared_flags.Json = False,
+) -> None:
+    """Tell a board that listens what it has just heard, or take it back.
+
+    The loudest window of its history is a sample of the class. With --samples N the class is new,
+    and the next N windows that stand out are those of it. The project was generated with --board B
+    --listen --history N --app learn.
+
+    Example: `mcutrain teach project --class hello --port /dev/ttyACM0 --record lessons`
+    """
+    from mcutrain.functions.teaching import teach as taught
+
+    found = taught(
+        folder,
+        name,
+        undo=undo,
+        forget=forget,
+        which=which,
+        how=how,
+        line=line,
+        hear=hear,
+        record=record,
+        check=check,
+        listener=OnScreen(json),
+    )
+    if json:
+        show_json(found.to_dict())
+    else:
+        show(f"{found.summary()}.")
+        if found.agrees is not None:
+            same = "the board's state" if found.agrees else "ANOTHER state than the board"
+            show(f"The desk's replay of the lessons has {same}.")
+    if found.agrees is False:
+        raise typer.Exit(1)

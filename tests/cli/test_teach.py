@@ -1,0 +1,122 @@
+"""`mcutrain teach`: words are taught to a board that listens, and the desk replays the lessons."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mcutrain
+from mcutrain.errors import BuildError, DataError, OptionError
+from tests.cli.conftest import Board, Run, board, folder, run
+from tests.frontends.networks import float_file, sound_folder, write_wav
+
+__all__ = ["board", "folder", "run"]
+
+RATE_HZ, NAMES = 16_000, ("high", "low", "middle")
+
+
+def words(path: Path, count: int, hertz: int = 1800) -> Path:
+    """Words of half a second, a second and a half of quiet around each."""
+    random, pieces = np.random.default_rng(hertz + count), []
+    time = np.arange(RATE_HZ // 2) / RATE_HZ
+    for _ in range(count):
+        quiet = np.zeros(RATE_HZ)
+        tone = random.uniform(5000, 9000) * np.sin(2 * np.pi * hertz * time)
+        pieces += [quiet, tone, quiet]
+    x = np.concatenate(pieces)
+    write_wav(path, (x + random.normal(0, 30, len(x))).astype(np.int16))
+    return path
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Firmware for this computer, which knows three sounds and has an output for hello."""
+    root = tmp_path_factory.mktemp("teach")
+    sound_folder(root / "data", 4)
+    float_file(root / "m.onnx")
+    mcutrain.quantize(root / "m.onnx", root / "data", root / "m.tflite", frontend="audio")
+    how = {"board": "native", "listen": True, "history": 98, "app": "learn", "remember": 8}
+    head = {"classes": 4, "head_start": "prototypes", "class_names": (*NAMES, "hello")}
+    more = {"imprint": True, "data": root / "data", **head}
+    mcutrain.generate(root / "m.tflite", root / "project", "head", **how, **more)
+    mcutrain.build(root / "project", optimize="1")
+    return root / "project"
+
+
+def test_a_word_is_taught_recorded_and_taken_back(board: Board, folder: Path, run: Run) -> None:
+    flags = ("--port", board.url, "--record", "lessons", "--check")
+    hello = words(folder / "hello.wav", 3)
+    first = run("teach", folder, "--class", "hello", "--samples", 3, "--hear", hello, *flags)
+    assert first.out.splitlines() == [
+        "hello, output 3, was learnt from 3 windows; 4 steps, save 2.",
+        "The desk's replay of the lessons has the board's state.",
+    ]
+    low = words(folder / "low.wav", 1, 300)
+    more = ("--class", "low", "--hear", low, "--steps", 2, "--replay", 1, *flags, "--json")
+    found = run("teach", folder, *more).json
+    assert (found["kind"], found["label"], found["position"]) == ("lesson", 1, 8)
+    assert found["agrees"]
+    taught = mcutrain.pull(folder, "s.mcts", port=board.url).saved
+    assert mcutrain.taught_state(folder, "lessons") == taught
+    board.cut_power()
+    board.start()
+    undone = run("teach", folder, "--undo", *flags)
+    assert undone.out.startswith("the board is what it was before its last lesson; 4 steps")
+    assert undone.out.endswith("has the board's state.\n")
+    with pytest.raises(BuildError, match="there is no lesson to undo"):
+        mcutrain.teach(folder, undo=True, port=board.url, record="lessons")
+    forgotten = mcutrain.teach(folder, forget=True, port=board.url, record="lessons", check=True)
+    assert forgotten.agrees
+    assert forgotten.position == 0
+    rows = Path("lessons/lessons.jsonl").read_text().splitlines()
+    kinds = [json.loads(row)["kind"] for row in rows]
+    assert kinds == ["class", "lesson", "undo", "forget"]
+    with np.load("lessons/samples.npz") as arrays:
+        assert (arrays["x"].shape[0], arrays["y"].tolist()) == (4, [3, 3, 3, 1])
+        assert arrays["names"].tolist() == [*NAMES, "hello"]
+
+
+def test_what_was_recorded_is_data_for_simulate(
+    board: Board, project: Path, folder: Path, tmp_path: Path
+) -> None:
+    for name, hertz in (("low", 300), ("high", 3000)):
+        sound = words(folder / f"{name}.wav", 1, hertz)
+        for _ in range(2):
+            mcutrain.teach(folder, name, hear=sound, port=board.url, record=tmp_path / "lessons")
+    model, how = (
+        project.parent / "m.tflite",
+        {"epochs": 1, "learning_rate": 0.01, "test_share": 0.5},
+    )
+    found = mcutrain.simulate(model, tmp_path / "lessons/samples.npz", "head", **how)
+    assert found.steps == 2
+
+
+def test_what_cannot_be_taught_is_a_sentence(board: Board, folder: Path, tmp_path: Path) -> None:
+    port = {"port": board.url}
+    with pytest.raises(OptionError, match="say one thing"):
+        mcutrain.teach(folder, "low", undo=True, **port)
+    with pytest.raises(OptionError, match="say one thing"):
+        mcutrain.teach(folder, **port)
+    with pytest.raises(OptionError, match="give record, too"):
+        mcutrain.teach(folder, "low", check=True, **port)
+    with pytest.raises(DataError, match="no output is called 'cap'"):
+        mcutrain.teach(folder, "cap", **port)
+    with pytest.raises(BuildError, match="has not heard a whole window yet"):
+        mcutrain.teach(folder, "low", **port)
+    sound = words(tmp_path / "one.wav", 1)
+    with pytest.raises(BuildError, match="heard 1 of 2 samples"):
+        mcutrain.teach(folder, "hello", samples=2, hear=sound, **port)
+    with pytest.raises(BuildError, match="heard 0 of 2 samples"):
+        mcutrain.teach(folder, "hello", samples=2, wait=0.1, **port)
+    with pytest.raises(DataError, match="give a WAV file"):
+        mcutrain.teach(folder, "low", hear=tmp_path / "none.wav", **port)
+    write_wav(tmp_path / "slow.wav", np.zeros(8000, np.int16), 8000)
+    with pytest.raises(DataError, match="one channel of 16-bit PCM"):
+        mcutrain.teach(folder, "low", hear=tmp_path / "slow.wav", **port)
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn/lessons.jsonl").write_text("{")
+    with pytest.raises(DataError, match="holds no lessons that can be read"):
+        mcutrain.teach(folder, "low", record=tmp_path / "torn", **port)
