@@ -703,6 +703,7 @@ def quantize(
     samples: int = ...,
     stride: int | None = ...,
     class_names: Sequence[str] | None = ...,
+    targets: str = ...,
     frontend: str = ...,
     pixels: Sequence[float] | None = ...,
     mean: Sequence[float] | None = ...,

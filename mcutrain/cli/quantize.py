@@ -116,6 +116,7 @@ def _facts(model: Path, found: QuantizedModel) -> dict[str, Any]:
         "output": {"shape": y.shape, "scale": y.scale, "zero_point": y.zero_point},
         "note": found.note,
         "warning": found.warning,
+        "mae": found.mae,
     }
     return {**facts, "compared_samples": found.compared} if found.layers else facts
 
@@ -134,6 +135,9 @@ def _print(facts: dict[str, Any], layers: tuple[LayerError, ...]) -> None:
     show(f"read as         {facts['model']}: {facts['read_as']}")
     show(f"quantized       {', '.join(steps)}; {facts['samples']} samples")
     show(f"outputs         {chosen['snr_db']:.1f} dB signal to noise")
+    if facts["mae"] is not None:
+        before, after = facts["mae"]
+        show(f"targets         MAE {before:.4g} by the float model, {after:.4g} by the int8 one")
     show(
         f"input           scale {facts['input']['scale']:.6g}, "
         f"zero point {facts['input']['zero_point']}"

@@ -11,6 +11,7 @@ from mcutrain.data.dataset import (
     Split,
     as_names,
     drawn,
+    has_real_targets,
     order,
     stratified,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "check",
     "drawn",
     "episode",
+    "has_real_targets",
     "in_order",
     "input_notes",
     "is_path",

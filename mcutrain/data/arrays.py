@@ -1,6 +1,6 @@
 """Arrays and lists that are at hand, as a data set: what a path is to a file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any, TypeAlias
@@ -58,13 +58,14 @@ def samples_of(
     seed: int = 0,
     order: InputOrder | None = None,
     note: Note = lambda _: None,
+    labels: Callable[[npt.NDArray[Any]], None] = lambda _: None,
 ) -> npt.NDArray[Any]:
     """Draw at most `count` training samples of what is at hand, as load_samples does."""
     if isinstance(data, Split):
         train = data.train
-        x = drawn_samples({"x": train.x, "y": train.y}, count, seed)
+        x = drawn_samples({"x": train.x, "y": train.y}, count, seed, labels)
         return x if order is None or train.is_in_order else in_order(x, order, note)
-    return ordered_samples(_named(data, "calibration"), count, seed, order, note)
+    return ordered_samples(_named(data, "calibration"), count, seed, order, note, labels)
 
 
 def _named(data: Data, where: str) -> Arrays:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ FINER = 64
 """Steps of a target in one of the output; mcutrain.ops.target_error has the same."""
 MARGIN = 0.05
 """What a new head's outputs reach beyond the training part's targets, as a share of their span."""
+UNLIKE = 4
+"""Spans this many times apart get a unit each: with one scale the least has few steps."""
 MOST_TARGETS = 4096
 
 
@@ -26,17 +28,21 @@ class Targets:
     real = (code / FINER - zero_point) * scale + offset; the output is int8 of the same, without
     FINER. offset: of a new head whose targets are all far from 0, which its own zero point cannot
     reach; the model file's outputs lack it. start: the output that a new head begins with, for each
-    target; empty for the model's own head.
+    target; empty for the model's own head. units, zeros: of a new head whose targets have unlike
+    spans, one for each: real is `zeros + units * ` what it would be without them.
     """
 
     scale: float
     zero_point: int
     offset: float = 0.0
     start: tuple[float, ...] = ()
+    units: tuple[float, ...] = ()
+    zeros: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         fits = 0 < self.scale < np.inf and -128 <= self.zero_point <= 127
-        if not (fits and np.isfinite([self.offset, *self.start]).all()):
+        fits = fits and min(self.units, default=1.0) > 0 and len(self.units) == len(self.zeros)
+        if not (fits and np.isfinite([self.offset, *self.start, *self.units, *self.zeros]).all()):
             raise DataError(f"{self} is no quantization of targets: make the step anew")
 
     @staticmethod
@@ -45,6 +51,11 @@ class Targets:
 
         Outputs are int8 whose zero point is one of them: without offset they always reach 0.
         """
+        spans = y.max(axis=0).astype(np.float64) - y.min(axis=0)
+        if spans.max() > UNLIKE * spans.min() > 0:
+            zeros, units = y.min(axis=0), spans.astype(np.float32)
+            alike = Targets.spanning((y.astype(np.float64) - zeros) / units)
+            return replace(alike, units=tuple(units.tolist()), zeros=tuple(zeros.tolist()))
         low, high = float(y.min()), float(y.max())
         span = high - low
         low, high = low - MARGIN * span, high + MARGIN * span
@@ -63,32 +74,38 @@ class Targets:
 
     def codes(self, y: Array) -> Array:
         """Real targets as int16; those out of its range are clipped."""
-        steps = (np.asarray(y, np.float64) - self.offset) / self.scale + self.zero_point
-        codes: Array = np.clip(np.rint(steps * FINER), -32768, 32767).astype(np.int16)
+        codes: Array = np.clip(np.rint(self._steps(y) * FINER), -32768, 32767).astype(np.int16)
         return codes
+
+    def _steps(self, y: Array) -> Array:
+        """Real targets in steps of the output."""
+        zeros, units = self.zeros or 0.0, self.units or 1.0
+        found: Array = (np.asarray(y, np.float64) - zeros) / units - self.offset
+        return found / self.scale + self.zero_point
 
     def reals(self, codes: Array) -> Array:
         """What codes mean, float64."""
-        steps = np.asarray(codes, np.float64) / FINER - self.zero_point
-        found: Array = steps * self.scale + self.offset
-        return found
+        return self.outputs(np.asarray(codes, np.float64) / FINER)
 
     def outputs(self, y: Array) -> Array:
-        """What int8 outputs mean, float64."""
+        """What int8 outputs mean, float64 (n, k)."""
         found: Array = (np.asarray(y, np.float64) - self.zero_point) * self.scale + self.offset
-        return found
+        return found * (self.units or 1.0) + (self.zeros or 0.0)
 
     @property
-    def reach(self) -> tuple[float, float]:
-        """The least and the largest that the outputs can say."""
-        low, high = self.outputs(np.array([-128, 127])).tolist()
-        return low, high
+    def reach(self) -> tuple[Array, Array]:
+        """The least and the largest that the outputs can say; of each target, or of all."""
+        return self.outputs(np.array([-128])), self.outputs(np.array([127]))
 
     def clipped(self, y: Array) -> int:
         """Return how many targets no output can say."""
-        low, high = self.reach
-        half = self.scale / 2
-        return int(((y < low - half) | (y > high + half)).sum())
+        steps = self._steps(y)
+        return int(((steps < -128.5) | (steps > 127.5)).sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As Targets(**…) takes it, ready for JSON; without units where there are none."""
+        said = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        return {k: v for k, v in said.items() if v != [] or k == "start"}
 
 
 def as_targets(y: Array, key: str) -> Array:

@@ -1,6 +1,7 @@
 """Samples without labels, as calibration takes them: an .npz file, or a folder of images."""
 
 import warnings
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -42,12 +43,15 @@ def load_samples(
     progress: Progress | None = None,
     note: Note = lambda _: None,
     left_out: Note = warnings.warn,
+    targets: str = "",
+    labels: Callable[[Labels], None] = lambda _: None,
 ) -> Samples:
     """Load at most `count` training samples of the data set at `path`, of every class alike.
 
     An .npz file holds `x_train` or `x`, as `load` reads it; labels and `split` are not needed. A
     folder holds files, a folder of files per class, or `train/` with such folders. `seed` chooses,
-    see `drawn`. `input_shape`, `order`, `stride`, `note` and `left_out` are as for `load`.
+    see `drawn`. `input_shape`, `order`, `stride`, `note`, `left_out` and `targets` are as for
+    `load`. `labels` is called with those of the samples, where they have some.
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
@@ -68,7 +72,7 @@ def load_samples(
         return as_samples(read_files(kind, chosen, known, progress), "x")
 
     def of_tables(place: Path) -> Samples:
-        found, names = read_series(place, progress, note=told)
+        found, names = read_series(place, progress, note=told, targets=targets)
         windows = windows_of(None if known is None else known.model_shape, stride)
         is_raw = takes_rows(known)
         if is_raw and known is not None:
@@ -77,6 +81,7 @@ def load_samples(
         check_windows(train, windows.length(found[0].rows.shape[1]), "training")
         part = dataset_of(train, names, windows)
         part = part.take(_mixed(part.y, count, seed))
+        labels(part.y)
         return of_rows(part, known).x if is_raw and known is not None else part.x
 
     def of_file(place: Path) -> Samples:
@@ -84,7 +89,7 @@ def load_samples(
         return of_tables(place) if is_table else of_arrays(place)
 
     def of_arrays(place: Path) -> Samples:
-        return ordered_samples(read_arrays(place), count, seed, order, note)
+        return ordered_samples(read_arrays(place), count, seed, order, note, labels)
 
     return read_place(path, of_folder, of_file, "a folder of images")
 
@@ -103,17 +108,27 @@ def _some_files(root: Path, kind: Kind, count: int, seed: int, note: Note) -> Li
 
 
 def ordered_samples(
-    arrays: Arrays, count: int, seed: int, order: InputOrder | None, note: Note
+    arrays: Arrays,
+    count: int,
+    seed: int,
+    order: InputOrder | None,
+    note: Note,
+    labels: Callable[[Labels], None] = lambda _: None,
 ) -> Samples:
     """Draw samples of arrays, as the model has them; raw ones by its front end."""
     if "x_train" in arrays:
         arrays = {k: v for k, v in arrays.items() if k in ("x_train", "y_train")}
     arrays, was_raw = of_raw(arrays, order)
-    x = drawn_samples(arrays, count, seed)
+    x = drawn_samples(arrays, count, seed, labels)
     return x if order is None or was_raw else in_order(x, order, note)
 
 
-def drawn_samples(arrays: Arrays, count: int, seed: int) -> Samples:
+def drawn_samples(
+    arrays: Arrays,
+    count: int,
+    seed: int,
+    told: Callable[[Labels], None] = lambda _: None,
+) -> Samples:
     """Draw samples of arrays with the names that they have in a file."""
     key = next((k for k in ("x_train", "x") if k in arrays), None)
     if key is None:
@@ -122,8 +137,11 @@ def drawn_samples(arrays: Arrays, count: int, seed: int) -> Samples:
     index = np.arange(len(x))
     if key == "x" and "split" in arrays:
         index = given_split(arrays["split"], len(x))[0]
-    labels = _class_numbers(arrays.get(key.replace("x", "y")), len(x))[index]
-    return x[index[_mixed(labels, count, seed)]]
+    y = arrays.get(key.replace("x", "y"))
+    index = index[_mixed(_class_numbers(y, len(x))[index], count, seed)]
+    if y is not None and len(np.atleast_1d(y)) == len(x):
+        told(y[index])
+    return x[index]
 
 
 def _mixed(y: Labels, count: int, seed: int) -> Indices:

@@ -166,10 +166,10 @@ class Planner:
         return [*candidates, *more], rows + of_more
 
 
-def usual(graph: Graph, classes: int | None, budget: Budget) -> list[PlannedRow]:
+def usual(graph: Graph, options: StepOptions, budget: Budget) -> list[PlannedRow]:
     """Head only, all biases, the last k layers that fit, everything."""
     count = len(layers_of(graph, find_head(graph)))
-    k = last_that_fits(graph, classes, budget, count)
+    k = last_that_fits(graph, options, budget, count)
     named = [("head only", "head"), ("biases only", f"bias:{count}")]
     if 0 < k < count:
         named.append((f"last {k}", f"last:{k}"))
@@ -177,7 +177,7 @@ def usual(graph: Graph, classes: int | None, budget: Budget) -> list[PlannedRow]
     return [PlannedRow(name, parse_scheme(text)) for name, text in named]
 
 
-def last_that_fits(graph: Graph, classes: int | None, budget: Budget, count: int) -> int:
+def last_that_fits(graph: Graph, options: StepOptions, budget: Budget, count: int) -> int:
     """The most layers from the end that fit, all weights and biases of them; 1 if none does.
 
     Needs grow with k, so halving finds it. Without a limit it is LAST.
@@ -185,10 +185,11 @@ def last_that_fits(graph: Graph, classes: int | None, budget: Budget, count: int
     limit = budget.limit
     if limit is None:
         return min(LAST, count)
+    outputs = StepOptions(classes=options.classes, loss=options.loss, targets=options.targets)
     low, high = min(1, count), count
     while low < high:
         k = (low + high + 1) // 2
-        step = prepare(graph, f"last:{k}", StepOptions(classes=classes))
+        step = prepare(graph, f"last:{k}", outputs)
         low, high = (k, high) if budget.needs(step) <= limit else (low, k - 1)
     return low
 

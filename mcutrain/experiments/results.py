@@ -23,8 +23,8 @@ from mcutrain.runs.result import SimulationResult
 
 SEEDS = 3
 """Runs of each row if nobody says how many."""
-ACCURACY, AUC = "accuracy", "AUC"
-"""What rows are compared by: AUC where a network reproduces its input."""
+ACCURACY, AUC, R2 = "accuracy", "AUC", "R²"
+"""What rows are compared by: AUC where a network reproduces its input, R² of real targets."""
 Results = Mapping[Trial, SimulationResult]
 
 
@@ -97,8 +97,8 @@ def with_results(
         found.append(
             replace(
                 row,
-                accuracies=tuple(_score(r.accuracy, r.auc, measure) for r in own),
-                before=tuple(_score(r.before, r.auc_before, measure) for r in own),
+                accuracies=tuple(_score(r.accuracy, r.auc, r.r2, measure) for r in own),
+                before=tuple(_score(r.before, r.auc_before, r.r2_before, measure) for r in own),
                 measure=measure,
                 learning_rate=next((r.learning_rate for r in own), None),
                 ways=0 if episodes is None else episodes.ways,
@@ -108,8 +108,9 @@ def with_results(
     return found
 
 
-def _score(accuracy: float, auc: float | None, measure: str) -> float:
-    return accuracy if measure == ACCURACY or auc is None else auc
+def _score(accuracy: float, auc: float | None, r2: float | None, measure: str) -> float:
+    found = {ACCURACY: None, AUC: auc, R2: r2}[measure]
+    return accuracy if found is None else found
 
 
 def _executed(

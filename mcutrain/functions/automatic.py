@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from mcutrain.arguments import PathLike, Seed, checked
 from mcutrain.data import Data
-from mcutrain.errors import ArgumentError, DataError, McutrainError
+from mcutrain.errors import ArgumentError, McutrainError
 from mcutrain.functions.chooser import AutoScheme, Chooser, Report
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.options import Classes, LearningRequest, MemoryOptions
@@ -108,10 +108,6 @@ def auto_scheme(
     )
     names = reading.class_names or ()
     fitted = fit_to_data(graph, split, classes, request.loss, (), names)
-    if fitted.targets is not None:
-        raise DataError(
-            "a scheme is chosen by classes, but the data has real targets: name one, such as last:3"
-        )
     found = Asked.of(request, HEAD, classes=fitted.classes).fitted(graph, fitted)
     asked = found.having(class_names=())
 

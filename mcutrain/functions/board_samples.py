@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from mcutrain_host.json_values import from_values
 from mcutrain_host.manifest import BoardProject, Manifest
 
 from mcutrain.data import Data, InputOrder, ModelInput, Outputs, RawWindows, Split, Targets
@@ -91,7 +92,7 @@ def raw_windows_of(project: BoardProject) -> RawWindows | None:
 def targets_of(project: BoardProject) -> Targets | None:
     """How a project's real targets become integers; None if it learns something else."""
     said = (project.manifest.recipe or {}).get("targets")
-    return None if said is None else Targets(**{**said, "start": tuple(said["start"])})
+    return None if said is None else from_values(Targets, said, "the recipe")
 
 
 def with_codes(split: Split, targets: Targets, count: int) -> Split:

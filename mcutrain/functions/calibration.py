@@ -16,7 +16,8 @@ class Given:
     """The calibration samples as the user has them.
 
     data: a path, or samples that are at hand. note: called with what the input will clip; turned:
-    with what is turned, by default also note.
+    with what is turned, by default also note. targets: columns that are no input. y: the labels of
+    what was read, if there are.
     """
 
     def __init__(
@@ -29,8 +30,10 @@ class Given:
         note: Callable[[str], None],
         stride: int | None = None,
         turned: Callable[[str], None] | None = None,
+        targets: str = "",
     ) -> None:
-        self.turned = turned or note
+        self.turned, self.targets = turned or note, targets
+        self.y: npt.NDArray[Any] | None = None
         self.data, self.count, self.seed, self.pixels = data, count, seed, pixels
         self.tell, self.note, self.stride = tell, note, stride
 
@@ -89,7 +92,7 @@ class Given:
         from mcutrain.data.unlabelled import load_samples
 
         if not is_path(self.data):
-            return samples_of(self.data, self.count, self.seed, order, self.turned)
+            return samples_of(self.data, self.count, self.seed, order, self.turned, self._keep)
         return load_samples(
             self.data,
             self.count,
@@ -99,7 +102,12 @@ class Given:
             progress=lambda done, of: self.tell("reading samples", done, of),
             note=self.turned,
             left_out=self.note,
+            targets=self.targets,
+            labels=self._keep,
         )
+
+    def _keep(self, y: npt.NDArray[Any]) -> None:
+        self.y = y
 
     def _tell_range(self, real: npt.NDArray[Any], fixed: Quantization) -> None:
         """Say what the given quantization of the input clips. Raises DataError if it is wrong."""

@@ -431,6 +431,8 @@ class Chooser:
         """Take the analysis from the cache, or make it. Raises DataError for unfit samples."""
         if not split.is_labelled:
             raise DataError("the data has no labels")
+        if split.has_targets:
+            raise DataError("they are of classes, and the data has real targets")
         tests = None if split.validation else max(min(TESTS, len(split.train) // 4), 1)
         parts = held_out(split.train, None, tests, 0, split.validation)
         problem = Problem.of(self.graph, parts, self.classes, normalization)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from mcutrain.data import Data, ModelInput, Normalization, Split, input_notes
-from mcutrain.errors import DataError, OptionError
+from mcutrain.data import Data, ModelInput, Normalization, Split, input_notes, is_path
+from mcutrain.errors import OptionError
 from mcutrain.formats import with_class_names
 from mcutrain.functions.automatic import AUTO, wanted_scheme
 from mcutrain.functions.chooser import Alternative, AutoScheme, Chooser
@@ -94,15 +95,28 @@ def with_scheme(
     graph = choosing.graph
     split = read(graph, data, choosing.listener, seed=choosing.seed)
     fitted = fitted_to(graph, split, choosing.classes or "keep", asked, choosing.listener)
-    if fitted.targets is not None:
-        raise DataError(
-            "the scheme auto is chosen by classes, but the data has real targets: name one, such "
-            "as last:3"
-        )
     fitting = asked.fitted(graph, fitted)
     choosing = replace(choosing, classes=fitted.classes)
     found, _ = choosing.chosen(fitting, fitted.split, normalization)
     return replace(asked, scheme=found.scheme)
+
+
+def with_targets(
+    asked: Asked,
+    graph: Graph,
+    scheme: Scheme | None,
+    classes: int | None,
+    data: Data | None,
+    listener: Listener,
+    seed: int = 0,
+) -> tuple[Asked, int | None]:
+    """Ask for real targets where arrays have them, or the run of a saved state learnt them."""
+    if data is not None and (not is_path(data) or Path(data).suffix.lower() == ".npz"):
+        split = read(graph, data, listener, seed)
+        if split.has_targets:
+            fitted = fitted_to(graph, split, classes or "auto", asked, listener)
+            return asked.fitted(graph, fitted), fitted.classes
+    return asked.as_learnt(scheme, classes)
 
 
 def named(graph: Graph, reading: ReadingOptions) -> Graph:

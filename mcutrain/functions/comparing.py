@@ -13,7 +13,7 @@ from mcutrain.data import Data, Split, is_path
 from mcutrain.errors import DataError, OptionError
 from mcutrain.experiments.parallel import Elastic, Lesson, Standing, Swapping, train_all
 from mcutrain.experiments.planner import Budget, Planner, selected, usual
-from mcutrain.experiments.results import ACCURACY, AUC, Runs, doubts_of, trials, with_results
+from mcutrain.experiments.results import ACCURACY, AUC, R2, Runs, doubts_of, trials, with_results
 from mcutrain.experiments.rows import PlannedRow, Proxies
 from mcutrain.functions.automatic import AUTO, wanted_scheme
 from mcutrain.functions.chosen import Choosing, read_samples
@@ -33,7 +33,7 @@ from mcutrain.functions.run_options import (
     ShareOptions,
 )
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline.losses import MEAN_SQUARED_ERROR
+from mcutrain.pipeline.losses import MEAN_SQUARED_ERROR, Fitted
 from mcutrain.report.collect import collect, command_line, curve_of
 from mcutrain.report.content import Report
 from mcutrain.report.folder import with_selection
@@ -72,8 +72,8 @@ class Comparison(Shown):
         best = self.best
         which = {None: "best is", True: "best that fits is", False: "none fits; best is"}[best.fits]
         reached = f"{100 * best.accuracy:.1f} %"
-        if best.measure == AUC:
-            reached = f"an AUC of {best.accuracy:.3f}"
+        if best.measure != ACCURACY:
+            reached = f"an {best.measure} of {best.accuracy:.3f}"
         return (
             f"{self.model}, {len(self.rows)} schemes; {which} {best.name} with {reached} in "
             f"{best.sram_bytes:,} bytes of SRAM"
@@ -134,12 +134,13 @@ def compare(
     model: the path of an int8 file, which every process reads. data, validation, classes: as
     `simulate` takes them. schemes: more rows, "auto" is what `auto_scheme` finds. request: how each
     row learns; update_rule adds a row by that rule for each of `schemes`.
-    With loss mse the network learns its input, and the AUC of labelled test samples
-    stands in the place of accuracies. rows: pets, a row for each as `simulate` takes pet, and
-    seeds. cascade: proxies, a folder of fronts as `mcutrain proxies` wrote it, adds three rows for
-    each of `schemes` (or the one that they were made for): with a gate, 0.8 or `gate`, with the
-    fronts, and with both; others then have no gate. share: elastic adds a row for each of `schemes`
-    (or the largest that fits) that is trained so; swap, with every, one for each of `schemes`.
+    With loss mse the network learns its input, and the AUC of labelled test samples stands in the
+    place of accuracies; of real targets R² does. rows: pets, a row for each as `simulate` takes
+    pet, and seeds. cascade: proxies, a folder of fronts as `mcutrain proxies` wrote it, adds three
+    rows for each of `schemes` (or the one that they were made for): with a gate, 0.8 or `gate`,
+    with the fronts, and with both; others then have no gate. share: elastic adds a row for each of
+    `schemes` (or the largest that fits) that is trained so; swap, with every, one for each of
+    `schemes`.
     budget: the board, or sram (bytes of arena and state), that rows are to fit in. analysis: of
     `analyze`, adds the scheme that it selects. jobs: processes, one per CPU by default. output: a
     folder for report.html and report.json. progress: called with how far all runs are. listener:
@@ -173,18 +174,13 @@ def compare(
     name = f"{data}" if is_path(data) else "the data"
     _check_labels(split, request, name)
     fitted = runs.fitted(graph, split, classes, reading.class_names or (), request.loss)
-    if fitted.targets is not None:
-        raise DataError(
-            "schemes are compared by accuracy or AUC, which real targets do not have: train each "
-            "by simulate, and compare their mean absolute errors"
-        )
     for note in fitted.notes:
         listener.note(note)
     gate = request.gate if proxies is None else None
     asked = asked.fitted(graph, fitted, listener.note).having(
         classes=fitted.classes, class_names=asked.options.class_names, gate=gate
     )
-    _check_scores(fitted.loss, fitted.split, name)
+    _check_scores(fitted, name)
     experiment = _Experiment(
         Path(model), graph, fitted.split, asked, limits, runs, settings, reading, listener
     )
@@ -289,7 +285,7 @@ class _Experiment:
         return _Planned(planner, found, rows, chosen)
 
     def _usual(self) -> list[PlannedRow]:
-        found = usual(self.graph, self.asked.options.classes, self.budget)
+        found = usual(self.graph, self.asked.options, self.budget)
         return [replace(row, scheme=self._changed(row.scheme)) for row in found]
 
     def _changed(self, scheme: Scheme) -> UpdateScheme:
@@ -332,7 +328,9 @@ class _Experiment:
         names = [row.name for row in rows]
         with self.listener.trials("compare", names, len(wanted), each) as report:
             found = dict(zip(wanted, train_all(lesson, wanted, processes, report), strict=True))
-        measure = AUC if self.asked.options.loss == MEAN_SQUARED_ERROR else ACCURACY
+        options = self.asked.options
+        measure = AUC if options.loss == MEAN_SQUARED_ERROR else ACCURACY
+        measure = measure if options.targets is None else R2
         learnt = with_results(planned.candidates, rows, found, self.runs.episodes, measure)
         for text in doubts_of(lesson, rows, found):
             self.listener.doubt(text)
@@ -390,8 +388,16 @@ def _check_labels(split: Split, request: LearningRequest, name: str) -> None:
         )
 
 
-def _check_scores(loss: str, split: Split, name: str) -> None:
-    """Raise DataError where nothing tells how well a network reproduces its input."""
+def _check_scores(fitted: Fitted, name: str) -> None:
+    """Raise DataError where nothing tells how well a network has learnt."""
+    loss, split = fitted.loss, fitted.split
+    if fitted.targets is not None:
+        if (split.test.y.min(axis=0) == split.test.y.max(axis=0)).any():
+            raise DataError(
+                f"{name} has a target that is the same in all test samples, of which R², by which "
+                "schemes are compared, says nothing: add test samples where it differs"
+            )
+        return
     if loss == MEAN_SQUARED_ERROR and not split.test.is_labelled:
         raise DataError(
             f"{name} has no labels that tell normal test samples from anomalies (y_test of 0 and "

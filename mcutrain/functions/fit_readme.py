@@ -39,6 +39,7 @@ class Story:
     slots: str
     seed: int
     classes: str
+    has_targets: bool
     project_classes: str
     names: tuple[str, ...]
     reading: DataOptions
@@ -95,6 +96,7 @@ def _commands(story: Story) -> list[str]:
         calibration += _frontend(story)
         stride = story.reading.stride
         calibration += [] if stride is None else ["--stride", str(stride)]
+        calibration += _targets(story)
         found.append(["quantize", str(story.model), *calibration, "-o", int8])
     simulate = ["simulate", int8, *data, "--scheme", str(story.folder / "scheme.toml")]
     simulate += ["--classes", story.classes] if story.classes != "auto" else []
@@ -104,8 +106,12 @@ def _commands(story: Story) -> list[str]:
     found.append([*simulate, "--checkpoint", "by-hand.npz"])
     output = f"by-hand-trained{story.trained.suffix}"
     found.append(["export", int8, "--state", "by-hand.npz", "-o", output])
-    generate = ["generate", int8, "--scheme", str(story.folder / "scheme.toml")]
-    generate += ["--classes", story.project_classes, *_seed(story), *_frontend(story)]
+    generate = ["generate", int8, "--scheme"]
+    if story.has_targets:  # the run's checkpoint says what they mean
+        generate += ["by-hand.npz", *_seed(story), *_frontend(story)]
+    else:
+        generate += [str(story.folder / "scheme.toml"), "--classes", story.project_classes]
+        generate += [*_seed(story), *_frontend(story)]
     generate += _names(story, story.names)
     if story.board:
         generate += ["--board", story.board]
@@ -155,6 +161,10 @@ def _normalization(story: Story) -> list[str]:
     return found
 
 
+def _targets(story: Story) -> list[str]:
+    return ["--targets", story.reading.targets] if story.reading.targets else []
+
+
 def _reading(story: Story) -> list[str]:
     reading, usual = story.reading, DataOptions()
     found = _normalization(story)
@@ -166,7 +176,7 @@ def _reading(story: Story) -> list[str]:
         ("--stride", reading.stride, None),
     ):
         found += [] if value == other else [flag, f"{value}"]
-    return [*found, *_names(story, reading.class_names or ())]
+    return [*found, *_targets(story), *_names(story, reading.class_names or ())]
 
 
 def _joined(numbers: Sequence[float]) -> str:

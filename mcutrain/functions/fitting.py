@@ -397,6 +397,7 @@ class _Fitting:
             slots=asked.hardware.slots,
             seed=asked.seed,
             classes=str(asked.classes),
+            has_targets=learnt.step.plan.training.takes_targets,
             project_classes="keep" if new_classes is None else str(new_classes),
             names=_class_names(learnt),
             reading=asked.reading,
@@ -456,6 +457,7 @@ class _Fitting:
                 taking=pixels,
                 frontend=asked.reading.frontend,
                 stride=asked.reading.stride,
+                targets=asked.reading.targets,
                 seed=asked.seed,
                 listener=self.listener,
             )
@@ -509,10 +511,10 @@ class _Fitting:
         self.folder.check_samples(split)
         shape = "×".join(str(size) for size in split.train.x.shape[1:])
         value = f"{len(split.train):,} training and {len(split.test):,} test samples of {shape}"
-        named = (
-            f"{len(split.names)} classes, {_shortened(split.names)}" if split.is_labelled else ""
-        )
-        self._chose("data", value, named, "--test-share, --samples, --class-names")
+        what = "real targets" if split.has_targets else "classes"
+        named = f"{len(split.names)} {what}, {_shortened(split.names)}" if split.is_labelled else ""
+        flags = "--targets" if split.has_targets else "--class-names"
+        self._chose("data", value, named, f"--test-share, --samples, {flags}")
         return split
 
     def _drawn(self, graph: Graph, split: Split, length: _Length) -> Split:
@@ -655,7 +657,7 @@ class _Fitting:
         made = generate(
             int8,
             self.folder.path / PROJECT,
-            learnt.step.scheme,
+            self.folder.path / CHECKPOINT,
             classes=_new_classes(learnt),
             loss=learnt.asked.options.loss,
             board=hardware.board,
@@ -750,7 +752,9 @@ def _new_classes(learnt: Learnt) -> int | None:
 
 def _class_names(learnt: Learnt) -> tuple[str, ...]:
     """Return what the classes are called that are learnt; nothing where none are."""
-    return learnt.run.samples.split.names if learnt.step.plan.training.has_labels else ()
+    training = learnt.step.plan.training
+    has_classes = training.has_labels and not training.takes_targets
+    return learnt.run.samples.split.names if has_classes else ()
 
 
 def _only_names(reading: DataOptions) -> DataOptions:
@@ -764,11 +768,20 @@ def _shortened(names: tuple[str, ...], most: int = 5) -> str:
 
 
 def _score(result: SimulationResult) -> str:
+    if result.mae is not None:
+        return f"MAE {result.mae:.4g}"
     return f"loss {result.loss:.3f}" if result.loss is not None else percent(result.accuracy)
 
 
 def _beside(learnt: Learnt, head: SimulationResult | None) -> str:
     result = learnt.result
+    if result.mae is not None and result.mae_before is not None:
+        text = f"MAE {result.mae_before:.4g} before, {result.mae:.4g} after"
+        text += "" if result.r2 is None else f", R² {result.r2:.3f}"
+        if head is None or head.mae is None:
+            return text
+        text += f"; the head alone {head.mae:.4g}"
+        return f"{text}, which is less: --scheme head" if head.mae < result.mae else text
     if result.loss is not None and result.loss_before is not None:
         text = f"loss {result.loss_before:.3f} before, {result.loss:.3f} after"
         if head is None or head.loss is None:

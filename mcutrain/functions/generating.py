@@ -14,12 +14,12 @@ from mcutrain.cost.budget import program_estimates
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.ladder import front_costs
 from mcutrain.cost.profile import timing_of
-from mcutrain.data import Data, Normalization, Outputs, Split, is_path
+from mcutrain.data import Data, Normalization, Outputs, Split
 from mcutrain.errors import ArgumentError, McutrainError, OptionError
 from mcutrain.features import program_choices
 from mcutrain.formats import format_of, write
 from mcutrain.functions.automatic import AUTO
-from mcutrain.functions.chosen import Choosing, fitted_to, planned_step, read, with_scheme
+from mcutrain.functions.chosen import Choosing, planned_step, read, with_scheme, with_targets
 from mcutrain.functions.keywords import Keywords, given_of, with_keywords
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.loading import loaded
@@ -55,9 +55,7 @@ from mcutrain.pipeline.recipe import PutModules
 from mcutrain.quant import HeadStart
 from mcutrain.runs.head_start import PROTOTYPES, ZEROS, Start, centre_of_samples, head_start_of
 from mcutrain.shown import Record, Shown
-from mcutrain.sparse import UpdateScheme
 from mcutrain.target import Target
-from mcutrain.trained.state import is_state, read_state
 
 FRONT = "front"
 NOTHING_BESIDE = (
@@ -333,7 +331,9 @@ class _Making:
         self._check(scheme or (HEAD if any(fixed.values()) else AUTO))
         graph, split, put = self._with_modules()
         asked = replace(self._asked, put=put)
-        asked, classes = self._with_targets(asked, graph, scheme, classes)
+        asked, classes = with_targets(
+            asked, graph, scheme, classes, self.data, self.listener, self.seed
+        )
         choosing = Choosing(graph, classes, memory, self.seed, self.listener)
         data = None if scheme is None and self.needs_samples else self.data
         asked = with_scheme(asked, choosing, scheme, data, fixed, self.pixels)
@@ -346,25 +346,6 @@ class _Making:
         if classes is not None and head.head_start == ZEROS:
             self.listener.detail(NOTHING_BESIDE)
         return step, centre_of_samples(graph, split, self.pixels, self.seed)
-
-    def _with_targets(
-        self, asked: Asked, graph: Graph, scheme: Scheme | None, classes: int | None
-    ) -> tuple[Asked, int | None]:
-        """Ask for real targets where arrays have them, or the run of a saved state learnt them."""
-        data = self.data
-        if data is not None and (not is_path(data) or Path(data).suffix.lower() == ".npz"):
-            split = read(graph, data, self.listener, self.seed)
-            if split.has_targets:
-                fitted = fitted_to(graph, split, classes or "auto", asked, self.listener)
-                return asked.fitted(graph, fitted), fitted.classes
-        if scheme is None or isinstance(scheme, UpdateScheme):
-            return asked, classes
-        if Path(scheme).is_file() and is_state(Path(scheme)):
-            recipe = read_state(Path(scheme)).recipe
-            if recipe is not None and recipe.options.targets is not None:
-                of_run = recipe.options
-                return asked.having(loss=of_run.loss, targets=of_run.targets), of_run.classes
-        return asked, classes
 
     @property
     def _asked(self) -> Asked:

@@ -194,6 +194,7 @@ def _read(
             progress=tell,
             samples=reading.samples,
             test_samples=reading.test_samples,
+            targets=reading.targets,
             stride=reading.stride,
             is_partial=True,
             note=listener.note,

@@ -25,7 +25,7 @@ from mcutrain.features import (
     plan_values,
 )
 from mcutrain.functions.automatic import AUTO
-from mcutrain.functions.chosen import Choosing, planned_step, with_scheme
+from mcutrain.functions.chosen import Choosing, planned_step, with_scheme, with_targets
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.loading import loaded
@@ -232,8 +232,9 @@ def plan(
         graph = with_frontend(loaded(model, listener), hardware.frontend)
         if request.pet is not None:
             graph = parse_pet(request.pet).outline(graph)
+        asked, classes = with_targets(Asked.of(request), graph, scheme, classes, data, listener)
         choosing = Choosing(graph, classes, hardware.memory, listener=listener)
-        asked = with_scheme(Asked.of(request), choosing, scheme, data, fixed_of(request))
+        asked = with_scheme(asked, choosing, scheme, data, fixed_of(request))
         step = planned_step(asked, graph, classes, listener)
     interface = planned_interface(step, target, request.latent, remember)
     interface = replace(

@@ -98,6 +98,16 @@ class Asked:
             targets=fitted.targets,
         )
 
+    def as_learnt(self, scheme: Scheme | None, classes: int | None) -> tuple[Asked, int | None]:
+        """Ask for real targets, and their head, where the run of a saved state learnt them."""
+        if scheme is None or isinstance(scheme, UpdateScheme):
+            return self, classes
+        recipe = read_state(Path(scheme)).recipe if _is_state(Path(scheme)) else None
+        if recipe is None or recipe.options.targets is None:
+            return self, classes
+        of_run = recipe.options
+        return self.having(loss=of_run.loss, targets=of_run.targets), of_run.classes
+
     def update_scheme(self) -> UpdateScheme:
         """What is trained, with what the request changes. Raises SchemeError, StateError."""
         scheme = scheme_of(self.scheme)
@@ -157,11 +167,15 @@ def scheme_of(given: Scheme) -> UpdateScheme:
 
     Raises SchemeError, StateError.
     """
-    if not isinstance(given, UpdateScheme) and Path(given).is_file() and is_state(Path(given)):
+    if not isinstance(given, UpdateScheme) and _is_state(Path(given)):
         recipe = read_state(Path(given)).recipe
         if recipe is not None:
             return recipe.scheme
     return as_scheme(given)
+
+
+def _is_state(path: Path) -> bool:
+    return path.is_file() and is_state(path)
 
 
 def left_out_note(step: TrainingStep) -> str:

@@ -8,7 +8,7 @@ from mcutrain.arguments import Count, Positive, Within
 from mcutrain.errors import OptionError
 from mcutrain.functions.keywords import Flag, Keywords
 from mcutrain.functions.options import FrontendFlag, Mean, Std, number, numbers
-from mcutrain.functions.run_options import ClassNames, Stride, normalization_of
+from mcutrain.functions.run_options import ClassNames, Stride, TargetColumns, normalization_of
 
 if TYPE_CHECKING:
     from mcutrain.data import Normalization
@@ -25,6 +25,7 @@ class CalibrationOptions(Keywords):
     samples: Annotated[Count, Flag("Calibration samples.")] = 200
     stride: Stride = None
     class_names: ClassNames = None
+    targets: TargetColumns = ""
     frontend: FrontendFlag = ""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from mcutrain.arguments import PathLike, Seed, checked, warn
-from mcutrain.data import Data, InputOrder, Normalization
+from mcutrain.data import Data, InputOrder, Normalization, has_real_targets
 from mcutrain.errors import DataError, NoiseError
 from mcutrain.formats import (
     FloatModel,
@@ -37,6 +37,7 @@ from mcutrain.quant import (
     compared_samples,
     layer_errors,
     named_as,
+    target_errors,
     useful,
 )
 from mcutrain.shown import Record, Shown
@@ -57,6 +58,7 @@ class QuantizedModel(Shown):
     path: where it was written. note: what is to be said of the file, if anything.
     warning: what is poor about the outputs, if anything.
     turned: how the file's input relates to the float file's, if it is another.
+    mae: of the float and of the int8 outputs, where the samples have real targets for these.
     """
 
     graph: Graph
@@ -69,6 +71,7 @@ class QuantizedModel(Shown):
     warning: str = ""
     note: str = ""
     turned: str = ""
+    mae: tuple[float, float] | None = None
 
     @property
     def snr_db(self) -> float:
@@ -104,6 +107,7 @@ class QuantizedModel(Shown):
             "chosen": asdict(self.result.chosen),
             "tried": [asdict(trial) for trial in self.result.trials],
             "layers": [asdict(layer) for layer in self.layers],
+            "mae": self.mae,
         }
 
 
@@ -133,8 +137,8 @@ def quantize(
         input_zero_point.
     output: a .tflite or .onnx file to write; or a folder, for MODEL.int8.tflite in it, or .onnx
         where no .tflite file can hold the model.
-    reading: samples, drawn by seed; class_names, of the outputs, for the file; by default the float
-        model's.
+    reading: samples, drawn by seed; targets, columns of a CSV that are no input; class_names, of
+        the outputs, for the file; by default the float model's.
     taking: pixels, the numbers (low, high) that the model takes for 0 and 255; or mean and std, of
         pixel / 255, one number or one per channel.
     method: layer_errors measures each layer's error, too.
@@ -196,7 +200,7 @@ class _Work:
         self, calibration: Data, reading: CalibrationOptions, seed: int, path: Path | None
     ) -> QuantizedModel:
         """Quantize, and write to the path, if there is one."""
-        x, own = self._samples(calibration, reading, seed)
+        x, own, y = self._samples(calibration, reading, seed)
         self.tell("comparing with the file's own runtime", 0, 1)
         read_as = compare_with_original(self.model, x)
         result = self.model.quantize(x, self.method.settings(own), self.tell)
@@ -226,12 +230,13 @@ class _Work:
             warning=warning,
             note=note,
             turned="" if path is None else _turned(self.model.input_order, path),
+            mae=target_errors(result, x, y) if y is not None and has_real_targets(y) else None,
         )
 
     def _samples(
         self, calibration: Data, reading: CalibrationOptions, seed: int
-    ) -> tuple[Array, Quantization | None]:
-        """Read the samples. Returns them with the input's quantization, if they tell it."""
+    ) -> tuple[Array, Quantization | None, Array | None]:
+        """Read the samples. Returns the input's quantization, if they tell it, and labels."""
         order, hears = self.model.input_order, self.listener
         given = Given(
             calibration,
@@ -242,9 +247,11 @@ class _Work:
             hears.note,
             reading.stride,
             hears.note if order.is_square else hears.detail,
+            reading.targets,
         )
         x, own = given.read(order, self.taking.quantization)
-        return x, PIXELS if own is None and self.model.network.takes_pixels else own
+        own = PIXELS if own is None and self.model.network.takes_pixels else own
+        return x, own, given.y
 
     def _normalization(self) -> Normalization | None:
         """What the model takes for pixels; an input of uint8 takes them as they are."""

@@ -24,7 +24,7 @@ from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.modules import wanted_modules, with_modules
 from mcutrain.functions.options import Classes, HeadStart, MemoryOptions, SimulatedRequest
 from mcutrain.functions.planning import elastic_times
-from mcutrain.functions.preparing import HEAD, Asked, Scheme, with_frontend
+from mcutrain.functions.preparing import Asked, Scheme, with_frontend
 from mcutrain.functions.run_options import (
     BackendOptions,
     DataOptions,
@@ -301,12 +301,6 @@ class _Runs:
         )
         choosing = Choosing(self.graph, fitted.classes, simulation.memory, seed, listener)
         choice = None
-        if asked.scheme == AUTO and fitted.targets is not None:
-            listener.note(
-                "the head is trained: what else pays is not estimated for real targets; --scheme "
-                "last:3 or full trains more"
-            )
-            asked = replace(asked, scheme=HEAD)
         if asked.scheme == AUTO:
             asked, choice = choosing.compared(asked, fitted.split, pixels)
         step = planned_step(asked, self.graph, fitted.classes, listener, seed, start)

@@ -37,6 +37,8 @@ OF_TARGETS: Mapping[str, Kind] = {"mse": "squared", "huber": "huber", "absolute"
 
 FEW_STEPS = 16
 """Fewer steps than that say too little of a target."""
+MOST_SAID = 4
+"""Targets whose units a note says."""
 ONE_OUTPUT = (
     "the model has one output for two classes, so the loss is the cross-entropy of its sigmoid; "
     "the output says the second class above the middle"
@@ -440,7 +442,6 @@ def fit_targets(
 
 def _target_notes(split: Split, targets: Targets, loss: str, *, is_new: bool) -> tuple[str, ...]:
     """What is to be said of targets and the outputs that learn them."""
-    low, high = targets.reach
     said = []
     if loss == AUTO:
         said.append("the labels are real numbers, so the loss is mse, the mean squared error")
@@ -449,22 +450,43 @@ def _target_notes(split: Split, targets: Targets, loss: str, *, is_new: bool) ->
     if clipped:
         way = "" if is_new else f"; --classes {len(split.names)} puts a new head there that does"
         said.append(
-            f"{clipped:,} of {of:,} targets lie beyond what int8 outputs say, {low:g} to {high:g}, "
+            f"{clipped:,} of {of:,} targets lie beyond what int8 outputs say{_reach(targets)}, "
             f"and are learnt as far as that goes{way}"
         )
     for name, column in zip(split.names, split.train.y.T, strict=True):
         steps = float(column.max() - column.min()) / targets.scale
-        if steps < FEW_STEPS:
+        if steps < FEW_STEPS and not targets.units:
             said.append(
-                f"{name[:40]!a} spans {steps:.1f} steps of the outputs, whose one scale is for all "
-                "targets: save it in a smaller unit"
+                f"{name[:40]!a} spans {steps:.1f} of 255 steps of the outputs, whose one scale is "
+                f"for all targets: --classes {len(split.names)} puts a new head there, in which "
+                "each has its own"
             )
-    if targets.offset:
+    if targets.units:
+        least, most = min(targets.units), max(targets.units)
+        units = list(zip(split.names, targets.units, targets.zeros, strict=True))
+        each = ", ".join(
+            f"{name[:40]!a} is {zero:g} + {unit:g} * its output"
+            for name, unit, zero in units[:MOST_SAID]
+        )
+        each += ", and so on, as the recipe has it" if len(targets.units) > MOST_SAID else ""
+        said.append(
+            f"the targets span {least:g} to {most:g}, of which one scale would leave the least "
+            f"{255 * least / most:.1f} steps: each is learnt from 0 to 1, and the loss counts them "
+            f"alike. In an exported file {each}"
+        )
+    elif targets.offset:
         said.append(
             f"all targets are far from 0, so the outputs are the target less {targets.offset:g}: "
             "add that to what an exported file gives"
         )
     return tuple(said)
+
+
+def _reach(targets: Targets) -> str:
+    if targets.units:
+        return ""
+    low, high = (float(end[0]) for end in targets.reach)
+    return f", {low:g} to {high:g}"
 
 
 def fit_classes(

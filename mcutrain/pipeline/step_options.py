@@ -94,7 +94,7 @@ class StepOptions(FeatureOptions, TrainOptions):
         found["latent"] = self.latent if self.part == "tail" else ""
         found["added"], found["class_names"] = list(self.added), list(self.class_names)
         found["levels"] = None if self.levels is None else asdict(self.levels)
-        found["targets"] = None if self.targets is None else _targets_of(self.targets)
+        found["targets"] = None if self.targets is None else self.targets.to_dict()
         return {k: v for k, v in found.items() if v or k not in OPTIONAL}
 
     @staticmethod
@@ -116,10 +116,6 @@ class StepOptions(FeatureOptions, TrainOptions):
         part: Part = "tail" if values.get("latent") else "whole"
         said: dict[str, Any] = following(found.levels)
         return replace(found, part=part, latent=values.get("latent") or AUTO, **said)
-
-
-def _targets_of(targets: Targets) -> dict[str, Any]:
-    return {**asdict(targets), "start": list(targets.start)}
 
 
 LEARNING = tuple(

@@ -15,7 +15,13 @@ from mcutrain.quant.head import (
 )
 from mcutrain.quant.prototypes import HeadStart, head_of_means
 from mcutrain.quant.quantizer import Quantized, QuantizeSettings, useful
-from mcutrain.quant.report import LayerError, compared_samples, layer_errors, named_as
+from mcutrain.quant.report import (
+    LayerError,
+    compared_samples,
+    layer_errors,
+    named_as,
+    target_errors,
+)
 
 __all__ = [
     "HeadStart",
@@ -36,6 +42,7 @@ __all__ = [
     "replace_by_sigmoids",
     "replace_head",
     "scale_outputs",
+    "target_errors",
     "told_apart",
     "useful",
 ]

@@ -99,6 +99,27 @@ def compared_samples(quantized: Quantized, samples: int) -> int:
     return max(1, min(MOST_SAMPLES, 2 * PASSES * samples // (layers // 2 + INT8_PASSES)))
 
 
+def target_errors(quantized: Quantized, x: Array, y: Array) -> tuple[float, float] | None:
+    """The mean distance of the float and the int8 outputs to real targets; None for others.
+
+    x: real samples [n, …]. y: [n, …]. Of as many samples as layers are compared on.
+    """
+    count = compared_samples(quantized, len(x))
+    graph, reference = quantized.graph, quantized.reference
+    name = graph.outputs[0]
+    q = quantized.quantizations[name]
+    if graph.gives_probabilities or graph.tensors[name].type.elements != y[0].size:
+        return None
+    exact, found = [], []
+    for sample in x[:count]:
+        exact.append(reference.values(sample[None])[name].ravel())
+        said = interpret(graph, {graph.inputs[0]: codes(quantized, sample[None])}, {name})[name]
+        found.append((said.ravel().astype(np.float64) - q.zero_point) * q.scale)
+    wanted = y[:count].reshape(count, -1)
+    mae = [float(np.abs(np.array(outputs) - wanted).mean()) for outputs in (exact, found)]
+    return mae[0], mae[1]
+
+
 def _int8_errors(
     quantized: Quantized, x: Array, kept: set[str], report: Progress
 ) -> dict[str, float]:

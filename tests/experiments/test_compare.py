@@ -76,7 +76,7 @@ def test_last_k_is_the_largest_that_fits() -> None:
     graph = load(demo.MODEL)
     budget = Budget(load_target("nucleo-f446re"))
     assert budget.limit is not None
-    k = last_that_fits(graph, None, budget, 25)
+    k = last_that_fits(graph, StepOptions(), budget, 25)
     needs = [budget.needs(prepare(graph, f"last:{i}")) for i in (k, k + 1)]
     assert needs[0] <= budget.limit < needs[1]
 

@@ -360,6 +360,7 @@ def test_fewer_samples_than_asked_for_are_those_of_the_command_by_hand(tmp_path,
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.floats(1, 300))
 def test_the_commands_have_all_digits_of_numbers(mean, high):
     story = Story(
+        has_targets=False,
         folder=Path("out"),
         model=Path("m.onnx"),
         is_float=True,

@@ -1,0 +1,169 @@
+"""Real targets in every function: quantize, fit, compare, auto, plan; and spans of their own."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mcutrain
+from mcutrain.data import Targets, load
+from mcutrain.errors import DataError
+from mcutrain.functions.listener import Listener
+from tests.cli.conftest import called
+from tests.quant.networks import OnnxNetwork
+
+HEADER = "a,b,c,warm,load"
+
+
+def table(path: Path, count: int = 120, load_unit: float = 1000.0) -> Path:
+    """Three inputs and two targets that follow of them, spans 1 and load_unit."""
+    x = np.random.default_rng(1).uniform(-1, 1, (count, 3))
+    y = np.stack([x[:, 0] / 2, load_unit * (x[:, 1] - x[:, 2]) / 4], axis=1)
+    rows = "".join(",".join(f"{v:.5f}" for v in row) + "\n" for row in np.hstack([x, y]))
+    path.write_text(f"{HEADER}\n{rows}")
+    return path
+
+
+def network(path: Path, outputs: int = 2) -> Path:
+    net = OnnxNetwork([1, 3])
+    net.save(path, net.gemm(net.op("Relu", net.gemm("input", 3, 16)), 16, outputs))
+    return path
+
+
+class Notes(Listener):
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.texts.append(text)
+
+    def decided(self, line: str) -> None:
+        self.texts.append(line)
+
+
+def test_fit_learns_columns_and_its_commands_end_with_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model, data = network(Path("m.onnx")), table(Path("t.csv"))
+    told = Notes()
+    found = mcutrain.fit(
+        model,
+        data,
+        "out",
+        "last:1",
+        targets="warm,load",
+        epochs=3,
+        learning_rate=0.01,
+        listener=told,
+    )
+    assert found.result.mae is not None
+    assert found.result.mae < (found.result.mae_before or 0)
+    assert any("2 real targets, warm, load" in text for text in told.texts)
+    (trained,) = (text for text in told.texts if text.startswith("trained "))
+    assert "MAE" in trained
+    text = (found.folder / "README.md").read_text()
+    for line in text.splitlines():
+        if line.startswith("mcutrain"):
+            assert called(*shlex.split(line)[1:]) == 0
+    assert Path("by-hand-trained.tflite").read_bytes() == found.trained.read_bytes()
+    (ours,) = Path("out/project").rglob("mct_model.c")
+    theirs = "by-hand-project" / ours.relative_to("out/project")
+    assert ours.read_text().replace("model.int8", "by-hand") == theirs.read_text()
+    planned = mcutrain.plan("out/model.int8.tflite", "out/state.mcts")
+    assert planned.state_bytes == found.result.state_bytes
+    assert planned.arena_bytes == found.result.arena_bytes
+
+
+def test_quantize_leaves_targets_out_and_says_their_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, data = network(tmp_path / "m.onnx"), table(tmp_path / "t.csv", load_unit=1.0)
+    found = mcutrain.quantize(model, data, targets="2")
+    assert found.mae is not None
+    assert abs(found.mae[0] - found.mae[1]) < 0.05 * found.mae[0]
+    split = load(data, input_shape=(3,), targets="2")
+    by_arrays = mcutrain.quantize(model, (split.train.x, split.train.y))
+    assert by_arrays.mae is not None
+    assert mcutrain.quantize(model, split.train.x).mae is None
+    assert mcutrain.quantize(network(tmp_path / "n.onnx", 3), data, targets="2").mae is None
+    flags = ("--targets", "2", "-o", tmp_path / "m.tflite")
+    assert called("quantize", model, "--calibration", data, *flags) == 0
+    assert "targets         MAE" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_schemes_are_compared_by_r2_and_chosen_by_runs(tmp_path: Path) -> None:
+    model, data = network(tmp_path / "m.onnx"), table(tmp_path / "t.csv")
+    int8 = mcutrain.quantize(model, data, targets="2").write(tmp_path / "m.tflite")
+    found = mcutrain.compare(int8, data, seeds=1, epochs=2, learning_rate=0.01, targets="2", jobs=1)
+    assert {row.measure for row in found.rows} == {"R²"}
+    assert "an R² of" in found.summary()
+    alone = mcutrain.simulate(int8, data, "head", epochs=2, learning_rate=0.01, targets="2")
+    assert found.rows[0].accuracies == (alone.r2,)
+    auto = mcutrain.auto_scheme(int8, data, targets="2")
+    assert auto.scheme in ("head", "full")
+    x = np.zeros((8, 3), np.float32)
+    y = np.arange(8, dtype=np.float32)
+    with pytest.raises(DataError, match="the same in all test samples"):
+        mcutrain.compare(int8, ((x, y), (x[:2], y[:1].repeat(2))), seeds=1, jobs=1)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_where_not_all_fits_as_many_layers_as_fit_are_trained(tmp_path: Path) -> None:
+    model, data = network(tmp_path / "m.onnx"), table(tmp_path / "t.csv")
+    int8 = mcutrain.quantize(model, data, targets="2").write(tmp_path / "m.tflite")
+    whole = mcutrain.auto_scheme(int8, data, targets="2", sram=4096)
+    assert whole.scheme in ("head", "full")
+    step = mcutrain.simulate(int8, data, "full", epochs=1, learning_rate=0.01, targets="2")
+    less = mcutrain.auto_scheme(int8, data, targets="2", sram=step.sram_bytes - 8)
+    assert "most layers from the end that fit" in less.reason
+    assert "real targets" in less.reason
+
+
+@given(
+    st.lists(st.tuples(st.floats(-1e4, 1e4), st.floats(1e-3, 1e4)), min_size=1, max_size=4),
+    st.integers(0, 2**32 - 1),
+)
+def test_targets_of_unlike_spans_have_units_of_their_own(
+    columns: list[tuple[float, float]], seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    shares = np.concatenate([[0.0, 1.0], random.uniform(0, 1, 6)])
+    y = np.stack([low + span * shares for low, span in columns], axis=1).astype(np.float32)
+    spans = y.max(axis=0).astype(np.float64) - y.min(axis=0)
+    if spans.min() < 1e-3:
+        return  # float32 has rounded it away
+    targets = Targets.spanning(y)
+    assert bool(targets.units) == (spans.max() > 4 * spans.min())
+    assert targets.clipped(y) == 0
+    units: npt.NDArray[np.float64] = np.array(targets.units or (1.0,))
+    assert (np.abs(targets.reals(targets.codes(y)) - y) <= targets.scale * units / 64).all()
+    if targets.units:
+        assert (spans / units / targets.scale > 200).all()
+    assert Targets(**{k: tuple(v) if isinstance(v, list) else v for k, v in
+                      targets.to_dict().items()}) == targets  # fmt: skip
+
+
+def test_a_head_of_its_own_says_what_one_scale_costs_and_a_new_one_that_it_does_not(
+    tmp_path: Path,
+) -> None:
+    model, data = network(tmp_path / "m.onnx"), table(tmp_path / "t.csv", load_unit=0.01)
+    int8 = mcutrain.quantize(model, data, targets="2").write(tmp_path / "m.tflite")
+    r2 = {}
+    for classes in ("keep", 2):
+        how = {"epochs": 6, "learning_rate": 0.01, "targets": "2", "classes": classes}
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            r2[classes] = mcutrain.simulate(int8, data, "last:1", **how).r2
+        said = " ".join(str(one.message) for one in told)
+        assert ("of 255 steps of the outputs" in said) == (classes == "keep")
+        assert ("one scale would leave the least 2." in said) == (classes == 2)
+    assert r2[2] > r2["keep"]
