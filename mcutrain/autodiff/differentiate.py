@@ -262,6 +262,7 @@ class _Builder:
             raise SchemeError(f"the model has no node {head!r} to take the logits from")
         self.last = self.source.logits_node(layer)
         self.nodes += self.source.nodes[: self.source.nodes.index(self.last)]
+        self.layer = layer
         self.current = self.last.name
         with _named(self.last.name):
             op = self.last.op.as_sums()
@@ -289,12 +290,27 @@ class _Builder:
             self.following = _Following(node, followed, reach.exponent_limit)
             self.updated[followed] = self.unused(f"{followed}.new")
             inputs, names = (*inputs, followed), (*names, self.updated[followed])
+        if op.has_teacher:
+            inputs = (*inputs, self._add_teacher())
         self._append(op, inputs, names, "loss")
         self.updated[exponent] = names[1]
         self.loss, self.prediction = names[2:4]
         self.has_labels = not op.target_is_input
         self.classes = op.classes(self.tensors[self.logits].type.shape[-1])
         self.gradients[self.logits] = [Gradient(names[0], names[1], op.gradient_scale)]
+
+    def _add_teacher(self) -> str:
+        """Add the head as it is in flash, beside the one that is trained; returns its sums."""
+        nodes, now = self.source.nodes, dict[str, str]()
+        for node in nodes[nodes.index(self.layer) : nodes.index(self.last) + 1]:
+            for name in node.inputs:
+                if name in self.parameters:
+                    now[name] = self.unused(f"{name}.flashed")
+                    self.tensors[now[name]] = replace(self.source.tensors[name], name=now[name])
+            op = node.op.as_sums() if node is self.last else node.op
+            (y, *_) = self._add(op, [now.get(n, n) for n in node.inputs], "flashed")
+            now[node.outputs[0]] = y
+        return y
 
     def _output_range(self, last: Node) -> OutputRange | None:
         """How far the int8 outputs reach of what gives the logits, if their scale can change."""

@@ -124,6 +124,17 @@ class LearningRequest(Keywords):
             shown=False,
         ),
     ] = 0.0
+    distill: Annotated[
+        float,
+        Within(0, 1),
+        Flag(
+            "The share of the loss that is the distance to what the classifier said as it was "
+            "flashed, as 0.5: keeps old classes where their samples are gone.",
+            metavar="W",
+            box=NETWORK,
+            shown=False,
+        ),
+    ] = 0.0
     accumulate: Accumulate = 1
     gradient_dtype: Annotated[
         Literal["int8", "int16"],

@@ -44,7 +44,9 @@ from mcutrain.pipeline.losses import (
     BINARY_CROSS_ENTROPY,
     CROSS_ENTROPY,
     MEAN_SQUARED_ERROR,
+    NO_DISTANCE,
     choose_loss,
+    distilled,
     loss_of,
     loss_to_targets,
 )
@@ -252,13 +254,7 @@ def prepare(
     for feature in FEATURES:
         if feature.check is not None:
             feature.check(options, graph, chosen)
-    weights, smoothing = weights_of(options.class_weights), options.label_smoothing
-    if options.targets is None:
-        loss: str = choose_loss(graph, options.loss)
-        made_loss = loss_of(graph, loss, weights, smoothing)
-    else:
-        loss = MEAN_SQUARED_ERROR if options.loss == AUTO else options.loss
-        made_loss = loss_to_targets(graph, loss, options.targets, weights, smoothing)
+    loss, made_loss = _loss_of(graph, options)
     order, training = differentiated(graph, chosen, options, made_loss)
     if head_start is not None:
         training = training.with_first_outputs(head_start.reach)
@@ -275,6 +271,20 @@ def prepare(
     plan = _planned(training, made, options.align_bytes, stream, report)
     recipe = Recipe(chosen, options, graph_digest(model), model.name, frontend=frontend_text(graph))
     return TrainingStep(graph, chosen, plan, order, recipe, without, stream)
+
+
+def _loss_of(graph: Graph, options: StepOptions) -> tuple[str, LossFactory]:
+    """The loss's name, and what makes it. Raises SchemeError where model and options do not fit."""
+    weights, smoothing = weights_of(options.class_weights), options.label_smoothing
+    if options.targets is not None:
+        loss: str = MEAN_SQUARED_ERROR if options.loss == AUTO else options.loss
+        if options.distill:
+            raise SchemeError(NO_DISTANCE.format("a model of real targets"))
+        return loss, loss_to_targets(graph, loss, options.targets, weights, smoothing)
+    loss = choose_loss(graph, options.loss)
+    if options.distill:
+        return loss, distilled(graph, loss, options)
+    return loss, loss_of(graph, loss, weights, smoothing)
 
 
 def _in_units(

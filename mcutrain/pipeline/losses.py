@@ -13,6 +13,7 @@ from mcutrain.data.dataset import listed
 from mcutrain.errors import DataError, SchemeError
 from mcutrain.ir.graph import Graph, Tensor
 from mcutrain.ops.binary_cross_entropy import BinaryCrossEntropy
+from mcutrain.ops.distilled_cross_entropy import DistilledCrossEntropy
 from mcutrain.ops.mean_squared_error import MAX_ELEMENTS, MeanSquaredError
 from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
 from mcutrain.ops.sigmoid_cross_entropy import SigmoidCrossEntropy
@@ -20,6 +21,7 @@ from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.target_error import Kind, RealTargetError
 from mcutrain.ops.weighted_cross_entropy import WeightedCrossEntropy
 from mcutrain.pipeline.emphasis import balanced, of_classes, of_labels
+from mcutrain.pipeline.step_options import StepOptions
 from mcutrain.quant import ends_in_sigmoids, gives_one_logit, told_apart
 from mcutrain.sparse import find_head
 
@@ -57,6 +59,7 @@ NO_LABELS = (
     "class_weights and label_smoothing are for labels, which the loss {} does not have: leave them "
     "out"
 )
+NO_DISTANCE = "distill keeps the answers of a classifier, which {} lacks: leave it out"
 NEEDS_TARGETS = (
     "the loss {} compares the outputs with real targets, and the data has none: save y as float32, "
     "one number or several for each sample, or name the columns of a CSV (--targets)"
@@ -187,6 +190,26 @@ def loss_of(
             )
         return PositionCrossEntropy.of((1, *positions)) if positions else SoftmaxCrossEntropy
     return MeanSquaredError.of(graph.tensors[graph.inputs[0]].type)
+
+
+def distilled(graph: Graph, chosen: str, options: StepOptions) -> LossFactory:
+    """Cross-entropy that also keeps the answers of the classifier in flash.
+
+    Raises SchemeError where there are none, or not of one class for each sample.
+    """
+    if chosen != CROSS_ENTROPY or _is_binary(graph) or positions_of(graph):
+        what = "one class of several for each sample"
+        raise SchemeError(NO_DISTANCE.format(f"what this model learns, which is not {what}"))
+    if options.classes is not None:
+        raise SchemeError(
+            "distill keeps what the classifier in flash says, and a new one says nothing: keep the "
+            "model's own (--classes keep), or add classes to it (--add-class)"
+        )
+    if options.class_weights or options.label_smoothing:
+        raise SchemeError(
+            "distill does not go with class_weights and label_smoothing: leave these out, or it"
+        )
+    return DistilledCrossEntropy.of(options.distill, _own_outputs(graph) - len(options.added))
 
 
 def _weighted(

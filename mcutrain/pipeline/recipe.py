@@ -167,6 +167,7 @@ READ_AS: Mapping[str, Callable[[Recipe], str]] = {
         else "no --class-weights"
     ),
     "--label-smoothing": lambda r: f"--label-smoothing {r.options.label_smoothing:g}",
+    "--distill": lambda r: f"--distill {r.options.distill:g}",
     "--add-class": lambda r: (
         " ".join(f"--add-class {shlex.quote(n)}" for n in r.options.added) or "no --add-class"
     ),

@@ -25,7 +25,7 @@ AUTO = "auto"
 MOST_LEVELS = 16
 MOST_ACCUMULATED = 65535
 ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
-OPTIONAL = ("levels", "class_names", "class_weights", "label_smoothing", "targets")
+OPTIONAL = ("levels", "class_names", "class_weights", "label_smoothing", "distill", "targets")
 """Left out of files where they say nothing."""
 FOLLOWING = ("part", *following(None))
 """Not in files: `latent` and `levels` say as much."""
@@ -40,8 +40,9 @@ class StepOptions(FeatureOptions, TrainOptions):
     the model knows them, or nobody does. They change nothing that is computed.
     loss: a name of mcutrain.pipeline.losses, or auto. class_weights: how much each counts, a text
     that mcutrain.pipeline.emphasis reads.
-    label_smoothing: the share of a label that all classes get alike, 0 to 1. targets: how real
-    targets become the integers that the outputs are compared with; None for classes, and for a
+    label_smoothing: the share of a label that all classes get alike, 0 to 1. distill: the share of
+    the loss that is the distance to the answers of the classifier in flash, 0 to 1. targets: how
+    real targets become the integers that the outputs are compared with; None for classes, and for a
     network that reproduces its input.
     part: tail leaves out what lies before the latent. latent: which one, see
     mcutrain.memplan.find_latent. levels: of a ladder that is not at hand, for a step that is to
@@ -56,6 +57,7 @@ class StepOptions(FeatureOptions, TrainOptions):
     loss: str = "cross-entropy"
     class_weights: str = ""
     label_smoothing: float = 0.0
+    distill: float = 0.0
     part: Part = "whole"
     latent: str = AUTO
     levels: Levels | None = None
@@ -67,6 +69,7 @@ class StepOptions(FeatureOptions, TrainOptions):
             raise ArgumentError(f"gradient_dtype is {self.gradient_dtype!r}: take int8 or int16")
         Within(1, MOST_ACCUMULATED).check("accumulate", self.accumulate)
         Within(0, 1).check("label_smoothing", self.label_smoothing)
+        Within(0, 1).check("distill", self.distill)
         if self.class_weights != BALANCED:
             weights_of(self.class_weights)  # or a sentence
         if self.classes is not None:

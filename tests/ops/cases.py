@@ -31,6 +31,7 @@ from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2DGradInput,
     DepthwiseConv2DGradWeight,
 )
+from mcutrain.ops.distilled_cross_entropy import DistilledCrossEntropy
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.gradients import ACC_DROPPED_BITS, EXPONENT, GRADIENT_BITS, STEP, OutputStage
 from mcutrain.ops.grouped_conv_2d import (
@@ -820,6 +821,23 @@ def weighted_cross_entropy(s: Source) -> Sample:
     return Sample.of(op.followed_by(reach), *read, output_exponent(s, reach.exponent_limit))
 
 
+def distilled_cross_entropy(s: Source) -> Sample:
+    """A teacher that agrees, or says anything; some classes that it does not know."""
+    count = s.integer(1, 12)
+    scale = tuple(factor(s, -18, -8) for _ in range(s.choice((1, count))))
+    made = DistilledCrossEntropy.of(s.choice((0.0, 0.3, 0.9, 1.0)), s.integer(1, count))
+    op = made(scale, gradient_dtype(s), s.boolean(), s.integer(1, 99))
+    sums = tensor(s, (1, 1, 1, count), "int32", 2 ** s.integer(4, 30))
+    taught = sums if s.boolean() else tensor(s, (1, 1, 1, count), "int32", 2 ** s.integer(4, 30))
+    label = TensorType((1,), "int32"), np.array([s.integer(0, count - 1)], np.int32)
+    read = (step(s), sums, label, exponent(s))
+    if s.boolean():
+        return Sample.of(op, *read, taught)
+    reach = OutputRange(s.integer(1, 2**22), s.integer(0, 2**22), s.integer(1, 15))
+    followed = output_exponent(s, reach.exponent_limit)
+    return Sample.of(op.followed_by(reach), *read, followed, taught)
+
+
 def mean_squared_error(s: Source) -> Sample:
     """Errors from below a step of the input to far beyond its range; maps and flat outputs."""
     c = s.integer(1, 9)
@@ -1077,6 +1095,7 @@ CASES = (
     Case("position_cross_entropy", position_cross_entropy),
     Case("sigmoid_cross_entropy", sigmoid_cross_entropy),
     Case("weighted_cross_entropy", weighted_cross_entropy),
+    Case("distilled_cross_entropy", distilled_cross_entropy),
     Case("mean_squared_error", mean_squared_error),
     Case("target_error", target_error),
     Case("gradient_rescale", lambda s: gradient_sum(s, 1)),

@@ -91,6 +91,32 @@ void mct_weighted_cross_entropy_s16(const mct_weighted_cross_entropy_s16_params 
                                     int32_t *prediction, mct_exponent *output_exponent,
                                     int32_t *scratch);
 
+/* The softmax' mixed with the distance to what other sums say, those of the classifier in flash:
+ * (1 - s) * loss + s * 2 KL(q || p), where p and q are the softmaxes of half the logits of sums and of
+ * taught, over the first `known` classes; dy likewise, where the second part's is p - q.
+ *
+ * share_q30: s, 0 to 2^30. 1 <= known <= classes   taught: [classes], with the scales of sums
+ * scratch: classes + 2 * known int32 */
+typedef struct {
+    mct_softmax_cross_entropy_s8_params sample;
+    int32_t known;
+    int32_t share_q30;
+} mct_distilled_cross_entropy_s8_params;
+typedef mct_distilled_cross_entropy_s8_params mct_distilled_cross_entropy_s16_params;
+
+void mct_distilled_cross_entropy_s8(const mct_distilled_cross_entropy_s8_params *p,
+                                    const mct_step *step, const int32_t *sums,
+                                    const int32_t *taught, const int32_t *label,
+                                    mct_exponent *exponent, int8_t *dy, int32_t *loss_q16,
+                                    int32_t *prediction, mct_exponent *output_exponent,
+                                    int32_t *scratch);
+void mct_distilled_cross_entropy_s16(const mct_distilled_cross_entropy_s16_params *p,
+                                     const mct_step *step, const int32_t *sums,
+                                     const int32_t *taught, const int32_t *label,
+                                     mct_exponent *exponent, int16_t *dy, int32_t *loss_q16,
+                                     int32_t *prediction, mct_exponent *output_exponent,
+                                     int32_t *scratch);
+
 /* The same at each of many positions: the pixels of an image, the steps of a sequence.
  *
  * labels: [positions], of which MCT_IGNORED ones have no loss and a gradient of 0. loss_q16: the mean
