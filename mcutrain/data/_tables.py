@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.data._folders import MAX_SET_BYTES, Kind, Note, Progress, list_parts, place_of
-from mcutrain.data.dataset import SPLIT_WORDS, Dataset, Split, as_names, stratified
+from mcutrain.data.dataset import IGNORED, SPLIT_WORDS, Dataset, Split, as_names, stratified
 from mcutrain.data.targets import target_names
 from mcutrain.errors import DataError
 
@@ -130,7 +130,8 @@ def split_of_series(
     length = windows.length(found[0].rows.shape[1])
     found = [series for series in found if len(windows.starts(series))]
     if found and found[0].targets is not None:
-        return _split_of_targets(found, names, windows, test_share, seed)
+        split = _split_of_targets(found, names, windows, test_share, seed)
+        return split.each(_with_labels) if _are_labels(found) else split
     for name in names:
         if not any(series.label == name for series in found):
             raise DataError(
@@ -146,6 +147,17 @@ def split_of_series(
         check_windows(part, length, name)
     made = [dataset_of(part, names, windows) for part in parts if part]
     return Split(*made)
+
+
+def _are_labels(found: list[Series]) -> bool:
+    """Return whether columns say yes or no, each by itself, or that it is not known."""
+    values = np.concatenate([series.targets for series in found if series.targets is not None])
+    is_label = (values == 0) | (values == 1) | (values == IGNORED)
+    return values.shape[1] > 1 and bool(is_label.all())
+
+
+def _with_labels(part: Dataset) -> Dataset:
+    return replace(part, y=part.y.astype(np.uint8))
 
 
 def _split_of_targets(

@@ -89,7 +89,8 @@ TargetColumns = Annotated[
     str,
     Flag(
         "Columns of a CSV file with real targets, which the model learns to give: names joined by "
-        "commas, or how many of the last columns. A window has those of its last row.",
+        "commas, or how many of the last columns. A window has those of its last row. Several of 0 "
+        "and 1 alone (255: not known) are labels that do not exclude each other.",
         metavar="A,B,…|N",
         box=READING,
         shown=False,

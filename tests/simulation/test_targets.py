@@ -152,6 +152,22 @@ def test_columns_of_a_csv_become_targets(tmp_path: Path) -> None:
         assert (both[:, 1] == x[:, 0] / 8).all()
 
 
+def test_columns_of_0_and_1_are_labels_that_do_not_exclude_each_other(tmp_path: Path) -> None:
+    rows = [(i % 7 - 3, i % 5 - 2) for i in range(60)]
+    lines = "".join(f"{a},{b},{int(a > 0)},{255 if i == 9 else int(b > 0)}\n"
+                    for i, (a, b) in enumerate(rows))  # fmt: skip
+    table = csv(tmp_path / "a.csv", "x,z,fan,door\n" + lines)
+    split = load(table, input_shape=(2,), targets="fan,door")
+    assert (split.positions, split.names, split.has_targets) == ((2,), ("fan", "door"), False)
+    both = np.concatenate([split.train.y, split.test.y])
+    x = np.concatenate([split.train.x, split.test.x])
+    assert (both == 255).sum() == 1
+    assert ((both[:, 0] == 1) == (x[:, 0] > 0)).all()
+    assert load(table, input_shape=(3,), targets="1").has_targets
+    reals = csv(tmp_path / "b.csv", "x,z,fan,door\n" + lines + "1,1,0,0.5\n")
+    assert load(reals, input_shape=(2,), targets="fan,door").has_targets
+
+
 @pytest.mark.parametrize(
     ("text", "targets", "said"),
     [
