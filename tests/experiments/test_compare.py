@@ -99,10 +99,10 @@ def test_the_selected_scheme_is_of_this_model_and_reported() -> None:
 
 def test_without_a_limit_the_last_six_are_compared() -> None:
     graph = load(demo.MODEL)
-    names = [c.name for c in usual(graph, None, Budget())]
+    names = [c.name for c in usual(graph, StepOptions(), Budget())]
     assert names == ["head only", "biases only", f"last {LAST}", "full"]
-    assert [c.name for c in usual(graph, None, Budget(sram_bytes=1))][2] == "last 1"
-    assert "last 25" not in [c.name for c in usual(graph, None, Budget(sram_bytes=10**9))]
+    assert [c.name for c in usual(graph, StepOptions(), Budget(sram_bytes=1))][2] == "last 1"
+    assert "last 25" not in [c.name for c in usual(graph, StepOptions(), Budget(sram_bytes=10**9))]
 
 
 @pytest.mark.slow
