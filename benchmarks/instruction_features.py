@@ -141,6 +141,8 @@ BOTH = {
     "mct_position_cross_entropy_s16": ("1", "positions", "positions*position.classes"),
     "mct_weighted_cross_entropy_s8": ("1", "sample.classes"),
     "mct_weighted_cross_entropy_s16": ("1", "sample.classes"),
+    "mct_distilled_cross_entropy_s8": ("1", "sample.classes"),
+    "mct_distilled_cross_entropy_s16": ("1", "sample.classes"),
     "mct_sigmoid_cross_entropy_s8": ("1", "positions*output.classes"),
     "mct_sigmoid_cross_entropy_s16": ("1", "positions*output.classes"),
     "mct_mean_squared_error_s8": ("1", "positions", "positions*channels"),

@@ -87,6 +87,7 @@ class Case:
     bias_bits: int = 32
     update_rule: str = SGD
     class_weights: str = ""
+    distill: float = 0.0
     has_targets: bool = False
 
     @property
@@ -98,6 +99,7 @@ class Case:
             self.loss: self.loss != "cross-entropy",
             self.update_rule: self.update_rule != SGD,
             "weighed": self.class_weights != "",
+            "distilled": self.distill > 0,
             "targets": self.has_targets,
         }
         extra[f"r{self.residual_bits}"] = self.residual_bits != 4
@@ -181,6 +183,11 @@ CASES = (
         for loss in ("mse", "huber", "absolute")
     ),
     *(Case(f"remembering-{i}", "head") for i in range(4)),
+    *(
+        Case(f"weighing-{i}", "head", gradient_dtype=dtype, distill=0.5)
+        for i in range(4)
+        for dtype in ("int8", "int16")
+    ),
     *(Case(f"segmenting-{i}", "head") for i in range(6)),
     *(Case(f"segmenting-{i}", "head", gradient_dtype="int16") for i in range(6)),
     *(
@@ -292,6 +299,7 @@ def step_of(case: Case, shared: Path) -> TrainingStep:
         accumulate=case.accumulate,
         loss=case.loss,
         class_weights=case.class_weights,
+        distill=case.distill,
         targets=targets,
     )
     return prepare(graph, scheme, options, stream="off")  # every node is one call
