@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/forgetting.py cifar --shared ../shared --jobs 2
     .venv/bin/python benchmarks/forgetting.py kws --shared ../shared --jobs 2
+    .venv/bin/python benchmarks/forgetting.py kws --remember --distill 0.5 0.9 0.98
 
 cifar: mcunet-5fps with its 49 KB scheme and a new head learns CIFAR-10 in five tasks of two
 classes, each sample once, in the device's integers, from latents. After each new sample R
@@ -11,7 +12,9 @@ ten classes after each task, with its standard deviation over seeds. The seed ch
 order of the tasks' classes and of the samples.
 
 kws: kws_ref_model learns ten keywords, then two more are added, and only samples of those two come.
-Printed is the accuracy on test samples of the old and of the new classes at the end.
+Printed is the accuracy on test samples of the old and of the new classes at the end. --distill: so
+large a share of the loss is the distance to what the ten's classifier said, and nothing is
+replayed. --scheme: what is trained, in the place of the last two layers and two biases more.
 
 Each way's learning rate, of its new classes, is the one of --rates that is best on a fifth of the
 training samples, which its trial leaves out; then it learns from all of them.
@@ -71,10 +74,14 @@ class Trial:
     rate: float
     seed: int
     is_choice: bool
+    distill: float = 0.0
+    scheme: str = ""
 
     @property
     def name(self) -> str:
         """As the table has it."""
+        if self.distill:
+            return f"distill {self.distill:g}"
         return {0: "no replay", JOINT: "joint"}.get(self.remember, f"{self.remember:,} latents")
 
 
@@ -96,15 +103,19 @@ def main() -> None:
     parser.add_argument("--shared", default=os.environ.get("MCUTRAIN_SHARED", "../shared"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--replay", type=int, default=3, help="remembered samples per new one")
-    parser.add_argument("--remember", type=int, nargs="+", default=[50, 200, 1000])
+    parser.add_argument("--remember", type=int, nargs="*", default=[50, 200, 1000])
+    parser.add_argument("--distill", type=float, nargs="*", default=[])
+    parser.add_argument("--scheme", default="")
     parser.add_argument("--rates", type=float, nargs="+", default=[0.001, 0.003, 0.01])
     parser.add_argument("--jobs", type=int, default=1)
     arguments = parser.parse_args()
     run = cifar if arguments.what == "cifar" else kws
-    ways = [0, *arguments.remember, JOINT]
+    ways = [(0, 0.0), *((0, d) for d in arguments.distill)]
+    ways += [(n, 0.0) for n in (*arguments.remember, JOINT)]
+    shared, scheme = Path(arguments.shared), arguments.scheme
     made = [
-        Trial(arguments.what, Path(arguments.shared), way, arguments.replay, rate, 0, True)
-        for way in ways
+        Trial(arguments.what, shared, n, arguments.replay, rate, 0, True, distill, scheme)
+        for n, distill in ways
         for rate in arguments.rates
     ]
     console = Console(width=140)
@@ -112,10 +123,14 @@ def main() -> None:
         scores = [found[-1] for found in _told(console, made, pool.imap(run, made))]
         rates = {}
         for way in ways:
-            of_way = [(s, t.rate) for s, t in zip(scores, made, strict=True) if t.remember == way]
+            of_way = [
+                (s, t.rate)
+                for s, t in zip(scores, made, strict=True)
+                if (t.remember, t.distill) == way
+            ]
             rates[way] = max(of_way)[1]
         final = [
-            replace(trial, rate=rates[trial.remember], seed=seed, is_choice=False)
+            replace(trial, rate=rates[trial.remember, trial.distill], seed=seed, is_choice=False)
             for trial in made[:: len(arguments.rates)]
             for seed in range(arguments.seeds)
         ]
@@ -214,7 +229,8 @@ def _right(lessons: Lessons) -> Array:
 
 def kws(trial: Trial) -> list[float]:
     """Accuracy on the old classes, the new ones, and all, when the new ones were learnt."""
-    simulator, parts, learnt = _old_keywords(trial.shared, trial.seed)
+    found = _old_keywords(trial.shared, trial.seed, trial.distill, trial.scheme)
+    simulator, parts, learnt = found
     lessons = _lessons(simulator, parts, trial)
     rng = np.random.default_rng(trial.seed)
     old, new = (np.flatnonzero(is_old) for is_old in (lessons.y < CLASSES, lessons.y >= CLASSES))
@@ -237,9 +253,12 @@ def kws(trial: Trial) -> list[float]:
 
 
 @cache
-def _old_keywords(shared: Path, seed: int) -> tuple[LatentSimulator, tuple[Array, ...], bytes]:
+def _old_keywords(
+    shared: Path, seed: int, distill: float, scheme: str
+) -> tuple[LatentSimulator, tuple[Array, ...], bytes]:
     """The step with the added classes, latents and labels, and its state before it learns them."""
-    model, path, scheme = KWS
+    model, path, usual = KWS
+    scheme = scheme or usual
     original = pipeline.load(shared / model)
     split = data.load(shared / path, test_share=0.5).with_classes_last(ADDED, CLASSES)
     first = prepare(original, scheme, classes=CLASSES, head_seed=seed)
@@ -247,7 +266,9 @@ def _old_keywords(shared: Path, seed: int) -> tuple[LatentSimulator, tuple[Array
     known = known.each(lambda part: replace(part, names=part.names[:CLASSES]))
     saved = prepare_run(first, known, RunSettings(EPOCHS, FIRST_RATE, seed=seed)).train().saved
     graph = trained_graph(first, saved, original)
-    second = prepare(graph, scheme, added=ADDED, head_seed=seed)
+    second = prepare(graph, scheme, added=ADDED, head_seed=seed, distill=distill)
+    needs = second.plan
+    print(f"distill {distill:g}: arena {needs.arena_bytes:,}, state {needs.state_bytes:,}")
     simulator, parts = _computed(second, split)
     return simulator, parts, simulator.save()
 
