@@ -132,6 +132,7 @@ BOTH = {
         "positions*y_channels*y_channels%4>0*channels=0",
         "positions*channels=0",
     ),
+    "mct_embedding_s8": ("1", "count", "count*width", "count*width%4>0"),
     "mct_softmax_s8": ("1", "rows", "rows*classes"),
     "mct_softmax_cross_entropy_s8": ("1", "classes"),
     "mct_softmax_cross_entropy_s16": ("1", "classes"),

@@ -112,7 +112,7 @@ class Case:
 MADE = (
     *("made", "modern", "reproducing", "resizing", "cutting", "normalizing", "grouped"),
     *("attending", "segmenting", "averaging", "rescaling", "deciding"),
-    *("tagging", "weighing", "targeting", "remembering"),
+    *("tagging", "weighing", "targeting", "remembering", "reading"),
 )
 """Networks of tests/cost/networks.py, each with a number."""
 
@@ -188,6 +188,7 @@ CASES = (
         for i in range(4)
         for dtype in ("int8", "int16")
     ),
+    *(Case(f"reading-{i}", "head") for i in range(4)),
     *(Case(f"segmenting-{i}", "head") for i in range(6)),
     *(Case(f"segmenting-{i}", "head", gradient_dtype="int16") for i in range(6)),
     *(

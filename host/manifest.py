@@ -39,16 +39,20 @@ MOST_SECTORS = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeTensor:
-    """The network's input or output: real = scale * (q - zero_point)."""
+    """The network's input or output: real = scale * (q - zero_point), q int8.
+
+    ids: of an input of token ids, int16 little endian, how many there are; 0 of numbers.
+    """
 
     shape: tuple[int, ...]
     scale: float
     zero_point: int
+    ids: int = 0
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of its int8 elements."""
-        return math.prod(self.shape)
+        """Bytes of its elements."""
+        return math.prod(self.shape) * (2 if self.ids else 1)
 
 
 @dataclass(frozen=True, kw_only=True)

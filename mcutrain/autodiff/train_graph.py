@@ -122,6 +122,11 @@ class TrainGraph:
         object.__setattr__(self, "shelf", MappingProxyType(dict(self.shelf)))
 
     @property
+    def vocabulary(self) -> int:
+        """How many token ids there are, where a sample is made of them; 0: of numbers."""
+        return self.forward.vocabulary(self.x)
+
+    @property
     def input_type(self) -> TensorType:
         """Type of x: a sample, or a tail's latent."""
         return self.forward.tensors[self.x].type

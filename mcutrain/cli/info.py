@@ -99,7 +99,9 @@ def _edge(what: str, edge: FileEdge) -> str:
     from mcutrain.functions.describing import EdgeInfo
 
     of_int8 = ""
-    if isinstance(edge, EdgeInfo):
+    if edge.dtype == "int16":
+        of_int8 = ", token ids"
+    elif isinstance(edge, EdgeInfo):
         of_int8 = f", real = {edge.scale:.6g} · (q {-edge.zero_point:+d})"
     return f"{what:7} {_times(edge.shape)} {edge.dtype}{of_int8}   {edge.name}"
 

@@ -111,7 +111,12 @@ def _facts(model: Path, found: QuantizedModel) -> dict[str, Any]:
         "read_as": found.read_as,
         "chosen": asdict(found.result.chosen),
         "tried": [asdict(trial) for trial in found.result.trials],
-        "input": {"shape": x.shape, "scale": x.scale, "zero_point": x.zero_point},
+        "input": {
+            "shape": x.shape,
+            "scale": x.scale,
+            "zero_point": x.zero_point,
+            "ids": graph.vocabulary(graph.inputs[0]),
+        },
         "turned": found.turned,
         "output": {"shape": y.shape, "scale": y.scale, "zero_point": y.zero_point},
         "note": found.note,
@@ -138,10 +143,11 @@ def _print(facts: dict[str, Any], layers: tuple[LayerError, ...]) -> None:
     if facts["mae"] is not None:
         before, after = facts["mae"]
         show(f"targets         MAE {before:.4g} by the float model, {after:.4g} by the int8 one")
-    show(
-        f"input           scale {facts['input']['scale']:.6g}, "
-        f"zero point {facts['input']['zero_point']}"
-    )
+    x = facts["input"]
+    taken = f"scale {x['scale']:.6g}, zero point {x['zero_point']}"
+    if x["ids"]:
+        taken = f"token ids, 0 to {x['ids'] - 1}"
+    show(f"input           {taken}")
     if facts["turned"]:
         show(f"turned          {facts['turned']}")
     show(f"written         {facts['file']}, {facts['size_bytes']:,} bytes")

@@ -359,6 +359,7 @@ def _input_values(plan: TrainingPlan, interface: Interface) -> dict[str, Any]:
         "begins_with": comment(training.x) if training.is_tail else None,
         "pixels": "" if training.is_tail else _pixels(x, interface.normalization),
         "pixel_codes": _pixel_codes(x, interface.normalization),
+        "ids": training.vocabulary,
         "input_shape": (*(1,) * (4 - len(x.shape)), *x.shape[1:]),
         "input_bytes": x.size_bytes,
         "input_scale": f"{x.scale:.9g}",
@@ -368,7 +369,7 @@ def _input_values(plan: TrainingPlan, interface: Interface) -> dict[str, Any]:
 
 def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
     """Return what the functions compute, and the tables that they read."""
-    training, forward = program.training, program.training.forward
+    forward = program.training.forward
     return {
         "model_hash": program.model_hash,
         **_label_values(program, interface.prefix),
@@ -380,7 +381,7 @@ def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
         "initial": program.initial,
         "biases": program.biases,
         "exponents": list(lines(program.exponents)),
-        "input": None if program.is_fed else program.expression(forward, training.x),
+        "input": None if program.is_fed else _input(program),
         "fed": program.fed if program.is_fed else None,
         "feed": program.feed if program.is_fed else None,
         "calls_between": program.between == BETWEEN_NODES,
@@ -396,6 +397,13 @@ def _code_values(program: Program, interface: Interface) -> dict[str, Any]:
         "apply": program.apply,
         "constants": _constants(program),
     }
+
+
+def _input(program: Program) -> str:
+    """Return where the sample's bytes are, as C."""
+    training = program.training
+    place = program.expression(training.forward, training.x)
+    return f"(int8_t *){place}" if training.vocabulary else place
 
 
 def version_number(text: str) -> int:
@@ -539,7 +547,9 @@ def manifest(
         scheme=scheme,
         classes=training.classes,
         samples_per_update=training.accumulate,
-        input=EdgeTensor(shape=x.shape, scale=x.scale, zero_point=x.zero_point),
+        input=EdgeTensor(
+            shape=x.shape, scale=x.scale, zero_point=x.zero_point, ids=training.vocabulary
+        ),
         output=EdgeTensor(shape=y.shape, scale=y.scale, zero_point=y.zero_point),
         arena_bytes=plan.arena_bytes,
         arena_lower_bound_bytes=plan.arena.lower_bound_bytes,

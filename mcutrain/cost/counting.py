@@ -20,6 +20,7 @@ from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.codegen.program import stage_function
 from mcutrain.cost.instructions import nodes_of
 from mcutrain.errors import TargetError
+from mcutrain.ir.difference import drawn_inputs
 from mcutrain.memplan import TrainingPlan
 from mcutrain.pipeline import TrainingStep
 from mcutrain.target import Target, load_target
@@ -85,8 +86,7 @@ def _built(step: TrainingStep, target: Target, folder: Path, report: Report) -> 
 def noise(training: TrainGraph) -> tuple[Array, Array]:
     """Eight samples without meaning."""
     random = np.random.default_rng(0)
-    shape = (8, *training.graph.tensors[training.x].type.shape[1:])
-    x = random.integers(-128, 128, shape).astype(np.int8)
+    x = drawn_inputs(training.forward, training.x, random, 8)
     if not training.positions:
         return x, np.arange(8) % training.classes
     if training.takes_targets:

@@ -16,6 +16,7 @@ from mcutrain_host.pull import check_firmware
 from mcutrain.codegen import Interface
 from mcutrain.cost.profile import CYCLES, NANOSECONDS, timing_of
 from mcutrain.errors import TargetError
+from mcutrain.ir.difference import drawn_inputs
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.simulation.rates import LearningRate
@@ -89,7 +90,7 @@ def time_here(
     for update in range(SETTLING_UPDATES + UPDATES_HERE):
         if update == SETTLING_UPDATES:
             simulator.forget_times()
-        x = random.integers(-128, 128, (group, *step.input_type.shape[1:])).astype(np.int8)
+        x = drawn_inputs(plan.training.forward, plan.training.x, random, group)
         simulator.train(x, np.arange(update, update + group) % plan.training.classes, rates)
         report("timing nodes", update + 1, SETTLING_UPDATES + UPDATES_HERE)
     return _by_node(timing, simulator.fewest_ticks(len(timing.nodes)))

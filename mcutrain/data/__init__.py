@@ -16,6 +16,7 @@ from mcutrain.data.dataset import (
     stratified,
 )
 from mcutrain.data.episodes import Episodes, episode
+from mcutrain.data.ids import as_ids
 from mcutrain.data.layout import (
     InputOrder,
     RawWindows,
@@ -48,6 +49,7 @@ __all__ = [
     "Targets",
     "Transform",
     "arranged",
+    "as_ids",
     "as_names",
     "better_order",
     "check",

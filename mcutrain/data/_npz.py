@@ -25,6 +25,7 @@ from mcutrain.data.dataset import (
     stratified,
     unlabelled,
 )
+from mcutrain.data.ids import as_ids
 from mcutrain.data.layout import InputOrder
 from mcutrain.errors import DataError
 
@@ -56,8 +57,12 @@ def split_of(arrays: Arrays, test_share: float, seed: int) -> Split:
 def of_raw(arrays: Arrays, order: InputOrder | None) -> tuple[Arrays, bool]:
     """Arrays whose raw samples have become those of the model; and whether there were any.
 
-    Raises DataError for raw samples that no front end makes something of.
+    Token ids of any integers become int16. Raises DataError for raw samples that no front end makes
+    something of.
     """
+    if order is not None and order.ids:
+        is_x = {k for k in arrays if k.startswith("x")}
+        return {k: as_ids(v, order.ids, k) if k in is_x else v for k, v in arrays.items()}, False
     raw = [k for k, x in arrays.items() if k.startswith("x") and x.dtype == np.int16]
     if raw and (order is None or order.frontend is None):
         raise DataError(

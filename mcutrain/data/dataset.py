@@ -16,7 +16,7 @@ Samples: TypeAlias = npt.NDArray[Any]
 Labels: TypeAlias = npt.NDArray[Any]
 Indices: TypeAlias = npt.NDArray[np.int64]
 
-SAMPLE_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8), np.dtype(np.float32))
+SAMPLE_DTYPES = tuple(map(np.dtype, (np.uint8, np.int8, np.float32, np.int16)))
 NORMAL_AND_ANOMALY = ("normal", "anomaly")
 """What labels mean where nothing is learnt from them, but a test has some."""
 SPLIT_WORDS = {"train": 0, "test": 1, "val": 2, "validation": 2}
@@ -36,7 +36,7 @@ class Dataset:
     x: uint8, int8 or float32, (n, height, width, channels), or (n, features) for no images;
        (n, height, width) gets a channel axis, and so do windows (n, time, channels), which get
        the shape of the model's input later. uint8 are pixels, int8 is already in the
-       model's input format, float32 are real values.
+       model's input format, float32 are real values, int16 are token ids.
     y: int64 (n,), each label an index into `names`; or uint8 (n, …), labels of positions, of which
        those that are IGNORED are none. Of regression float32 (n, k), k real targets each, or
        int16, what a network learns them as (see mcutrain.data.targets), and names are theirs.

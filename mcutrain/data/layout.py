@@ -55,7 +55,8 @@ class InputOrder:
 
     file: the model file's name, for sentences. shape: of its input, without the batch. axes: these
     axes in the order in which the int8 model's input has them. frontend: what makes samples of raw
-    ones, which data sets then may hold instead. kept: where raw windows are kept, if they are.
+    ones, which data sets then may hold instead. kept: where raw windows are kept, if they are. ids:
+    how many token ids there are, of a model that takes these; 0 of others.
     """
 
     file: str
@@ -63,6 +64,7 @@ class InputOrder:
     axes: tuple[int, ...]
     frontend: Frontend | None = None
     kept: RawWindows | None = field(default=None, compare=False)
+    ids: int = 0
 
     def __post_init__(self) -> None:
         if sorted(self.axes) != list(range(len(self.shape))):

@@ -64,7 +64,8 @@ def quantize_input(
     pixel / 255 (scale 1/255, zero point -128) or pixel (scale 1, zero point -128), each within
     1 %. Any other model needs a Normalization: q = saturate(round_half_even(real / scale) +
     zero_point), in double precision, last axis = channels.
-    int8 is taken as already in the model's input format, and returned as it is.
+    int8 is taken as already in the model's input format, and returned as it is; so are token ids,
+    int16.
     float32 are real values: q = saturate(round_half_away(x / scale) + zero_point), the division
     in single precision, as TFLite's QUANTIZE does it.
 
@@ -75,7 +76,7 @@ def quantize_input(
             f"scale {scale} with zero point {zero_point} is no int8 quantization: "
             "take the parameters of the model's input"
         )
-    if x.dtype == np.int8:
+    if x.dtype in (np.int8, np.int16):
         return x
     if x.dtype == np.uint8:
         return _quantize_pixels(x, scale, zero_point, normalization)

@@ -28,18 +28,20 @@ FEW_STEPS = 8
 class ModelInput:
     """What data sets need to know of a model's input: shape without the batch, quantization.
 
-    order: in which users have samples; None: as the input has them.
+    order: in which users have samples; None: as the input has them. ids: how many token ids there
+    are, of a model that takes these; 0 of others.
     """
 
     shape: tuple[int, ...]
     scale: float
     zero_point: int
     order: InputOrder | None = None
+    ids: int = 0
 
     @property
     def known_order(self) -> InputOrder:
         """Order of the input; the model's own where none is said."""
-        return self.order or InputOrder.own(self.shape)
+        return replace(self.order or InputOrder.own(self.shape), ids=self.ids)
 
     def with_frontend(self, text: str) -> ModelInput:
         """With the front end that a text or file says, see `InputOrder.with_frontend`."""

@@ -42,7 +42,8 @@ class FloatModel:
         """How samples in the order of the file relate to the network's input. Raises DataError."""
         axes = self.network.file_axes.get(self.network.input)
         order = order_of_file(self.path, self.network.input_shape, axes)
-        return order.with_frontend(self.frontend)
+        ids = self.network.ids.get(self.network.input, 0)
+        return replace(order, ids=ids).with_frontend(self.frontend)
 
     @property
     def several_outputs(self) -> str:

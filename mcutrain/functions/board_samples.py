@@ -34,11 +34,12 @@ def input_of(
     """
     manifest = project.manifest
     x = manifest.input if front is None else front.plan.training.input_type
+    ids = manifest.input.ids if front is None else front.plan.training.vocabulary
     order = None if front is None else front.plan.training.forward.input_order
     if front is None and (said := manifest.sample_order) is not None:
         order = InputOrder(said.file, said.shape, said.axes).with_frontend(said.frontend)
         order = replace(order, kept=kept)
-    return ModelInput(x.shape[1:], x.scale, x.zero_point, order)
+    return ModelInput(x.shape[1:], x.scale, x.zero_point, order, ids)
 
 
 def read_for_board(

@@ -53,10 +53,12 @@ class Given:
         """
         import numpy as np
 
-        from mcutrain.data import Transform, is_same_shape
+        from mcutrain.data import Transform, as_ids, is_same_shape
         from mcutrain.errors import DataError
 
         x, shape = self._samples(order), order.model_shape
+        if order.ids and self.pixels is None:
+            return as_ids(x, order.ids).astype(np.float32), None
         if x.dtype == np.uint8:
             if self.pixels is None:
                 raise DataError(
@@ -75,16 +77,25 @@ class Given:
                 "these are the numbers that the model takes, or save uint8"
             )
         if x.dtype == np.int8:
-            if fixed is None:
-                raise DataError(
-                    f"{self.name} holds int8: say how it was quantized, --input-scale and "
-                    "--input-zero-point"
-                )
-            real = (x.astype(np.float32) - fixed.zero_point) * np.float32(fixed.scale)
-            return real, fixed
+            return self._of_int8(x, fixed)
         if fixed is not None:
             self._tell_range(x, fixed)
         return x, fixed
+
+    def _of_int8(
+        self, x: npt.NDArray[Any], fixed: Quantization | None
+    ) -> tuple[npt.NDArray[Any], Quantization]:
+        import numpy as np
+
+        from mcutrain.errors import DataError
+
+        if fixed is None:
+            raise DataError(
+                f"{self.name} holds int8: say how it was quantized, --input-scale and "
+                "--input-zero-point"
+            )
+        real = (x.astype(np.float32) - fixed.zero_point) * np.float32(fixed.scale)
+        return real, fixed
 
     def _samples(self, order: InputOrder) -> npt.NDArray[Any]:
         """Take at most as many samples as asked for."""

@@ -116,7 +116,7 @@ def _computed(
     added, is_new = tuple(recipe.get("added", ())), recipe.get("classes") is not None
     names = manifest.class_names, tuple(reading.class_names or ())
     outputs = Outputs.of(manifest.classes, *names, added, is_new)
-    model = ModelInput(x.shape[1:], x.scale, x.zero_point, order)
+    model = ModelInput(x.shape[1:], x.scale, x.zero_point, order, front.plan.training.vocabulary)
     is_partial = bool(outputs.names or added)
     split = samples_for(model, data, reading, seed, listener, is_partial=is_partial)
     if not split.is_labelled:

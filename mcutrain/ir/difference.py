@@ -133,7 +133,7 @@ def _outputs_differ(a: Graph, b: Graph) -> str:
     steps: list[Array] = []
     rng = np.random.default_rng(0)
     for _ in range(DRAWN_SAMPLES):
-        drawn = [rng.integers(-128, 128, a.tensors[n].type.shape).astype(np.int8) for n in a.inputs]
+        drawn = [drawn_inputs(a, n, rng) for n in a.inputs]
         results = []
         for graph in (a, b):
             fed = zip(graph.inputs, drawn, strict=True)
@@ -145,6 +145,16 @@ def _outputs_differ(a: Graph, b: Graph) -> str:
         return ""
     drawn_from = f"{moved.size:,} outputs of {DRAWN_SAMPLES} random inputs"
     return f"{count:,} of {drawn_from} differ, by {moved.max()} at most"
+
+
+def drawn_inputs(graph: Graph, x: str, rng: np.random.Generator, count: int = 0) -> Array:
+    """Random values [1, …] of an input, or [count, …]: int8, or token ids that have a row."""
+    shape = graph.tensors[x].type.shape
+    low, high = (-128, 128)
+    if rows := graph.vocabulary(x):
+        low, high = 0, rows
+    values = rng.integers(low, high, (count, *shape[1:]) if count else shape)
+    return values.astype(graph.tensors[x].type.dtype)
 
 
 def is_rescaled(original: Graph, trained: Graph) -> bool:

@@ -154,6 +154,20 @@ class Graph(Shown):
         read = {name for node in self.nodes for name in node.inputs}
         return {name for name in read if self.tensors[name].is_constant}
 
+    def vocabulary(self, x: str) -> int:
+        """How many token ids a tensor may hold: the rows of the smallest table that they choose
+        from. 0 of a tensor that holds none.
+        """
+        if self.tensors[x].type.dtype != "int16":
+            return 0
+        rows = [
+            self.vocabulary(node.outputs[0])
+            if node.op.is_view
+            else node.op.rows_of_ids(self.types(node.inputs))
+            for node in self.consumers(x)
+        ]
+        return min(rows, default=0)
+
     def producer(self, tensor: str) -> Node | None:
         """The node that computes `tensor`; None for inputs and constants."""
         return next((n for n in self.nodes if tensor in n.outputs), None)

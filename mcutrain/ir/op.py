@@ -381,6 +381,10 @@ class Op(ABC):
         """
         return None
 
+    def rows_of_ids(self, inputs: Sequence[TensorType]) -> int:
+        """How many token ids its first input may hold, the rows of a table; 0: it holds none."""
+        return 0
+
     def channel_ties(
         self, types: Sequence[TensorType], results: Sequence[TensorType]
     ) -> tuple[ChannelTie, ...]:

@@ -14,6 +14,7 @@ from mcutrain.errors import SchemeError, UnsupportedError
 from mcutrain.formats import load, rounding_of
 from mcutrain.formats.tflite.read import rounding_of_uint8
 from mcutrain.formats.tflite.write import tflite_content
+from mcutrain.ir.difference import drawn_inputs
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.ir.verify import verify
@@ -136,8 +137,10 @@ def compare(
 
 
 def draw_inputs(graph: Graph, count: int, seed: int) -> Array:
-    """int8 [n, …]: in turns uniform noise and smooth images with a little noise."""
+    """int8 [n, …]: in turns uniform noise and smooth images with a little noise; or token ids."""
     rng = np.random.default_rng(seed)
+    if graph.vocabulary(graph.inputs[0]):
+        return drawn_inputs(graph, graph.inputs[0], rng, count)
     shape = graph.tensors[graph.inputs[0]].type.shape[1:]
     return np.stack(
         [_noise(rng, shape) if i % 2 == 0 else _smooth(rng, shape) for i in range(count)]

@@ -72,6 +72,8 @@ def _encode(integers: Array, kind: TensorType, element_type: str) -> Array:
     """Our int8 as the model's input type."""
     if element_type == "tensor(int8)":
         return integers
+    if kind.dtype == "int16" and element_type != "tensor(float)":
+        return integers.astype(element_type[len("tensor(") : -1])
     if element_type == "tensor(uint8)":
         return (integers.astype(np.int16) + 128).astype(np.uint8)
     real = (integers.astype(np.float32) - kind.zero_point) * np.float32(kind.scale)

@@ -25,6 +25,9 @@ _ELEMENTS = {
     "tensor(double)": np.float64,
     "tensor(float16)": np.float16,
     "tensor(uint8)": np.uint8,
+    "tensor(int16)": np.int16,
+    "tensor(int32)": np.int32,
+    "tensor(int64)": np.int64,
 }
 NOT_INSTALLED = 3
 REFUSED = 4
@@ -107,7 +110,8 @@ def _run_tflite(model: Path, x: Array) -> list[Array]:
     details = [details[i] for i in kept([d["name"] for d in details])]
     found = []
     for one in x:
-        interpreter.set_tensor(source["index"], one.reshape(source["shape"]))
+        taken = one.reshape(source["shape"]).astype(source["dtype"])
+        interpreter.set_tensor(source["index"], taken)
         interpreter.invoke()
         found.append([np.array(interpreter.get_tensor(d["index"])) for d in details])
     return [np.stack([np.asarray(y) for y in ys]) for ys in zip(*found, strict=True)]

@@ -235,7 +235,9 @@ def _invoke(loaded: Any, values: Sequence[Array]) -> list[Array]:
 
 
 def _encode(integers: Array, kind: TensorType, dtype: Any) -> Array:
-    """Our int8 as the file's input type."""
+    """Our int8, or token ids, as the file's input type."""
+    if kind.dtype == "int16":
+        return integers.astype(dtype)
     if dtype == np.uint8:
         return (integers.astype(np.int16) + UINT8_OFFSET).astype(np.uint8)
     if dtype == np.float32:

@@ -178,4 +178,4 @@ class Emitter:
 
 
 def _activation(shape: Shape, quantization: Quantization) -> TensorType:
-    return TensorType(shape, "int8", (quantization.scale,), quantization.zero_point)
+    return TensorType(shape, quantization.dtype, (quantization.scale,), quantization.zero_point)

@@ -77,6 +77,29 @@ class FloatGraph:
         return shapes
 
     @cached_property
+    def ids(self) -> Mapping[str, int]:
+        """How many token ids there are, the rows of a table, for the input and its views.
+
+        Empty where the input is no ids. Raises ModelError for ids that are also read as numbers.
+        """
+        held, rows, other = {self.input}, [], ""
+        for node in self.nodes:
+            if held.isdisjoint(node.inputs):
+                continue
+            if node.op.is_view:
+                held.add(node.output)
+            elif node.op.table_rows:
+                rows.append(node.op.table_rows)
+            else:
+                other = node.name
+        if rows and other:
+            raise ModelError(
+                f"node {other!r} computes with token ids; only a Gather of a constant table may "
+                "read them: pad with an id that has a row of its own, and mask by constants"
+            )
+        return dict.fromkeys(held, min(rows)) if rows else {}
+
+    @cached_property
     def readers(self) -> Mapping[str, int]:
         """How many times each tensor is read, by nodes and as an output."""
         count = dict.fromkeys((self.input, *(n.output for n in self.nodes)), 0)

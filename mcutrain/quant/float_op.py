@@ -49,8 +49,13 @@ class Quantization(NamedTuple):
 
     @staticmethod
     def of(kind: TensorType) -> Quantization:
-        """Return the quantization of a tensor with one scale."""
-        return Quantization(kind.scale, kind.zero_point)
+        """Return the quantization of a tensor with one scale, or of token ids."""
+        return IDS if kind.dtype == IDS.dtype else Quantization(kind.scale, kind.zero_point)
+
+    @property
+    def dtype(self) -> str:
+        """Type of the integers."""
+        return "int8"
 
     @property
     def range(self) -> tuple[float, float]:
@@ -81,6 +86,26 @@ class Quantization(NamedTuple):
         """Whether both speak the same integers: a requantization between them does nothing."""
         same = quantize_multiplier(self.scale / other.scale) == (1 << 30, 1)
         return same and self.zero_point == other.zero_point
+
+
+class TokenIds(Quantization):
+    """What ids are: int16 as they are, which no rounding or clipping touches."""
+
+    @property
+    def dtype(self) -> str:
+        """Type of the integers."""
+        return "int16"
+
+    def fake(self, x: Array) -> Array:
+        """x itself."""
+        return x
+
+    def codes(self, x: Array) -> Array:
+        """Ids."""
+        return np.asarray(x, np.int16)
+
+
+IDS = TokenIds(1.0, 0)
 
 
 def bordered(window: Window, image: Shape) -> int:
@@ -142,6 +167,11 @@ class FloatOp(ABC):
 
     is_view: ClassVar[bool] = False
     """Whether the output is the input under another shape, its elements in the same order."""
+
+    @property
+    def table_rows(self) -> int:
+        """How many rows a table has from which the input, token ids, chooses; 0: it has none."""
+        return 0
 
     is_join: ClassVar[bool] = False
     """Whether each input gives only some of the output's elements."""

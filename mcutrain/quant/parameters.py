@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mcutrain.quant.float_graph import FloatGraph
-from mcutrain.quant.float_op import Quantization
+from mcutrain.quant.float_op import IDS, Quantization
 from mcutrain.quant.float_sums import Sums
 
 Range = tuple[float, float]
@@ -56,11 +56,13 @@ def fixed_quantizations(
     graph: FloatGraph, input_quantization: Quantization | None
 ) -> dict[str, Quantization]:
     """Return what is not chosen by ranges: outputs of some operators, and perhaps the input."""
-    fixed = {
+    fixed: dict[str, Quantization] = {
         node.output: node.op.output_quantization
         for node in graph.nodes
         if node.op.output_quantization is not None
     }
+    if graph.ids:
+        return fixed | dict.fromkeys(graph.ids, IDS)
     if input_quantization is not None:
         fixed[graph.input] = input_quantization
     return fixed

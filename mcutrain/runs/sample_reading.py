@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -87,9 +88,10 @@ def model_input(model: Graph | TrainingStep) -> datasets.ModelInput:
     x = input_type(model)
     if isinstance(model, TrainingStep):
         order = None if model.plan.training.is_tail else model.graph.input_order
+        ids = model.plan.training.vocabulary
     else:
-        order = model.input_order
-    return datasets.ModelInput(x.shape[1:], x.scale, x.zero_point, order)
+        order, ids = model.input_order, model.vocabulary(model.inputs[0])
+    return datasets.ModelInput(x.shape[1:], x.scale, x.zero_point, order, ids)
 
 
 def samples_of(
@@ -140,6 +142,7 @@ def prepare_samples(
     for dataset in (split.train, split.test, split.validation):
         if dataset is not None and len(dataset) == 0:
             raise DataError("the data set has no training, no test or no validation sample")
+    split = _with_ids(split, model.ids, settings, normalization)
     if classes is not None and split.positions:
         _check_ring(settings)
         if not has_rows:
@@ -152,6 +155,25 @@ def prepare_samples(
         note(said)
     samples.test(0, 1)  # the normalization fits, or a sentence
     return samples
+
+
+def _with_ids(
+    split: datasets.Split,
+    ids: int,
+    settings: RunSettings,
+    normalization: datasets.Normalization | None,
+) -> datasets.Split:
+    """The samples as int16 if they are token ids. Raises DataError for what is none, or varies."""
+    if ids == 0:
+        if split.train.x.dtype == np.int16:
+            raise DataError("the samples are int16, token ids, but the model takes numbers")
+        return split
+    if settings.varies_samples or normalization is not None:
+        raise DataError(
+            "the model takes token ids, which are no numbers to vary or to normalize: leave out "
+            "augmentation, --mean and --std"
+        )
+    return split.each(lambda part: replace(part, x=datasets.as_ids(part.x, ids)))
 
 
 def _check_ring(settings: RunSettings) -> None:

@@ -188,7 +188,7 @@ class LibrarySimulator:
 
     def latents(self, x: Array, shape: tuple[int, ...]) -> Array:
         """The latents of samples, int8 [n, *shape], by C that was generated with one."""
-        samples = np.ascontiguousarray(x, np.int8).reshape(len(x), self.sizes.input_bytes)
+        samples = as_bytes(x).reshape(len(x), self.sizes.input_bytes)
         found = np.zeros((len(samples), *shape), np.int8)
         self._library.mct_host_front(len(samples), pointer(samples), pointer(found))
         return found
@@ -219,7 +219,7 @@ class LibrarySimulator:
         self._shelf = kept
 
     def _samples(self, x: Array) -> Array:
-        samples = np.ascontiguousarray(x, np.int8).reshape(len(x), -1)
+        samples = as_bytes(x)
         if samples.shape[1] != self.input_bytes:
             raise DataError(
                 f"a sample has {samples.shape[1]} bytes, the model takes {self.input_bytes}"
@@ -296,6 +296,12 @@ class CompiledSimulator(LibrarySimulator):
     def _raw(self) -> bytes:
         """The state without header: no checksum is computed."""
         return ctypes.string_at(self._library.mct_state_bytes(), self.plan.state_bytes)
+
+
+def as_bytes(x: Array) -> Array:
+    """Samples of int8, or token ids of int16, as the bytes that the C takes: int8 [n, bytes]."""
+    dtype = np.dtype("<i2" if x.dtype == np.int16 else "int8")
+    return np.ascontiguousarray(x, dtype).reshape(len(x), -1).view(np.int8)
 
 
 def pointer(array: Array) -> ctypes.c_void_p:

@@ -8,6 +8,7 @@ import numpy as np
 
 from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph, TensorType
+from mcutrain.ops.embedding import Embedding
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.lstm import GATES, Lstm
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D
@@ -109,6 +110,19 @@ def remembering(seed: int) -> Graph:
     x = net.reshape(net.x, (1, steps, inputs))
     y = net.reshape(net._add(op, (x, *constants), (1 / 128, 3)), (1, 1, steps, units))
     return net.graph(net.reshape(net.conv(net.mean(y), 4), (1, 4)), f"remembering-{seed}")
+
+
+def reading(seed: int) -> Graph:
+    """Few token ids or many, from small tables and large ones."""
+    rows, width, count = (30, 9, 200, 64)[seed], (8, 30, 64, 7)[seed], (40, 8, 24, 5)[seed]
+    net, drawn = Network((1, 1, 1), seed), np.random.default_rng(seed)
+    net.tensors.clear()
+    net.x = net._tensor("ids", TensorType((1, count), "int16", (1.0,)))
+    codes = drawn.integers(-128, 128, (rows, width)).astype(np.int8)
+    table = net._tensor("table", TensorType(codes.shape, "int8", (0.02,), 3), codes)
+    y = net._add(Embedding(), (net.x, table), (0.02, 3))
+    y = net.mean(net.reshape(y, (1, 1, count, width)))
+    return net.graph(net.reshape(net.conv(y, 3 + seed), (1, 3 + seed)), f"reading-{seed}")
 
 
 def targeting(seed: int) -> Graph:

@@ -41,6 +41,7 @@ from tests.cost.networks import (
     made,
     modern,
     normalizing,
+    reading,
     remembering,
     resizing,
     segmenting,
@@ -144,6 +145,7 @@ def _steps() -> Iterator[TrainingStep]:
     yield prepare(made(0), "full")
     yield prepare(made(1), "full", accumulate=2)
     yield prepare(remembering(2), "head")
+    yield prepare(reading(2), "head")
     yield from (prepare(make(0), "full") for make in kinds)
     yield prepare(demo.network(), "fashion-sparse")
     yield prepare(demo.network(), "23:0.5")  # a depthwise weight is put together

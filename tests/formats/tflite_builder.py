@@ -19,6 +19,7 @@ TYPES = {
     "uint8": tflite.TensorType.UINT8,
     "int16": tflite.TensorType.INT16,
     "int32": tflite.TensorType.INT32,
+    "int64": tflite.TensorType.INT64,
     "float16": tflite.TensorType.FLOAT16,
     "float32": tflite.TensorType.FLOAT32,
     "resource": tflite.TensorType.RESOURCE,

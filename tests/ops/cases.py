@@ -32,6 +32,7 @@ from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2DGradWeight,
 )
 from mcutrain.ops.distilled_cross_entropy import DistilledCrossEntropy
+from mcutrain.ops.embedding import Embedding
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.gradients import ACC_DROPPED_BITS, EXPONENT, GRADIENT_BITS, STEP, OutputStage
 from mcutrain.ops.grouped_conv_2d import (
@@ -347,6 +348,13 @@ def lookup_tables(s: Source) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def lookup(s: Source, channels_of: Count = channels) -> Sample:
     return Sample.of(Lookup("any", *lookup_tables(s), s.integer(-20, 5)), image(s, channels_of))
+
+
+def embedding(s: Source) -> Sample:
+    """Ids also beyond the table."""
+    rows, width = s.integer(1, 40), channels(s)
+    ids = tensor(s, (1, s.integer(1, 9)), "int16", s.choice((rows, 2**15 - 1)))
+    return Sample.of(Embedding(), ids, tensor(s, (rows, width)))
 
 
 def parts(s: Source) -> tuple[int, list[tuple[int, ...]]]:
@@ -1059,6 +1067,7 @@ CASES = (
     Case("layer_norm", layer_norm),
     Case("layer_norm_grad_input", layer_norm_grad_input),
     Case("lookup", lookup),
+    Case("embedding", embedding),
     Case("lookup_grad_input", lookup_grad_input),
     Case("mul", mul),
     Case("mul_grad_input", mul_grad_input),

@@ -32,7 +32,9 @@ def slice_of(node: GraphNode[V]) -> V:
 
 
 def gather(node: GraphNode[V]) -> V:
-    """Read a Gather of evenly spaced places along an axis: one of them as well as all."""
+    """Read a Gather of evenly spaced places along an axis, or of a table's rows by token ids."""
+    if node.is_constant(0):
+        return _embedding(node)
     shape = node.real().shape
     (axis,) = node.axes([node.attributes.integer("axis", 0)], len(shape))
     indices = node.constant(1).data
@@ -48,6 +50,15 @@ def gather(node: GraphNode[V]) -> V:
     value = _cut(node, [place if i == axis else range(d) for i, d in enumerate(shape)])
     seen = (*shape[:axis], *indices.shape, *shape[axis + 1 :])
     return node.seen(value, replace(value.layout, shape=seen))
+
+
+def _embedding(node: GraphNode[V]) -> V:
+    table, ids = node.constant(0), node.x(1)
+    if node.attributes.integer("axis", 0) % max(len(table.shape), 1):
+        raise node.unsupported("token ids of columns are not; those of rows, axis 0, are")
+    shape = ids.shape
+    stored = node.arranged(1, shape, range(len(shape)), "ids")
+    return node.embedded(table, stored, Layout.of_rows((*shape, *table.shape[1:])))
 
 
 def _cut(node: GraphNode[V], places: Sequence[range]) -> V:
@@ -116,6 +127,16 @@ def _number(number: int) -> Constant:
 
 
 # ------------------------------------------------------------------------------------------ writing
+
+
+def write_embedding(w: OnnxWriter, node: Node) -> None:
+    """Gather, and a Transpose to channels first."""
+    (ids, table), y = node.inputs, node.outputs[0]
+    real = w.layer(node, "Gather", [w.real(table), w.real(ids)], axis=0)
+    order = axis_order(len(w.type(y).shape))
+    if list(order) != sorted(order):
+        real = w.op("Transpose", [real], f"{y}/channels_first", perm=list(order))
+    w.finish(real, y)
 
 
 def write_slice(w: OnnxWriter, node: Node) -> None:

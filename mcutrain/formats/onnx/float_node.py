@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.layout import Layout, Mover
-from mcutrain.formats.onnx.node import GraphNode
+from mcutrain.formats.onnx.node import Constant, GraphNode
 from mcutrain.ir.names import Names
+from mcutrain.quant.float_embedding import FloatEmbedding
 from mcutrain.quant.float_graph import FloatNode
 from mcutrain.quant.float_op import FloatOp, Shape
 from mcutrain.quant.float_shapes import FloatMove, FloatReshape
@@ -39,6 +41,7 @@ class Nodes(Mover):
         self.nodes: list[FloatNode] = []
         self.shapes: dict[str, Shape] = {}
         self.names = Names()
+        self.integers: set[str] = set()  # tensors that are token ids, or have been cast to them
         self._moved: dict[tuple[Any, ...], str] = {}
 
     def add(self, op: FloatOp, inputs: Sequence[str], stem: str) -> str:
@@ -96,6 +99,11 @@ class FloatOnnx(GraphNode[FloatValue]):
     def computed(self, op: FloatOp, inputs: tuple[str, ...], layout: Layout) -> FloatValue:
         """A node."""
         return FloatValue(self.nodes.add(op, inputs, self.output), layout)
+
+    def embedded(self, table: Constant, ids: str, layout: Layout) -> FloatValue:
+        """A node with the table in it."""
+        rows = table.real().astype(np.float32)
+        return self.computed(FloatEmbedding(rows), (ids,), layout)
 
     def view(self, x: str, shape: Shape, part: str) -> str:
         """Named after the output."""

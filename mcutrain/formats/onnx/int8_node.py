@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from mcutrain.formats.onnx.layout import Layout
-from mcutrain.formats.onnx.node import GraphNode
-from mcutrain.formats.onnx.values import Builder, Computed, Stored, Value
+from mcutrain.formats.onnx.node import Constant, GraphNode
+from mcutrain.formats.onnx.values import Builder, ChosenRows, Computed, Stored, Value
+from mcutrain.quant.float_embedding import FloatEmbedding
 from mcutrain.quant.float_op import FloatOp, Quantization, Shape
 
 
@@ -67,6 +70,19 @@ class Int8Node(GraphNode[Value]):
         if op.shares_quantization:
             own = self.quantization(inputs[0])
         return Value(Computed(self.name, op, inputs, own), layout)
+
+    def embedded(self, table: Constant, ids: str, layout: Layout) -> Value:
+        """It has the table's scale."""
+        rows, scales = table.data, table.scales
+        if scales is None or scales.size != 1 or rows.dtype.kind not in "iu":
+            raise self.unsupported("a table without one scale is not; int8 with one scale is")
+        made = FloatEmbedding(table.real().astype(np.float32))
+        low, high = int(rows.min()), int(rows.max())
+        if high - low > 255:
+            raise self.wrong(f"the numbers of the table go from {low} to {high}, beyond 8 bits")
+        zero_point = max(0, -128 - low) if low < -128 else min(0, 127 - high)
+        own = Quantization(float(scales.ravel()[0]), zero_point)
+        return Value(ChosenRows(self.name, made, ids, table.name, rows, own), layout)
 
     def view(self, x: str, shape: Shape, part: str) -> str:
         """Named after the node."""

@@ -225,6 +225,10 @@ class GraphNode(OnnxNode[V], ABC):
         """The node's result. layout: of the operator's output."""
 
     @abstractmethod
+    def embedded(self, table: Constant, ids: str, layout: Layout) -> V:
+        """The node's result: rows of a table, chosen by the integers of a stored tensor."""
+
+    @abstractmethod
     def view(self, x: str, shape: Shape, part: str) -> str:
         """A stored tensor under another shape; itself if it has that shape."""
 

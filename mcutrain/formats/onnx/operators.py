@@ -37,6 +37,7 @@ from mcutrain.ops.batch_matmul import BatchMatMul
 from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.embedding import Embedding
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.layer_norm import LayerNorm
 from mcutrain.ops.leaky_relu import LeakyRelu
@@ -80,7 +81,7 @@ OPERATORS: dict[str, Rules] = {
     "BatchNormalization": Rules(
         None, sums.float_batch_norm, "quantizing folds it into the layer before it"
     ),
-    "Cast": Rules(shaping.int8_cast, shaping.identity),
+    "Cast": Rules(shaping.int8_cast, shaping.float_cast),
     "Clip": Rules(activations.int8_clip, activations.float_clip),
     "Concat": Rules(joining.int8_concat, joining.float_concat),
     "Conv": Rules(sums.int8_conv, sums.float_conv),
@@ -155,6 +156,7 @@ EMITTERS: dict[type[Any], Emitter] = {
     Concatenation: joining.write_concat,
     Conv2D: write_sums.conv_2d,
     DepthwiseConv2D: write_sums.depthwise_conv_2d,
+    Embedding: cutting.write_embedding,
     GroupedConv2D: write_sums.grouped_conv_2d,
     LayerNorm: normalizing.write_layer_norm,
     LeakyRelu: activations.write_leaky_relu,

@@ -33,11 +33,13 @@ from mcutrain.formats.onnx.layout import CHANNELS_LAST, IMAGE_RANKS, Layout
 from mcutrain.formats.onnx.node import Constant, OnnxNode
 from mcutrain.formats.onnx.operators import INT8_RULES, REASONS
 from mcutrain.formats.onnx.qoperator import with_qdq
-from mcutrain.formats.onnx.reading import Reading, read_in_best_order
+from mcutrain.formats.onnx.reading import ID_TYPES, Reading, read_in_best_order
 from mcutrain.formats.onnx.values import (
     MAX_ELEMENTS,
     Builder,
     GraphInput,
+    IdInput,
+    Source,
     Value,
 )
 from mcutrain.ir.graph import Graph
@@ -49,6 +51,7 @@ INPUT_TYPES: dict[int, str] = {
     TensorProto.FLOAT: "",
     TensorProto.INT8: "int8",
     TensorProto.UINT8: "uint8",
+    **dict.fromkeys(ID_TYPES, "ids"),
 }
 OLDEST_QDQ_OPSET = 10
 ROUNDING, ROUNDS_TWICE = "mcutrain.rounding", "twice"
@@ -198,8 +201,10 @@ class _Int8Reader(Reading[Value]):
         self._check_image(f"the input {found.name!r}", found.layout.shape)
         self.input_axes = found.layout.perm
         layout = found.layout.of_rank(len(CHANNELS_LAST))
-        source = GraphInput(found.name, found.layout.stored, layout.stored)
         integer_type = INPUT_TYPES.get(found.element_type, "")
+        source: Source = GraphInput(found.name, found.layout.stored, layout.stored)
+        if integer_type == "ids":
+            source, layout = IdInput(found.name, found.layout.stored), found.layout
         self.builder.reserved.add(found.name)
         self.define(found.name, Value(source, layout, integer_type=integer_type))
         return found.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 from onnx import GraphProto, TensorProto
@@ -16,7 +17,7 @@ from mcutrain.formats.onnx.module_names import with_module_names
 from mcutrain.formats.onnx.node import Constant, OnnxNode
 from mcutrain.formats.onnx.operators import FLOAT_RULES, REASONS
 from mcutrain.formats.onnx.parts import with_layer_norms
-from mcutrain.formats.onnx.reading import Reading, read_in_best_order
+from mcutrain.formats.onnx.reading import ID_TYPES, Reading, read_in_best_order
 from mcutrain.quant.float_graph import MAX_ELEMENTS, FloatGraph, FloatNode
 from mcutrain.quant.float_op import Shape
 from mcutrain.quant.float_shapes import FloatReshape, FloatTranspose
@@ -63,7 +64,7 @@ class _FloatReader(Reading[FloatValue]):
 
     rules = FLOAT_RULES
     reasons = REASONS
-    input_types = (TensorProto.FLOAT, TensorProto.DOUBLE, *HALVES, TensorProto.UINT8)
+    input_types = (TensorProto.FLOAT, TensorProto.DOUBLE, *HALVES, TensorProto.UINT8, *ID_TYPES)
     max_elements = MAX_ELEMENTS
 
     def __init__(self, opset: int, turns: bool) -> None:
@@ -91,12 +92,20 @@ class _FloatReader(Reading[FloatValue]):
                 self.nodes.names.take(taken)
             stored = self._note(found.name, found.layout)
             self.define(found.name, FloatValue(found.name, found.layout))
+            if found.element_type in ID_TYPES:
+                self.nodes.integers.add(found.name)
             outputs = self.compute(graph)
         axes = {name: self.axes[name] for name in (found.name, *outputs)}
         nodes = tuple(self.nodes.nodes)
-        takes_pixels = found.element_type == TensorProto.UINT8
         is_half = any(tensor.data_type in HALVES for tensor in graph.initializer)
-        return FloatGraph(name, found.name, stored, nodes, outputs, axes, takes_pixels, is_half)
+        read = FloatGraph(name, found.name, stored, nodes, outputs, axes, is_half=is_half)
+        if self.nodes.integers and not read.ids:
+            raise UnsupportedError(
+                f"the input {found.name!r} is read as integers, but no Gather of a constant table "
+                "takes them for token ids: export the model with a float input"
+            )
+        is_uint8 = found.element_type == TensorProto.UINT8
+        return replace(read, takes_pixels=is_uint8 and not read.ids)
 
     def assumed(self, name: str, layout: Layout) -> FloatValue:
         """Its shape is all that there is of it."""

@@ -36,6 +36,8 @@ OF_WINDOWS = {
 """What takes channels first, and is computed with channels last."""
 BEFORE_WINDOWS = BEFORE_LAYOUT - {"Squeeze", "Unsqueeze"}
 IMAGE_CHANNELS = (1, 3)
+ID_TYPES = (TensorProto.INT16, TensorProto.INT32, TensorProto.INT64)
+"""What an input of token ids may be."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 from onnx import TensorProto
 
 from mcutrain.formats.onnx.file import HALVES, type_name
+from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import GraphNode, OnnxNode, V
@@ -21,6 +22,7 @@ from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.transpose import Transpose
 
 REALS = (TensorProto.FLOAT, TensorProto.DOUBLE, *HALVES)
+INTEGERS = (TensorProto.INT16, TensorProto.INT32, TensorProto.INT64)
 
 
 def identity(node: OnnxNode[V]) -> V:
@@ -43,8 +45,21 @@ def identity(node: OnnxNode[V]) -> V:
 
 
 def int8_cast(node: Int8Node) -> Value:
-    """Read a Cast of real numbers."""
+    """Read a Cast of real numbers, or of token ids to other integers."""
+    if node.x().integer_type == "ids" and node.attributes.integer("to", 0) in INTEGERS:
+        return node.x()
     node.real()
+    return identity(node)
+
+
+def float_cast(node: FloatOnnx) -> FloatValue:
+    """Read a Cast of real numbers, or of the input to integers and back, which are token ids."""
+    x = node.x()
+    to = node.attributes.integer("to", TensorProto.FLOAT)
+    computed = {made.output for made in node.nodes.nodes}
+    if to in INTEGERS and x.tensor not in computed:
+        node.nodes.integers.add(x.tensor)
+        return x
     return identity(node)
 
 
@@ -130,6 +145,9 @@ def write_reshape(w: OnnxWriter, node: Node) -> None:
         return
     shape = w.type(node.inputs[0]).shape
     real = w.real(node.inputs[0])
+    if w.type(y).dtype == "int16":
+        w.name_ids(y, reshaped(w, real, op.shape, f"{y}/ids"))
+        return
     if keeps_order(shape, op.shape):
         w.finish(reshaped(w, real, channels_first(op.shape), f"{y}/real"), y)
         return

@@ -24,7 +24,7 @@ from mcutrain.ir.graph import Node, Tensor, TensorType
 from mcutrain.ir.op import Op
 from mcutrain.ops.reshape import Reshape
 from mcutrain.quant import multipliers
-from mcutrain.quant.float_op import FloatOp, Quantization
+from mcutrain.quant.float_op import IDS, FloatOp, Quantization
 from mcutrain.quant.float_shapes import FloatMove, FloatReshape
 
 Array = npt.NDArray[Any]
@@ -260,6 +260,58 @@ class Computed(Source):
         return builder.node(self.name, made, tuple(self.inputs[i] for i in order), name, y)
 
 
+@dataclass(frozen=True, eq=False)
+class ChosenRows(Source):
+    """Rows of a table, integers without a zero point, chosen by the ids in a tensor.
+
+    quantization: in which the table fits int8. It is stored in another one of the same scale if
+    that is asked for and it fits, too.
+    """
+
+    name: str
+    op: FloatOp
+    ids: str
+    table: str
+    rows: Array
+    quantization: Quantization
+
+    def emit(
+        self, builder: Builder, name: str, wanted: Quantization, limits: tuple[int, int]
+    ) -> str:
+        """The operator with its table, then a Rescale if one is needed."""
+        moved = self.rows + np.int64(wanted.zero_point)
+        fits = wanted.scale == self.quantization.scale and np.array_equal(
+            moved, np.clip(moved, *FULL)
+        )
+        own = wanted if fits else self.quantization
+        codes = (self.rows + np.int64(own.zero_point)).astype(np.int8)
+        table = builder.constant(self.table, codes, (own.scale,), -1, own.zero_point)
+        inner = Computed(self.name, self.op, (self.ids, table), own)
+        return inner.emit(builder, name, wanted, limits)
+
+
+@dataclass(frozen=True, eq=False)
+class IdInput(Source):
+    """The model's input of token ids."""
+
+    name: str
+    shape: tuple[int, ...]
+    quantization: Quantization = IDS
+
+    def emit(
+        self, builder: Builder, name: str, wanted: Quantization, limits: tuple[int, int]
+    ) -> str:
+        """Declare the input. Raises UnsupportedError where it is read as a number."""
+        if wanted != IDS or limits != FULL:
+            raise UnsupportedError(
+                f"input {self.name!r} holds token ids; only a Gather of a constant table may read "
+                "them"
+            )
+        if self.name not in builder.tensors:
+            builder.input(self.name, self.shape, IDS)
+        return self.name
+
+
 def check_factor(name: str, *factors: float) -> None:
     """Refuse requantization factors that no sound model has."""
     for factor in factors:
@@ -268,4 +320,4 @@ def check_factor(name: str, *factors: float) -> None:
 
 
 def _activation(shape: tuple[int, ...], quantization: Quantization) -> TensorType:
-    return TensorType(shape, "int8", (quantization.scale,), quantization.zero_point)
+    return TensorType(shape, quantization.dtype, (quantization.scale,), quantization.zero_point)

@@ -28,6 +28,8 @@ Array = npt.NDArray[Any]
 OPSET = 17
 GELU_OPSET = 20  # the first with Gelu
 IR_VERSIONS = {OPSET: 8, GELU_OPSET: 9}
+EDGES = {"int8": TensorProto.FLOAT, "int16": TensorProto.INT64}
+"""Types of inputs in the file, by those of the graph; int16 are token ids."""
 
 
 def channels_first(shape: Sequence[int]) -> tuple[int, ...]:
@@ -65,6 +67,10 @@ class OnnxWriter:
             self.node_names.take(node.name)
         self._real: dict[str, str] = {}
         self._real.update({name: self._begin(name) for name in graph.inputs})
+
+    def name_ids(self, name: str, ids: str) -> None:
+        """Note where token ids of the graph are."""
+        self._real[name] = ids
 
     def type(self, name: str) -> TensorType:
         """The type of a tensor of the graph."""
@@ -121,7 +127,9 @@ class OnnxWriter:
         self._real[y] = read
 
     def _begin(self, name: str) -> str:
-        """The input in real numbers, rounded to what its integers mean, channels first."""
+        """The input in real numbers, rounded to what its integers mean, channels first; or ids."""
+        if self.type(name).dtype == "int16":
+            return name
         parameters = self._quantization(name, self.type(name))
         stored = self.names.take(f"{name}/quantized")
         self._append("QuantizeLinear", [name, *parameters], stored)
@@ -177,8 +185,9 @@ class OnnxWriter:
         """All of it; real numbers in and out."""
         value = helper.make_tensor_value_info
         inputs = [
-            value(n, TensorProto.FLOAT, [self.type(n).shape[i] for i in input_axes(self.graph, n)])
+            value(n, EDGES[kind.dtype], [kind.shape[i] for i in input_axes(self.graph, n)])
             for n in self.graph.inputs
+            for kind in [self.type(n)]
         ]
         outputs = [
             value(n, TensorProto.FLOAT, channels_first(self.type(n).shape))

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import tflite
 
 from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.formats.outputs import needed
 from mcutrain.formats.tflite.entry import Entry
+from mcutrain.formats.tflite.file import FileModel
 from mcutrain.formats.tflite.flatbuffer import Table
+from mcutrain.formats.tflite.float_operator import ID_TYPES
 from mcutrain.formats.tflite.operands import Operands
 from mcutrain.formats.tflite.shapes import is_shape_arithmetic
 from mcutrain.formats.tflite.writer import TfliteWriter
 from mcutrain.ir.graph import Node
+from mcutrain.ops.embedding import Embedding
 from mcutrain.ops.slice import Part, Slice
 from mcutrain.quant.float_op import Shape
 from mcutrain.quant.float_shapes import FloatReshape, FloatSlice
@@ -102,6 +107,55 @@ def _split_v(o: Operands) -> None:
     _parts(o, 0, axis, sizes)
 
 
+def _gather(o: Operands, table: int = 0) -> None:
+    """Rows of a constant table, chosen by token ids. table: the input that it is; ids: the other.
+
+    An int8 model has it in the quantization of the output, as the kernels want it.
+    """
+    if o.op.name == "GATHER":
+        options = o.options(tflite.GatherOptions)
+        if options.Axis() or options.BatchDims():
+            raise UnsupportedError(
+                f"{o.where} gathers along axis {options.Axis()}; supported are rows of a constant "
+                "table, axis 0, chosen by token ids"
+            )
+    o.emit_rows(table, o.x(1 - table))
+
+
+def with_plain_ids(model: FileModel) -> FileModel:
+    """The model without what lets ids below 0 count from a table's end: Keras' ids < 0 ? ids + n
+    : ids. Data sets have none below 0.
+    """
+    made = {i: op for op in model.operators for i in op.outputs}
+    plain: dict[int, int] = {}
+    for op in model.operators:
+        if op.name not in ("SELECT", "SELECT_V2") or len(op.inputs) != 3:
+            continue
+        condition, moved, ids = op.inputs
+        less, added = made.get(condition), made.get(moved)
+        if less is None or added is None or (less.name, added.name) != ("LESS", "ADD"):
+            continue
+        zero = model.tensors[less.inputs[1]].data
+        is_below = less.inputs[0] == ids and zero is not None and not zero.any()
+        if is_below and ids in added.inputs and model.tensors[ids].dtype in ID_TYPES:
+            plain[op.outputs[0]] = ids
+    if not plain:
+        return model
+    others = [op for op in model.operators if op.outputs[0] not in plain]
+    joined = [replace(op, inputs=tuple(plain.get(i, i) for i in op.inputs)) for op in others]
+    kept = needed(joined, model.outputs, lambda op: (op.inputs, op.outputs))
+    return replace(model, operators=tuple(kept))
+
+
+def _lookup(o: Operands) -> None:
+    _gather(o, 1)
+
+
+def _write_embedding(w: TfliteWriter, node: Node) -> None:
+    ids, table = node.inputs
+    w.operator("GATHER", [table, ids], node.outputs[0], Table("GatherOptions", {"Axis": 0}))
+
+
 def _write_slice(w: TfliteWriter, node: Node) -> None:
     """SLICE, or STRIDED_SLICE where places are left out between others."""
     op, x, y = node.op, node.inputs[0], node.outputs[0]
@@ -119,6 +173,8 @@ def _write_slice(w: TfliteWriter, node: Node) -> None:
 
 
 OPERATORS = (
+    Entry("EMBEDDING_LOOKUP", _lookup),
+    Entry("GATHER", _gather, writes={Embedding: _write_embedding}, version=2),
     Entry("SLICE", _slice, writes={Slice: _write_slice}, version=2),
     Entry("SPLIT", _split, version=2),
     Entry("SPLIT_V", _split_v, version=2),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from mcutrain.formats.tflite.operands import Conversion, Operands
 from mcutrain.ir.names import Names
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_elementwise import Clamp
+from mcutrain.quant.float_embedding import FloatEmbedding
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_op import FloatOp, Shape
 from mcutrain.quant.float_shapes import FloatMove, FloatReshape
@@ -23,6 +25,9 @@ from mcutrain.quant.multipliers import ACTIVATION_RANGE
 from mcutrain.quant.transposed import Transposed
 
 Array = npt.NDArray[Any]
+
+ID_TYPES = ("int16", "int32", "int64")
+"""What token ids may be."""
 
 
 class Importer:
@@ -37,6 +42,7 @@ class Importer:
         self.nodes: list[FloatNode] = []
         self.names = Names()
         self.shapes: dict[str, Shape] = {}
+        self.integers: list[str] = []  # types of the input, or to which it is cast
         self.constants: dict[int, FileTensor] = {}  # of tensors that follow from constants
         for t in model.tensors:
             self.names.take(t.name)
@@ -48,11 +54,14 @@ class Importer:
         with conversion.refusing(self.model):
             x = self._input()
             self.shapes[x.name] = x.shape
+            self.integers += [x.dtype] * (x.dtype in ID_TYPES)
             conversion.run()
             outputs = tuple(self.model.tensors[i].name for i in self.model.outputs)
             if len(set(outputs)) != len(outputs):
                 raise UnsupportedError("two outputs of the model are the same; leave one")
         graph = FloatGraph(name, x.name, x.shape, tuple(self.nodes), outputs)
+        if self.integers and not graph.ids:
+            raise _not_float(replace(x, dtype=self.integers[0]))
         if missing := [n for n in outputs if n not in graph.shapes]:
             raise ModelError(f"the output {missing[0]!r} is not computed from the input")
         return graph
@@ -74,7 +83,7 @@ class Importer:
         if MISSING in (first, *self.model.outputs):
             raise ModelError("the file is corrupt: an input or output of the model is missing")
         x = self.model.tensors[first]
-        if x.dtype != "float32":
+        if x.dtype not in ("float32", *ID_TYPES):
             raise _not_float(x)
         if x.shape[:1] != (1,):
             raise UnsupportedError(f"the model's input has shape {x.shape}; supported is batch 1")
@@ -189,6 +198,15 @@ class FloatOperator(Operands):
         limits = ACTIVATION_RANGE[activation]
         self.importer.add(Clamp(*limits), (inner,), output, f"{output}/activation")
 
+    def emit_ids(self) -> None:
+        """Nothing else may read them then."""
+        self.importer.integers.append(self.file_tensor(0).dtype)
+        super().emit_ids()
+
+    def emit_rows(self, table: int, ids: str) -> None:
+        """The table is part of the operator."""
+        self.emit(FloatEmbedding(self.real(table)), ids)
+
     def check_alike(self, what: str, tolerance: float = 0.0, inputs: int | None = None) -> None:
         """Nothing is quantized yet."""
 
@@ -233,8 +251,8 @@ class FloatOperator(Operands):
 def _not_float(x: FileTensor) -> UnsupportedError:
     """Return the error for an input that is not float."""
     return UnsupportedError(
-        f"the model's input {x.name!r} is {x.dtype}; supported are float models (an int8 "
-        "model needs no quantization)"
+        f"the model's input {x.name!r} is {x.dtype}; supported are float models, and token ids "
+        "that choose rows of a constant table (an int8 model needs no quantization)"
     )
 
 

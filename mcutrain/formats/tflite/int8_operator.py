@@ -12,14 +12,16 @@ import numpy.typing as npt
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator
+from mcutrain.formats.tflite.float_operator import ID_TYPES
 from mcutrain.formats.tflite.operands import Conversion, Operands
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.names import Names
 from mcutrain.ir.op import Op
+from mcutrain.ops.embedding import Embedding
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
-from mcutrain.quant.float_op import FloatOp, Quantization, Shape
+from mcutrain.quant.float_op import IDS, FloatOp, Quantization, Shape
 from mcutrain.quant.float_shapes import FloatMove
 from mcutrain.quant.float_sums import Conv, Sums
 from mcutrain.quant.transposed import Transposed
@@ -52,7 +54,14 @@ class Converter:
             outputs = tuple(self.edge(i, "output") for i in kept)
         if not inputs or not outputs:
             raise ModelError("the model has no input or no output")
-        return Graph(name, self.tensors, tuple(self.nodes), inputs, outputs)
+        graph = Graph(name, self.tensors, tuple(self.nodes), inputs, outputs)
+        for x in graph.inputs:
+            if graph.tensors[x].type.dtype == IDS.dtype and not graph.vocabulary(x):
+                raise UnsupportedError(
+                    f"the model's input {x!r} is of integers that are no int8; only a GATHER of a "
+                    "constant table may read them, as token ids"
+                )
+        return graph
 
     def edge(self, index: int, what: str) -> str:
         """The graph's input or output for a model's one."""
@@ -72,6 +81,10 @@ class Converter:
         t = self.model.tensors[index]
         if index in self.activations:
             return self.activations[index]
+        if t.dtype in ID_TYPES and t.data is None and not t.scales:
+            kind = TensorType(t.shape, IDS.dtype, (IDS.scale,))
+            self.activations[index] = Tensor(t.name, kind)
+            return self.add(self.activations[index])
         if t.dtype != "int8":
             raise UnsupportedError(f"{where}: tensor {t.name!r} is {t.dtype}; supported is int8")
         if len(t.scales) != 1:
@@ -189,6 +202,28 @@ class Int8Operator(Operands):
         like = TensorType((), "int8", (quantized.scale,), quantized.zero_point)
         operands = tuple(inputs[i] for i in order)
         return self._inner(op.int8(types, quantized), operands, part, like)
+
+    def emit_ids(self) -> None:
+        """Integers of another size."""
+        if self.tensor().type.dtype != IDS.dtype:
+            raise UnsupportedError(f"{self.where} casts what is quantized; supported are token ids")
+        super().emit_ids()
+
+    def emit_rows(self, table: int, ids: str) -> None:
+        """TFLite's kernel copies."""
+        rows, y = self.tensor(table), self.quantization
+        if not rows.is_constant or Quantization.of(rows.type) != y:
+            raise UnsupportedError(
+                f"{self.where}: the table {rows.name!r} must be constant int8, and quantized as "
+                "the output"
+            )
+        ids_type = self.converter.tensors[ids].type
+        if ids_type.dtype != IDS.dtype:
+            raise UnsupportedError(
+                f"{self.where}: the token ids {ids!r} are {ids_type.dtype}: give the float model, "
+                "or convert it with an integer input (int32)"
+            )
+        self.node(Embedding(), ids, rows.name)
 
     def check_weight(self, axis: int) -> None:
         """It is constant, int8, symmetric, and has one scale or one per output channel."""

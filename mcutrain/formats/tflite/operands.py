@@ -133,6 +133,14 @@ class Operands(ABC):
     def emit(self, op: FloatOp, *inputs: str, activation: str = "none") -> None:
         """Add what computes the output, which may have axes of length 1 more or less."""
 
+    def emit_ids(self) -> None:
+        """Emit the input as token ids, which it holds already."""
+        self.emit(FloatReshape(self.y_shape), self.x())
+
+    @abstractmethod
+    def emit_rows(self, table: int, ids: str) -> None:
+        """Emit the rows of a constant table, the input `table`, that token ids choose."""
+
     @abstractmethod
     def emit_sums(
         self, kind: type[Sums], window: Window, x: str, w: Shape, activation: str

@@ -10,6 +10,7 @@ from mcutrain.formats.obstacles import Obstacles
 from mcutrain.formats.outputs import kept as outputs_kept
 from mcutrain.formats.outputs import needed
 from mcutrain.formats.tflite import expressions, islands, normalizing, repeating
+from mcutrain.formats.tflite.cutting import with_plain_ids
 from mcutrain.formats.tflite.file import MISSING, FileModel, naming, read_file
 from mcutrain.formats.tflite.float_operator import Importer
 from mcutrain.formats.tflite.int8_operator import Converter
@@ -39,7 +40,7 @@ def load_tflite(path: str | Path) -> Graph:
     """
     path = Path(path)
     with naming(path):
-        model = _with_kept_outputs(read_file(path))
+        model = with_plain_ids(_with_kept_outputs(read_file(path)))
         _refuse_int16(model)
         _refuse_float(model)
         model, _ = as_int8(model)
@@ -96,7 +97,7 @@ def read_tflite(path: Path) -> FloatGraph:
     Weights may be int8 with scales (a dynamic-range quantized file): they are read as real numbers.
     """
     with naming(path):
-        file = _with_kept_outputs(read_file(path))
+        file = with_plain_ids(_with_kept_outputs(read_file(path)))
         _refuse_int16(file)
         model = _without_unread(repeating.with_repeats(file))
         model = expressions.with_functions(normalizing.with_layer_norms(model))

@@ -8,7 +8,7 @@ import tflite
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.tflite.entry import Entry
 from mcutrain.formats.tflite.flatbuffer import Table
-from mcutrain.formats.tflite.float_operator import FloatOperator
+from mcutrain.formats.tflite.float_operator import ID_TYPES, FloatOperator
 from mcutrain.formats.tflite.operands import Operands
 from mcutrain.formats.tflite.windows import check_padding
 from mcutrain.formats.tflite.writer import FUSED, TfliteWriter
@@ -121,6 +121,18 @@ def _shape_arithmetic(o: Operands) -> None:
         raise UnsupportedError(f"{o.where} computes {computed}; supported are integers of shapes")
 
 
+def _cast(o: Operands) -> None:
+    """Token ids as integers of another size; of float models also an input of whole numbers."""
+    made = o.model.tensors[o.output_index()].dtype
+    given = o.input_index(0)
+    if made not in ID_TYPES or not (given in o.model.inputs or o.file_tensor(0).dtype in ID_TYPES):
+        raise UnsupportedError(
+            f"{o.where} casts {o.file_tensor(0).dtype} to {made}; supported are token ids, of the "
+            "model's input"
+        )
+    o.emit_ids()
+
+
 # ---------------------------------------------------------------------------------- orders of axes
 
 
@@ -162,6 +174,7 @@ OPERATORS = (
         version=2,
     ),
     *(Entry(name, _shape_arithmetic) for name in ARITHMETIC),
+    Entry("CAST", _cast),
     Entry("PAD", _pad, writes={Pad: _write_pad}, version=2),
     Entry("PADV2", _pad, writes={Pad: _write_pad}, version=2),
     *(Entry(name, _view, writes={Reshape: _write_reshape}) for name in VIEWS),

@@ -28,6 +28,7 @@ SIGNATURE = "serving_default"  # as TensorFlow's converter calls the only one
 
 TENSOR_TYPES = {
     "int8": tflite.TensorType.INT8,
+    "int16": tflite.TensorType.INT32,  # token ids, as GATHER takes them
     "int32": tflite.TensorType.INT32,
 }
 
@@ -119,7 +120,7 @@ class TfliteWriter:
             "Type": TENSOR_TYPES[tensor.type.dtype],
             "Buffer": 0,
         }
-        if tensor.type.scales:
+        if tensor.type.scales and tensor.type.dtype != "int16":
             fields["Quantization"] = quantization(tensor.type)
         if tensor.data is not None:
             fields["Buffer"] = len(self.buffers)
