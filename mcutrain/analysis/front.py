@@ -202,8 +202,9 @@ class Activations:
 
     def _make(self, cut: Cut, path: Path) -> None:
         number = self._cuts.index(cut)
-        shape: tuple[int, ...] = self._graph.tensors[cut.tensor].type.shape[1:]
-        with writing_npy(path, (len(self._x), *shape)) as out:
+        kind = self._graph.tensors[cut.tensor].type
+        shape = kind.shape[1:]
+        with writing_npy(path, (len(self._x), *shape), kind.dtype) as out:
             for first, values in self._chunks(cut, number):
                 out[first : first + len(values)] = values.reshape(len(values), *shape)
 

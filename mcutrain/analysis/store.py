@@ -22,13 +22,13 @@ def analysis_folder() -> Path:
 
 
 @contextmanager
-def writing_npy(path: Path, shape: tuple[int, ...]) -> Iterator[Array]:
-    """An int8 .npy file to be filled; it appears under its name when all is written.
+def writing_npy(path: Path, shape: tuple[int, ...], dtype: str = "int8") -> Iterator[Array]:
+    """A .npy file to be filled; it appears under its name when all is written.
 
     Raises CacheError, at once if the disk has no room for it.
     """
     with cache.writing(path) as part:
-        out = np.lib.format.open_memmap(part, "w+", np.int8, shape)
+        out = np.lib.format.open_memmap(part, "w+", np.dtype(dtype), shape)
         reserve(part)
         yield out
         out.flush()
