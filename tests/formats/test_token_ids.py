@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
+from mcutrain.analysis.front import Activations, Cut
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats import load, load_tflite
 from mcutrain.formats.float_model import read_float
@@ -183,3 +184,11 @@ def test_an_int8_table_of_another_scale_is_refused(tmp_path: Path) -> None:
     path = tflite_rows(tmp_path / "rows.tflite", "GATHER", y_scale=0.2)
     with pytest.raises(UnsupportedError, match="quantized as the output"):
         load_tflite(path)
+
+
+def test_an_analysis_keeps_ids_as_they_are(tmp_path: Path) -> None:
+    graph = int8_bag(tmp_path)
+    first = Cut(graph.inputs[0], 0)
+    kept = Activations(graph, (first,), ids(5), tmp_path).at(first)
+    assert kept.dtype == np.int16
+    assert (kept == ids(5)).all()
