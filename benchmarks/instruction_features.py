@@ -150,6 +150,10 @@ BOTH = {
     "mct_mean_squared_error_s16": ("1", "positions", "positions*channels"),
     "mct_target_error_s8": ("1", "positions*channels"),
     "mct_target_error_s16": ("1", "positions*channels"),
+    "mct_label_part_s16": ("1", "count"),
+    "mct_label_part_s32": ("1", "count"),
+    "mct_label_part_u8": ("1", "count"),
+    "mct_loss_sum_s32": ("1", "count"),
     "mct_lstm_s8": (
         "1",
         "steps",

@@ -112,7 +112,7 @@ class Case:
 MADE = (
     *("made", "modern", "reproducing", "resizing", "cutting", "normalizing", "grouped"),
     *("attending", "segmenting", "averaging", "rescaling", "deciding"),
-    *("tagging", "weighing", "targeting", "remembering", "reading"),
+    *("tagging", "weighing", "targeting", "detecting", "remembering", "reading"),
 )
 """Networks of tests/cost/networks.py, each with a number."""
 
@@ -182,6 +182,7 @@ CASES = (
         for dtype in ("int8", "int16")
         for loss in ("mse", "huber", "absolute")
     ),
+    *(Case(f"detecting-{i}", "head") for i in range(4)),
     *(Case(f"remembering-{i}", "head") for i in range(4)),
     *(
         Case(f"weighing-{i}", "head", gradient_dtype=dtype, distill=0.5)
@@ -301,6 +302,7 @@ def step_of(case: Case, shared: Path) -> TrainingStep:
         loss=case.loss,
         class_weights=case.class_weights,
         distill=case.distill,
+        losses="boxes=huber" if graph.row else "",
         targets=targets,
     )
     return prepare(graph, scheme, options, stream="off")  # every node is one call

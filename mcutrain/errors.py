@@ -43,6 +43,13 @@ def some_of(names: Iterable[str], most: int = 8) -> str:
     return ", ".join(known[:most]) + more
 
 
+ONE_INPUT = (
+    "one is supported: export it with one that has all of them in a row, in numbers of about one "
+    "range, which the model cuts apart first (a Split), or with the others as constants"
+)
+"""What to do about a model of several inputs."""
+
+
 class McutrainError(Exception):
     """Base of all errors caused by what the user gave."""
 

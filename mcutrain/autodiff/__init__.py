@@ -1,7 +1,13 @@
 """int8 Graph + loss → TrainGraph: each operator is asked for its gradient nodes."""
 
 from mcutrain.autodiff.classifier import Classifier
-from mcutrain.autodiff.differentiate import LossFactory, TrainOptions, differentiate
+from mcutrain.autodiff.differentiate import (
+    Losses,
+    LossFactory,
+    OutputLoss,
+    TrainOptions,
+    differentiate,
+)
 from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
 from mcutrain.autodiff.gate import Gate
 from mcutrain.autodiff.train_graph import Levels, SwappedColumns, TrainGraph
@@ -11,6 +17,8 @@ __all__ = [
     "Gate",
     "Levels",
     "LossFactory",
+    "Losses",
+    "OutputLoss",
     "SwappedColumns",
     "TrainGraph",
     "TrainOptions",

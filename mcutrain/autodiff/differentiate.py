@@ -23,7 +23,7 @@ from mcutrain.autodiff.state_kinds import (
     WEIGHTS,
     StateKind,
 )
-from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.autodiff.train_graph import LabelRange, TrainGraph
 from mcutrain.errors import SchemeError, UnsupportedError
 from mcutrain.ir.fit import fit_sums
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
@@ -33,11 +33,30 @@ from mcutrain.ops import gradients, training, updating
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.loss import LARGEST_EXPONENT, LossOp, OutputRange
 from mcutrain.ops.scale_sums import ScaleSums
+from mcutrain.ops.several import LabelPart, LossSum
 from mcutrain.update_rules import AdaptingRule, rule_of
 
 Array = npt.NDArray[Any]
 NEW_EXPONENT = (fixedpoint.INITIAL_EXPONENT, fixedpoint.NO_EXPONENT, fixedpoint.NO_EXPONENT)
 LossFactory = Callable[[tuple[float, ...], str, bool, int], LossOp]
+
+
+@dataclass(frozen=True)
+class OutputLoss:
+    """What one of several outputs learns.
+
+    head: its last layer. loss: as differentiate takes it. weight: by which the loss counts.
+    unit: what the loss operator's number is multiplied by for the sum of all, besides.
+    """
+
+    head: str
+    loss: LossFactory
+    weight: float = 1.0
+    unit: float = 1.0
+
+
+Losses = LossFactory | tuple[OutputLoss, ...]
+"""Of one output, or of each of several."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +71,7 @@ def differentiate(
     graph: Graph,
     head: str,
     updates: Mapping[str, ParameterUpdate],
-    loss: LossFactory,
+    loss: Losses,
     options: TrainOptions = TrainOptions(),
     rewritings: Sequence[Rewriting] = (),
 ) -> TrainGraph:
@@ -61,14 +80,19 @@ def differentiate(
     graph: an int8 network. head: the last layer, whose sums the loss reads, or those of their mean
     over positions; what follows (reshape, softmax) belongs to inference only. loss: makes the loss
     operator from the scale of the sums, the gradient type, whether exponents may differ between
-    samples, and a salt. rewritings: what features add, in this order.
+    samples, and a salt; or what each of several outputs learns, whose labels are then a row of
+    int16, one output's after another's. rewritings: what features add, in this order.
     """
     unknown = [name for name in updates if name not in graph.tensors]
     if unknown:
         raise SchemeError(f"the model has no parameters named {sorted(unknown)}")
     builder = _Builder(graph, updates, options, rewritings)
-    builder.add_forward(head)
-    builder.add_loss(loss)
+    if isinstance(loss, tuple):
+        builder.add_forward([each.head for each in loss])
+        builder.add_losses(loss)
+    else:
+        builder.add_forward([head])
+        builder.add_loss(loss)
     builder.add_backward()
     return builder.finish()
 
@@ -112,7 +136,9 @@ class _Builder:
         self.masks: dict[str, str] = {}
         self.node_names = {node.name for node in graph.nodes}
         self.current = ""
-        self.head = ""
+        self.heads: list[str] = []
+        self.following: _Following | None = None
+        self.label_ranges: list[LabelRange] = []
         self.trained: list[ElasticTensor] = []
         self.salts = 0
         self.wanted = self._reachable()
@@ -186,7 +212,7 @@ class _Builder:
                 rate=_of_trained(self.updates[parameter.name].rate, update, op),
                 rate_axis=op.rate_axis,
                 bits=bits,
-                is_always_trained=self.current == self.head,
+                is_always_trained=self.current in self.heads,
             )
         )
         state += self._slots(op, rule, parameter.name)
@@ -255,39 +281,69 @@ class _Builder:
 
     # ------------------------------------------------------------------ the three parts of a step
 
-    def add_forward(self, head: str) -> None:
-        """The network up to the logits, which are sums that are not requantized."""
+    def add_forward(self, heads: Sequence[str]) -> None:
+        """The network up to the logits, which are sums that are not requantized.
+
+        What several heads are computed from comes ahead of all of them, in inference, too.
+        """
+        self.layers = layers = [self._layer(head) for head in heads]
+        self.lasts = [self.source.logits_node(layer) for layer in layers]
+        needed = self._ahead(self.lasts)
+        behind = [node for node in self.source.nodes if node.name not in needed]
+        ahead = [node for node in self.source.nodes if node.name in needed]
+        self.source = replace(self.source, nodes=(*ahead, *behind))
+        layer_of = {last.name: layer for last, layer in zip(self.lasts, layers, strict=True)}
+        sums = {}
+        for node in self.source.nodes:
+            if node.name in layer_of:
+                self.current, layer = node.name, layer_of[node.name]
+                with _named(node.name):
+                    op = node.op.as_sums()
+                (sums[node.name],) = self._add(op, node.inputs, "sums")
+                self.heads.append(self.nodes[-1].name if node is layer else layer.name)
+            elif node.name in needed:
+                self.nodes.append(node)
+        self.logits = [sums[last.name] for last in self.lasts]
+
+    def _layer(self, head: str) -> Node:
         layer = next((n for n in self.source.nodes if n.name == head), None)
         if layer is None:
             raise SchemeError(f"the model has no node {head!r} to take the logits from")
-        self.last = self.source.logits_node(layer)
-        self.nodes += self.source.nodes[: self.source.nodes.index(self.last)]
-        self.layer = layer
-        self.current = self.last.name
-        with _named(self.last.name):
-            op = self.last.op.as_sums()
-        (self.logits,) = self._add(op, self.last.inputs, "sums")
-        self.head = self.nodes[-1].name if self.last is layer else head
+        return layer
+
+    def _ahead(self, lasts: Sequence[Node]) -> set[str]:
+        """The nodes ahead of some. Raises SchemeError if one of these needs another."""
+        if len(lasts) == 1:
+            return {node.name for node in self.source.nodes[: self.source.nodes.index(lasts[0])]}
+        wanted, found = {name for last in lasts for name in last.inputs}, set()
+        for node in reversed(self.source.nodes):
+            if wanted.intersection(node.outputs):
+                found.add(node.name)
+                wanted.update(node.inputs)
+        inner = next((last.name for last in lasts if last.name in found), None)
+        if inner is not None:
+            raise SchemeError(
+                f"the layer {inner!r} gives an output that another output is computed from, which "
+                "cannot be trained together: name one of the two (--model-output)"
+            )
+        return found
 
     def add_loss(self, loss: LossFactory) -> None:
         """The loss and the gradient of the sums."""
-        node = self.last
-        scales = node.op.sum_scales([self.source.tensors[n].type for n in node.inputs])
-        uniform = scales[:1] if len(set(scales)) == 1 else scales
-        op = loss(uniform, self.gradient_dtype, self.options.accumulate == 1, self.salt())
-        reach = self._output_range(node)
+        (last,) = self.lasts
+        op = self._loss_of(last, loss)
+        reach = self._output_range(last)
         if reach is not None:
             op = op.followed_by(reach)
         exponent = self._add_exponent("loss")
         self.tensors[self.label] = Tensor(self.label, op.label_type)
         target = self.source.inputs[0] if op.target_is_input else self.label
-        inputs: tuple[str, ...] = (self.step, self.logits, target, exponent)
+        inputs: tuple[str, ...] = (self.step, self.logits[0], target, exponent)
         wanted = ("loss/gradient", f"{exponent}.new", "loss", "prediction")
         names = tuple(self.unused(name) for name in wanted)
-        self.following: _Following | None = None
         if reach is not None and op.is_followed:
             followed = self._add_exponent("output", [0, 0, 0])
-            self.following = _Following(node, followed, reach.exponent_limit)
+            self.following = _Following(last, followed, reach.exponent_limit)
             self.updated[followed] = self.unused(f"{followed}.new")
             inputs, names = (*inputs, followed), (*names, self.updated[followed])
         if op.has_teacher:
@@ -296,18 +352,53 @@ class _Builder:
         self.updated[exponent] = names[1]
         self.loss, self.prediction = names[2:4]
         self.has_labels = not op.target_is_input
-        self.classes = op.classes(self.tensors[self.logits].type.shape[-1])
-        self.gradients[self.logits] = [Gradient(names[0], names[1], op.gradient_scale)]
+        self.classes = op.classes(self.tensors[self.logits[0]].type.shape[-1])
+        self.gradients[self.logits[0]] = [Gradient(names[0], names[1], op.gradient_scale)]
+
+    def add_losses(self, losses: Sequence[OutputLoss]) -> None:
+        """The loss of each output by its part of the labels, their gradients, and the sum."""
+        ops = [self._loss_of(last, one.loss) for last, one in zip(self.lasts, losses, strict=True)]
+        counts = [op.label_type.elements for op in ops]
+        self.tensors[self.label] = Tensor(self.label, TensorType((1, sum(counts)), "int16"))
+        read: list[str] = []
+        for i, (op, one, sums) in enumerate(zip(ops, losses, self.logits, strict=True)):
+            self.current = f"loss{i + 1}"
+            kind = op.label_type
+            part = LabelPart(sum(counts[:i]), kind.shape, kind.dtype)
+            (label,) = self._add(part, (self.label,), "label")
+            if kind.dtype != "int16":
+                classes = op.classes(self.tensors[sums].type.shape[-1])
+                has_many = kind.dtype == "uint8"
+                found = LabelRange(part.first, kind.elements, classes, has_many)
+                self.label_ranges.append(found)
+            exponent = self._add_exponent(self.current)
+            wanted = ("gradient", "exponent.new", "loss", "prediction")
+            names = tuple(self.unused(f"{self.current}/{name}") for name in wanted)
+            self._append(op, (self.step, sums, label, exponent), names, self.current)
+            self.updated[exponent] = names[1]
+            self.gradients[sums] = [Gradient(names[0], names[1], op.gradient_scale * one.weight)]
+            read += names[2:]
+        says = next((i for i, op in enumerate(ops) if op.label_type.dtype == "int32"), -1)
+        total = LossSum(tuple(one.weight * one.unit for one in losses), says)
+        self.loss, self.prediction = self.unused("loss"), self.unused("prediction")
+        self._append(total, read, (self.loss, self.prediction), "loss")
+        self.has_labels, self.classes = True, sum(counts)
+
+    def _loss_of(self, last: Node, loss: LossFactory) -> LossOp:
+        scales = last.op.sum_scales([self.source.tensors[n].type for n in last.inputs])
+        uniform = scales[:1] if len(set(scales)) == 1 else scales
+        return loss(uniform, self.gradient_dtype, self.options.accumulate == 1, self.salt())
 
     def _add_teacher(self) -> str:
         """Add the head as it is in flash, beside the one that is trained; returns its sums."""
         nodes, now = self.source.nodes, dict[str, str]()
-        for node in nodes[nodes.index(self.layer) : nodes.index(self.last) + 1]:
+        (layer,), (last,) = self.layers, self.lasts
+        for node in nodes[nodes.index(layer) : nodes.index(last) + 1]:
             for name in node.inputs:
                 if name in self.parameters:
                     now[name] = self.unused(f"{name}.flashed")
                     self.tensors[now[name]] = replace(self.source.tensors[name], name=now[name])
-            op = node.op.as_sums() if node is self.last else node.op
+            op = node.op.as_sums() if node is last else node.op
             (y, *_) = self._add(op, [now.get(n, n) for n in node.inputs], "flashed")
             now[node.outputs[0]] = y
         return y
@@ -344,11 +435,11 @@ class _Builder:
         ]
         nodes = (
             *forward.nodes[: forward.nodes.index(last)],
-            Node(last.name, last.op.as_sums(), last.inputs, (self.logits,)),
-            Node(scaling, ScaleSums(stage, limit), (self.logits, exponent), (y,)),
+            Node(last.name, last.op.as_sums(), last.inputs, (self.logits[0],)),
+            Node(scaling, ScaleSums(stage, limit), (self.logits[0], exponent), (y,)),
             *behind,
         )
-        known = {name: self.tensors[name] for name in (self.logits, exponent)}
+        known = {name: self.tensors[name] for name in (self.logits[0], exponent)}
         return replace(
             forward,
             tensors={**forward.tensors, **known},
@@ -404,6 +495,7 @@ class _Builder:
             classes=self._classes(),
             has_labels=self.has_labels,
             output_exponent=self.following.exponent if self.following else None,
+            label_ranges=tuple(self.label_ranges),
             **added,
         )
         fused = _with_fitting_sums(fuse_rescales(fuse_sums(training_graph)))

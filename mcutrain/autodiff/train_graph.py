@@ -60,6 +60,19 @@ class Levels:
 
 
 @dataclass(frozen=True)
+class LabelRange:
+    """Labels in a row of several outputs' that are class numbers: count of them from first on.
+
+    may_ignore: whether one may be IGNORED.
+    """
+
+    first: int
+    count: int
+    classes: int
+    may_ignore: bool
+
+
+@dataclass(frozen=True)
 class TrainGraph:
     """Forward, loss, backward and updates of one sample, in execution order.
 
@@ -87,6 +100,7 @@ class TrainGraph:
     shelf: these weights and their residual bits as they are at first, by name, which no step
         changes; the weights are inputs of the graph. A swap puts the trained columns there, and
         takes others from it.
+    label_ranges: of several outputs, whose labels are a row, which of these are class numbers.
     levels: of fronts that stand in for the step's own; None where it has but that.
     """
 
@@ -113,6 +127,7 @@ class TrainGraph:
     swapped: tuple[SwappedColumns, ...] = ()
     shelf: Mapping[str, Array] = field(default_factory=dict)
     levels: Levels | None = None
+    label_ranges: tuple[LabelRange, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", MappingProxyType(dict(self.state)))

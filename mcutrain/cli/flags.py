@@ -70,8 +70,8 @@ def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
 def _model_output(is_short: bool) -> Parameter:
     """The flag of every command that reads a model. is_short: --output is no file there."""
     names = ("--model-output", *([OUTPUT] if is_short else []))
-    help_text = "Which output of the model is meant, if it has several."
-    option = typer.Option(*names, metavar="NAME", help=help_text, show_default=False)
+    help_text = "Which output of the model is meant, if it has several; or several."
+    option = typer.Option(*names, metavar="NAME,…", help=help_text, show_default=False)
     annotation = Annotated[str | None, option]
     return Parameter(MODEL_OUTPUT, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 

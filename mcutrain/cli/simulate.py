@@ -200,8 +200,19 @@ def _scores(step: TrainingStep, result: SimulationResult) -> dict[str, Any]:
         **_known({n: getattr(result, n) for n in ("mae_before", "mae", "r2_before", "r2")}),
         "auc_before": result.auc_before,
         "auc": result.auc,
+        **_of_outputs(result),
         "epochs": epochs,
     }
+
+
+def _of_outputs(result: SimulationResult) -> dict[str, Any]:
+    """Measures of several outputs, by output and measure."""
+    pairs = {"outputs_before": result.outputs_before, "outputs": result.outputs}
+    found: dict[str, Any] = {name: {} for name, scores in pairs.items() if scores}
+    for name in found:
+        for score in pairs[name]:
+            found[name].setdefault(score.output, {})[score.measure] = score.value
+    return found
 
 
 def _known(values: dict[str, Any]) -> dict[str, Any]:
@@ -249,9 +260,11 @@ def _result_lines(run: Run, result: SimulationResult) -> Iterator[str]:
         yield f"test accuracy   {percent(result.before)} before, {percent(result.accuracy)} after"
         yield from class_lines(result)
     else:
-        losses = {"loss": result.loss_before, "auc": result.auc_before}
+        losses: dict[str, Any] = {"loss": result.loss_before, "auc": result.auc_before}
         losses |= {"mae": result.mae_before, "r2": result.r2_before}
         learnt = {"loss": result.loss, "auc": result.auc, "mae": result.mae, "r2": result.r2}
+        for known, scores in ((losses, result.outputs_before), (learnt, result.outputs)):
+            known.update({f"{one.output} {one.measure}": one.value for one in scores})
         yield from score_lines(_known(losses), _known(learnt))
 
 

@@ -160,6 +160,16 @@ def selection_lines(
         title = ""
 
 
+OF_OUTPUTS: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "accuracy": ("test accuracy", percent),
+    "f1": ("mean F1", percent),
+    "iou": ("mean IoU", percent),
+    "mae": ("test MAE", "{:.4g}".format),
+    "r2": ("R²", "{:.3f}".format),
+}
+"""Measures of one of several outputs: the title of a line, and how they are written."""
+
+
 def score_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     """What a test said of a network that reproduces its input: its loss, and AUC if known.
 
@@ -188,6 +198,18 @@ def score_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
         )
         if "r2" in before and "r2" in after:
             yield f"R²              {before['r2']:.3f} before, {after['r2']:.3f} after"
+        return
+    of_outputs = [name for name in before if name.rpartition(" ")[2] in OF_OUTPUTS]
+    if of_outputs:
+        yield (
+            f"test loss       {before['loss']:.4f} before, {after['loss']:.4f} after: of all "
+            "outputs"
+        )
+        for name in of_outputs:
+            output, _, measure = name.rpartition(" ")
+            title, said = OF_OUTPUTS[measure]
+            scores = f"{said(before[name])} before, {said(after.get(name, math.nan))} after"
+            yield f"{title:15} {scores}: {output}"
         return
     yield (
         f"test loss       {before['loss']:,.3f} before, {after['loss']:,.3f} after: mean squared "

@@ -347,7 +347,21 @@ def _step_values(plan: TrainingPlan) -> dict[str, Any]:
         "output_bytes": y.size_bytes,
         "output_scale": f"{y.scale:.9g}",
         "output_zero_point": y.zero_point,
+        "row": _row_lines(training),
     }
+
+
+def _row_lines(training: TrainGraph) -> list[str]:
+    """A line for each of several outputs: where it lies in the row, and what its numbers mean."""
+    found, first, forward = [], 0, training.forward
+    for name, tensor in zip(forward.output_names, forward.row, strict=True):
+        y = forward.tensors[tensor].type
+        last = first + y.elements - 1
+        found.append(
+            f"[{first}] to [{last}]: {comment(name)}, (value - {y.zero_point}) * {y.scale:.9g}"
+        )
+        first = last + 1
+    return found
 
 
 def _input_values(plan: TrainingPlan, interface: Interface) -> dict[str, Any]:
@@ -462,6 +476,7 @@ def _label_values(program: Program, prefix: str) -> dict[str, Any]:
             "dtype": training.label_type.dtype,
             "shape": " x ".join(map(str, training.positions)),
             "place": f"(uint8_t *){place}" if training.takes_targets else place,
+            "ranges": training.label_ranges,
         }
     is_number = training.has_labels and not training.positions
     return {

@@ -91,7 +91,10 @@ def noise(training: TrainGraph) -> tuple[Array, Array]:
         return x, np.arange(8) % training.classes
     if training.takes_targets:
         dtype = training.label_type.dtype
-        return x, random.integers(-128, 128, (8, *training.positions)).astype(dtype)
+        labels = random.integers(-128, 128, (8, *training.positions)).astype(dtype)
+        for of in training.label_ranges:
+            labels[:, of.first : of.first + of.count] %= of.classes
+        return x, labels
     labels = random.integers(0, training.classes, (8, *training.positions))
     return x, labels.astype(np.uint8)
 

@@ -5,7 +5,6 @@ from mcutrain.data._wav import read_samples
 from mcutrain.data.arrays import Data, is_path, of_arrays, samples_of
 from mcutrain.data.check import check
 from mcutrain.data.dataset import (
-    IGNORED,
     AtMost,
     Dataset,
     Split,
@@ -30,7 +29,7 @@ from mcutrain.data.names import parse_names, read_names
 from mcutrain.data.outputs import Outputs, better_order
 from mcutrain.data.quantize import Normalization, pixel_codes, quantize_input, takes_pixels
 from mcutrain.data.ranges import ModelInput, input_notes
-from mcutrain.data.targets import Targets
+from mcutrain.data.targets import IGNORED, TargetPart, Targets
 from mcutrain.data.transform import Transform
 
 __all__ = [
@@ -46,6 +45,7 @@ __all__ = [
     "Progress",
     "RawWindows",
     "Split",
+    "TargetPart",
     "Targets",
     "Transform",
     "arranged",

@@ -1,5 +1,6 @@
 """Reads .npz data sets from files that nobody vouches for (see mcutrain.data.array_file)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,12 +28,15 @@ from mcutrain.data.dataset import (
 )
 from mcutrain.data.ids import as_ids
 from mcutrain.data.layout import InputOrder
+from mcutrain.data.targets import as_targets
 from mcutrain.errors import DataError
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
 PARTS = ("x_train", "y_train", "x_val", "y_val", "x_test", "y_test")
 KEYS = ("x", "y", "split", "names", *PARTS)
+TARGETS = "targets"
+"""A key that no file has: there are real targets, also where y looks like labels."""
 NONE: Indices = np.zeros(0, np.int64)
 
 FREE_BYTES = 64 << 20
@@ -52,6 +56,29 @@ def split_of(arrays: Arrays, test_share: float, seed: int) -> Split:
     if "split" in arrays:
         return _split_at(whole, *given_split(arrays["split"], len(whole)))
     return _split_at(whole, *stratified(whole.y, test_share, seed))
+
+
+def in_rows(arrays: Arrays, names: Sequence[str]) -> Arrays:
+    """The arrays with y, real targets, where several of these names are: side by side, in order.
+
+    Raises DataError where one is missing or no array of numbers. Without names nothing changes.
+    """
+    parts = [part for part in ("", "_train", "_val", "_test") if f"x{part}" in arrays]
+    found = dict(arrays)
+    for part in parts if names else ():
+        rows = []
+        for key in (f"{name}{part}" for name in names):
+            y = arrays.get(key)
+            if y is None or y.dtype.kind not in "biuf" or y.ndim == 0 or len(y) == 0:
+                what = "no" if y is None else f"{y.dtype} of shape {y.shape} in"
+                raise DataError(
+                    f"there is {what} {key}: save x{part} and an array of numbers named after each "
+                    f"target or output, {', '.join(f'{name}{part}' for name in names)}"
+                )
+            _check_lengths(f"x{part}", arrays[f"x{part}"], key, y)
+            rows.append(as_targets(y.reshape(len(y), -1).astype(np.float64), key))
+        found |= {f"y{part}": np.hstack(rows), TARGETS: np.ones(1, bool)}
+    return found
 
 
 def of_raw(arrays: Arrays, order: InputOrder | None) -> tuple[Arrays, bool]:
@@ -103,7 +130,8 @@ def _datasets(arrays: Arrays, parts: list[str]) -> list[Dataset]:
     for part, samples in zip(parts, x, strict=True):
         _check_alike(f"x{parts[0]}", x[0], f"x{part}", samples)
     saved = _saved_names(arrays["names"]) if "names" in arrays else None
-    labels, names = class_numbers({f"y{part}": arrays[f"y{part}"] for part in parts}, saved)
+    y = {f"y{part}": arrays[f"y{part}"] for part in parts}
+    labels, names = class_numbers(y, saved, TARGETS in arrays)
     for part, samples in zip(parts, x, strict=True):
         _check_lengths(f"x{part}", samples, f"y{part}", labels[f"y{part}"])
     are_sorted = saved is None and arrays[f"y{parts[0]}"].dtype.kind in "US"
@@ -199,20 +227,23 @@ def _part_of_each(split: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
     return split.astype(np.int8)
 
 
-def read_arrays(path: Path) -> Arrays:
+def read_arrays(path: Path, more: Sequence[str] = ()) -> Arrays:
     """The arrays of KEYS in an .npz file or a folder of .npy files; one .npy file holds `x`.
+
+    more: names of others, perhaps with `_train`, `_val` or `_test` behind.
 
     Raises DataError where a file is not sound.
     """
+    keys = (*KEYS, *(f"{name}{part}" for name in more for part in ("", "_train", "_val", "_test")))
     if path.is_dir():
-        files = {key: path / f"{key}.npy" for key in KEYS}
+        files = {key: path / f"{key}.npy" for key in keys}
         return {key: _read_npy(file) for key, file in files.items() if file.is_file()}
     if path.suffix.lower() == ".npy":
         return {"x": _read_npy(path)}
     try:
         limit_bytes = FREE_BYTES + MAX_RATIO * path.stat().st_size
         with array_file(path) as file:
-            return {key: file.array(key, limit_bytes) for key in KEYS if key in file}
+            return {key: file.array(key, limit_bytes) for key in keys if key in file}
     except TooLargeError as error:
         raise DataError(f"{error} in a file of this length: save it with np.savez") from error
     except OSError as error:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.data.targets import as_targets, target_names
+from mcutrain.data.targets import IGNORED, as_targets, target_names
 from mcutrain.errors import DataError
 
 Samples: TypeAlias = npt.NDArray[Any]
@@ -23,8 +23,6 @@ SPLIT_WORDS = {"train": 0, "test": 1, "val": 2, "validation": 2}
 """What a sample is for, and the part of a Split."""
 MAX_CLASSES = 65_536
 """A label above this is taken for a mistake, not for a class."""
-IGNORED = 255
-"""The label of a position that nothing is learnt from, where samples have one for each."""
 MOST_NAMES = 16
 """Most names that an error lists."""
 
@@ -347,19 +345,21 @@ def as_samples(x: Samples, key: str) -> Samples:
 
 
 def class_numbers(
-    given: Mapping[str, npt.NDArray[Any]], names: tuple[str, ...] | None = None
+    given: Mapping[str, npt.NDArray[Any]],
+    names: tuple[str, ...] | None = None,
+    are_targets: bool = False,
 ) -> tuple[dict[str, Labels], tuple[str, ...]]:
     """Labels as users have them, by their key, as numbers; and the names of the classes.
 
     Numbers of classes (n,); class names (n,) as text; one-hot rows (n, classes); or numbers of
     classes for each position of a sample (n, …), where two axes are taken for one-hot rows if all
     of them are. names: the saved ones; else texts sorted, or numbers as names, of which none may
-    then be left out, but of positions. The first array is the training part's. Raises DataError for
-    anything else.
+    then be left out, but of positions. are_targets: real targets, also where they look like labels.
+    The first array is the training part's. Raises DataError for anything else.
     """
     first = next(iter(given))
     given = {key: y.astype(np.uint8) if y.dtype == np.bool_ else y for key, y in given.items()}
-    if has_real_targets(given[first]):
+    if are_targets or has_real_targets(given[first]):
         found = {key: as_targets(y, key) for key, y in given.items()}
         return found, names or target_names(found[first].shape[1])
     if given[first].dtype.kind in "US":

@@ -19,7 +19,7 @@ from mcutrain.data._folders import (
     split_at,
     used_of,
 )
-from mcutrain.data._npz import of_raw, read_arrays, split_of
+from mcutrain.data._npz import in_rows, of_raw, read_arrays, split_of
 from mcutrain.data._place import read_place
 from mcutrain.data._raw_rows import of_rows, raw_windows, takes_rows
 from mcutrain.data._sounds import SOUNDS, read_raw_sounds, read_sounds
@@ -74,9 +74,8 @@ class PlaceReader:
         return self._arrays(path)
 
     def _arrays(self, path: Path) -> Split:
-        if self.targets:
-            raise DataError("targets are columns of a CSV file: arrays have them as y, float32")
-        arrays, was_raw = of_raw(read_arrays(path), self.order)
+        names = tuple(filter(None, self.targets.split(",")))
+        arrays, was_raw = of_raw(in_rows(read_arrays(path, names), names), self.order)
         split = self._drawn(split_of(arrays, self.test_share, self.seed))
         if self.order is None or not self.turns:
             return split
@@ -167,7 +166,8 @@ def load(
     `progress(done, total)` is called per file.
 
     targets: names of columns of a CSV file, joined by commas, or how many of the last ones: each
-    window then has the numbers of its last row as real targets, and no label.
+    window then has the numbers of its last row as real targets, and no label. Of arrays: names of
+    those that are the targets instead of `y`, as `boxes` or `boxes_train` and `boxes_test`.
 
     `order`, of a model, says its input's shape and the order in which its users have samples: what
     arrays hold is then turned as `InputOrder` says, and `note` is called with what is turned.

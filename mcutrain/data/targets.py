@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,6 +14,8 @@ from mcutrain.errors import DataError
 
 Array = npt.NDArray[Any]
 
+IGNORED = 255
+"""The label of a position that nothing is learnt from, where samples have one for each."""
 FINER = 64
 """Steps of a target in one of the output; mcutrain.ops.target_error has the same."""
 MARGIN = 0.05
@@ -22,6 +26,55 @@ MOST_TARGETS = 4096
 
 
 @dataclass(frozen=True)
+class TargetPart:
+    """What one of several outputs learns, and which part of the rows is its own.
+
+    output: its name. loss: a name of mcutrain.pipeline.losses, which counts by the weight. labels:
+    so many numbers in a sample's row of labels; elements: in the row of outputs, `channels` at each
+    position. scale, zero_point: of the output. is_share: whether the outputs are probabilities.
+    """
+
+    output: str
+    loss: str
+    weight: float
+    labels: int
+    elements: int
+    channels: int
+    scale: float
+    zero_point: int
+    is_share: bool = False
+
+    @property
+    def targets(self) -> Targets | None:
+        """How its real targets become integers; None where its labels are integers."""
+        has_labels = self.loss in ("cross-entropy", "binary-cross-entropy")
+        return None if has_labels else Targets(self.scale, self.zero_point)
+
+    @property
+    def most(self) -> int:
+        """Its largest label, but for IGNORED where it has several."""
+        return max(self.channels - 1, 1) if self.loss == "cross-entropy" else 1
+
+    @property
+    def may_ignore(self) -> bool:
+        """Whether a label may be IGNORED."""
+        return self.loss == "binary-cross-entropy" or self.labels > 1
+
+    def codes(self, y: Array) -> Array:
+        """Its part of a row as int16. Raises DataError for what is no label."""
+        if self.targets is not None:
+            return self.targets.codes(y)
+        is_known = (y == np.rint(y)) & (y >= 0) & (y <= self.most)
+        wrong = y[~(is_known | (y == IGNORED) if self.may_ignore else is_known)]
+        if wrong.size:
+            raise DataError(
+                f"the output {self.output!r} learns labels from 0 to {self.most} by {self.loss}, "
+                f"but the data has {wrong[0]:g}: save class numbers, or name another loss"
+            )
+        return y.astype(np.int16)
+
+
+@dataclass(frozen=True)
 class Targets:
     """How real targets become integers: the output's quantization, FINER times as fine.
 
@@ -29,7 +82,9 @@ class Targets:
     FINER. offset: of a new head whose targets are all far from 0, which its own zero point cannot
     reach; the model file's outputs lack it. start: the output that a new head begins with, for each
     target; empty for the model's own head. units, zeros: of a new head whose targets have unlike
-    spans, one for each: real is `zeros + units * ` what it would be without them.
+    spans, one for each: real is `zeros + units * ` what it would be without them. parts: of several
+    outputs, whose labels, real targets or not, are a row one after another; then all else counts
+    for nothing.
     """
 
     scale: float
@@ -38,6 +93,7 @@ class Targets:
     start: tuple[float, ...] = ()
     units: tuple[float, ...] = ()
     zeros: tuple[float, ...] = ()
+    parts: tuple[TargetPart, ...] = ()
 
     def __post_init__(self) -> None:
         fits = 0 < self.scale < np.inf and -128 <= self.zero_point <= 127
@@ -74,6 +130,8 @@ class Targets:
 
     def codes(self, y: Array) -> Array:
         """Real targets as int16; those out of its range are clipped."""
+        if self.parts:
+            return np.hstack([p.codes(own) for p, own in self.of_parts(np.asarray(y))])
         codes: Array = np.clip(np.rint(self._steps(y) * FINER), -32768, 32767).astype(np.int16)
         return codes
 
@@ -92,6 +150,14 @@ class Targets:
         found: Array = (np.asarray(y, np.float64) - self.zero_point) * self.scale + self.offset
         return found * (self.units or 1.0) + (self.zeros or 0.0)
 
+    def of_parts(self, row: Array, *, outputs: bool = False) -> Iterator[tuple[TargetPart, Array]]:
+        """Each output with its columns of rows [n, …] of labels, or of outputs."""
+        first = 0
+        for part in self.parts:
+            count = part.elements if outputs else part.labels
+            yield part, row[:, first : first + count]
+            first += count
+
     @property
     def reach(self) -> tuple[Array, Array]:
         """The least and the largest that the outputs can say; of each target, or of all."""
@@ -104,7 +170,7 @@ class Targets:
 
     def to_dict(self) -> dict[str, Any]:
         """As Targets(**…) takes it, ready for JSON; without units where there are none."""
-        said = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        said = json.loads(json.dumps(asdict(self)))  # with lists throughout
         return {k: v for k, v in said.items() if v != [] or k == "start"}
 
 

@@ -21,6 +21,7 @@ from mcutrain.formats.class_names import (
 from mcutrain.formats.float_model import FloatModel, read_float
 from mcutrain.formats.foreign import is_saved_model, not_a_model
 from mcutrain.formats.input_order import order_metadata, saying_order, with_input_order
+from mcutrain.formats.outputs import apart, in_a_row
 from mcutrain.formats.replacing import replace_checked
 from mcutrain.formats.tflite.file import BINDING_ERRORS, is_tflite
 from mcutrain.formats.tflite.patch import patched as patch_tflite
@@ -63,13 +64,13 @@ def load(path: str | Path) -> Graph:
     if is_saved_model(path):
         raise not_a_model(path)
     if is_tflite(path):
-        return with_input_order(named(load_tflite(path), path), path)
+        return with_input_order(in_a_row(named(load_tflite(path), path)), path)
     if path.suffix.lower() == ".tflite":
         raise ModelError(f"{path} is not a .tflite file: the identifier TFL3 is missing")
     if path.suffix.lower() == ".onnx":
         from mcutrain.formats.onnx.read import load_onnx  # onnx is slow to import
 
-        return with_input_order(named(load_onnx(path), path), path)
+        return with_input_order(in_a_row(named(load_onnx(path), path)), path)
     raise not_a_model(path)
 
 
@@ -139,6 +140,7 @@ def write(
     read from. Returns why mcutrain, reading the file, computes other bits (only .onnx), or nothing.
     Raises ModelError, UnsupportedError.
     """
+    graph = apart(graph)
     metadata = {**entry_of(graph), **(metadata or {})}
     stored = tuple(range(len(graph.tensors[graph.inputs[0]].type.shape)))
     if format_of(path) == ".onnx":
@@ -172,7 +174,7 @@ def patch(source: Path, original: Graph, trained: Graph, path: Path) -> str:
         return "the original stores a trained parameter in another form"
 
     def check(part: Path) -> None:
-        found = difference(trained, load_content(part))
+        found = difference(trained, in_a_row(load_content(part)))
         if found:
             raise UnsupportedError(found)
 

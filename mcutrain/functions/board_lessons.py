@@ -40,6 +40,7 @@ from mcutrain.simulation import (
     Samples,
     Search,
     bad_sign,
+    judging,
     simulator_of_folder,
     step_macs,
     warning,
@@ -277,7 +278,7 @@ def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> S
 def _regression(project: BoardProject) -> Regression | None:
     """How a board's outputs are judged by real targets; None if it learns something else."""
     targets = targets_of(project)
-    return None if targets is None else Regression(targets)
+    return None if targets is None else judging(targets)
 
 
 def _reconstruction(project: BoardProject) -> Reconstruction | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from mcutrain_host.json_values import from_values
+from mcutrain_host.json_values import ValuesError, from_values
 from mcutrain_host.manifest import BoardProject, Manifest
 
 from mcutrain.data import Data, InputOrder, ModelInput, Outputs, RawWindows, Split, Targets
 from mcutrain.errors import BuildError, DataError
-from mcutrain.functions.chosen import samples_for
+from mcutrain.functions.chosen import of_outputs, samples_for
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.run_options import DataOptions
 from mcutrain.runs.sample_reading import check_latents, prepare_samples
@@ -59,8 +59,10 @@ def read_for_board(
     """
     manifest = project.manifest
     asked = input_of(project, front, kept)
-    split = _read(project, data, reading, settings, listener, asked, has_front=front is not None)
     targets = targets_of(project)
+    if targets is not None:
+        reading = of_outputs([part.output for part in targets.parts], data, reading)
+    split = _read(project, data, reading, settings, listener, asked, has_front=front is not None)
     if targets is not None:
         split = with_codes(split, targets, math.prod(manifest.positions))
     elif split.has_targets:
@@ -93,12 +95,15 @@ def raw_windows_of(project: BoardProject) -> RawWindows | None:
 def targets_of(project: BoardProject) -> Targets | None:
     """How a project's real targets become integers; None if it learns something else."""
     said = (project.manifest.recipe or {}).get("targets")
-    return None if said is None else from_values(Targets, said, "the recipe")
+    try:
+        return None if said is None else from_values(Targets, said, "the recipe's targets")
+    except ValuesError as error:
+        raise DataError(f"{project.folder}: {error}: generate it again") from error
 
 
 def with_codes(split: Split, targets: Targets, count: int) -> Split:
     """The data with targets as the board takes them. Raises DataError for others."""
-    if not split.has_targets or len(split.names) != count:
+    if not split.has_targets or split.train.y.shape[1] != count:
         given = f"{len(split.names)} targets" if split.has_targets else "no real targets"
         raise DataError(
             f"the board learns {count} real targets, but each sample has {given}: save y as "

@@ -18,6 +18,7 @@ from mcutrain.functions.run_options import DataOptions, ReadingOptions
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.pipeline.losses import Fitted, fit_to_data
+from mcutrain.pipeline.several import fit_row
 from mcutrain.quant import HeadStart
 from mcutrain.runs.sample_reading import load_data, model_input
 from mcutrain.sparse import UpdateScheme
@@ -140,9 +141,18 @@ def read_samples(
     validation: Data | None = None,
 ) -> Split:
     """Samples for a model; the listener hears what its input would clip. Raises DataError."""
+    reading = of_outputs(graph.output_names, data, reading)
     is_partial = bool(graph.class_names or reading.class_names or asked.options.added)
     model = model_input(graph)
     return samples_for(model, data, reading, seed, listener, validation, is_partial=is_partial)
+
+
+def of_outputs(names: Sequence[str], data: Data, reading: DataOptions) -> DataOptions:
+    """The options by which arrays are read that are named after several outputs, if there are."""
+    is_table = is_path(data) and Path(data).suffix.lower() == ".csv"
+    if not names or reading.targets or is_table or not is_path(data):
+        return reading
+    return replace(reading, targets=",".join(names))
 
 
 def samples_for(
@@ -193,7 +203,10 @@ def fitted_to(
     Also what may be forgotten, unless samples of an earlier run are replayed. Raises DataError.
     """
     loss, added = asked.options.loss, asked.options.added
-    fitted = fit_to_data(graph, split, classes, loss, added, class_names)
+    if graph.row:
+        fitted = fit_row(graph, split, classes, asked.options.losses)
+    else:
+        fitted = fit_to_data(graph, split, classes, loss, added, class_names)
     for note in filter(None, (*fitted.notes, "" if replays else fitted.forgets)):
         listener.note(note)
     return fitted

@@ -103,6 +103,17 @@ class LearningRequest(Keywords):
             box=NETWORK,
         ),
     ] = "auto"
+    losses: Annotated[
+        str,
+        Flag(
+            "What each of several outputs learns (--model-output NAME,NAME), as "
+            "boxes=huber:2,classes=cross-entropy: a loss, and the weight by which it counts. An "
+            "output that ends in a softmax or sigmoids need not be named.",
+            metavar="NAME=LOSS[:W],…",
+            box=NETWORK,
+            shown=False,
+        ),
+    ] = ""
     class_weights: Annotated[
         str,
         Flag(

@@ -98,6 +98,8 @@ class Graph(Shown):
     input_axes, output_axes: order of axes in the file, of the input and of each output. The file's
         array is ours transposed by it; empty where the file has ours.
     input_order: the order in which users have samples; None: as the input.
+    row: the tensors of which the one output is a row, one after another, where the network has
+        several outputs that are trained together; else empty. output_names: the file's names.
     step_rows: how many rows of the input a step of a streaming model takes; 0: it has no steps.
     """
 
@@ -111,6 +113,8 @@ class Graph(Shown):
     output_axes: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
     input_order: InputOrder | None = field(default=None, compare=False)
     step_rows: int = field(default=0, compare=False)
+    row: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))

@@ -265,12 +265,12 @@ def _laid_out(scheduled: TrainGraph, segments: tuple[Segment, ...]) -> Scheduled
     found = lifetimes(graph, nodes, _outside(scheduled), (scheduled.x, *given), segments)
     tail = _tail(scheduled)
     tail_buffers = _tail_buffers(scheduled, tail, found.buffer_of)
-    head_step = _head_step(scheduled, tail)
+    head_steps = _head_steps(scheduled, tail)
     spans = dict(found.spans)
     buffer_of = dict(found.buffer_of)
     for name, (buffer, size) in tail_buffers.items():
         buffer_of[name] = buffer
-        spans.setdefault(buffer, (size, head_step, head_step))
+        spans.setdefault(buffer, (size, *head_steps))
     buffers = tuple(Buffer(name, *span) for name, span in sorted(spans.items()))
     return ScheduledStep(scheduled, buffers, buffer_of, tail, segments)
 
@@ -397,13 +397,18 @@ def _tail(training: TrainGraph) -> tuple[Node, ...]:
     return tuple(node for node in training.forward.nodes if node.outputs[0] not in computed)
 
 
-def _head_step(training: TrainGraph, tail: tuple[Node, ...]) -> int:
-    """When training runs its head: the step at which inference turns off."""
+def _head_steps(training: TrainGraph, tail: tuple[Node, ...]) -> tuple[int, int]:
+    """When training runs its head: the step at which inference turns off.
+
+    Of several heads from the first one's step to that of the loss: all that is ahead of them is
+    computed by then, and is kept, since the heads' weights are always trained.
+    """
     if not tail:
-        return len(training.graph.nodes) - 1
+        return (len(training.graph.nodes) - 1,) * 2
     first = tail[0]
     nodes = enumerate(training.graph.nodes)
-    return next(i for i, n in nodes if n.inputs == first.inputs or n.outputs[0] in first.inputs[:1])
+    step = next(i for i, n in nodes if n.inputs == first.inputs or n.outputs[0] in first.inputs[:1])
+    return step, training.loss_step if training.forward.row else step
 
 
 def _tail_buffers(

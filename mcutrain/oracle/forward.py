@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.errors import SchemeError, UnsupportedError
+from mcutrain.errors import SchemeError, UnsupportedError, some_of
 from mcutrain.formats import load, rounding_of
 from mcutrain.formats.tflite.read import rounding_of_uint8
 from mcutrain.formats.tflite.write import tflite_content
@@ -126,6 +126,11 @@ def compare(
     if len(graph.inputs) != 1:
         raise UnsupportedError(
             f"{path} has {len(graph.inputs)} inputs; models with one can be verified"
+        )
+    if graph.row:
+        raise UnsupportedError(
+            f"the outputs {some_of(map(repr, graph.output_names))} are compared one by one: name "
+            "one of them (--model-output)"
         )
     if path.suffix.lower() == ".onnx":
         check_onnxruntime()

@@ -13,10 +13,10 @@ from typing import Any
 
 from mcutrain import codegen, formats
 from mcutrain.arguments import PathLike, checked
-from mcutrain.autodiff import Levels, LossFactory, TrainGraph, differentiate
+from mcutrain.autodiff import Levels, Losses, TrainGraph, differentiate
 from mcutrain.codegen import Project
 from mcutrain.data import Targets
-from mcutrain.errors import ArgumentError, SchemeError
+from mcutrain.errors import ONE_INPUT, ArgumentError, SchemeError
 from mcutrain.features import FEATURES, correcting, rewritings, why_no_ladder
 from mcutrain.formats.outputs import choosing
 from mcutrain.ir.digest import graph_digest
@@ -51,6 +51,7 @@ from mcutrain.pipeline.losses import (
     loss_to_targets,
 )
 from mcutrain.pipeline.recipe import PutModules, Recipe
+from mcutrain.pipeline.several import losses_text, row_losses, row_targets
 from mcutrain.pipeline.step_options import ALIGN_BYTES, Part, StepOptions
 from mcutrain.quant import (
     HeadStart,
@@ -68,7 +69,7 @@ from mcutrain.simulation import (
     PlannedReference,
     reference_of,
 )
-from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, as_scheme, find_head
+from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, as_scheme, find_head, heads_of
 from mcutrain.sparse.leaving_out import left_out, trained_modules_only
 from mcutrain.target import Target
 
@@ -243,6 +244,8 @@ def prepare(
     >>> prepare("model.int8.tflite", "last:3", StepOptions(classes=10)).plan.sram_bytes
     """
     chosen, model = as_scheme(scheme), model if isinstance(model, Graph) else load(model)
+    if len(model.inputs) > 1:
+        raise SchemeError(f"{model.name!r} has {len(model.inputs)} inputs; {ONE_INPUT}")
     chosen = chosen.with_usual_rate(is_new_head=options.classes is not None)
     given = _with_head(model, options, head_start)
     graph = trained_modules_only(given, chosen)
@@ -254,7 +257,7 @@ def prepare(
     for feature in FEATURES:
         if feature.check is not None:
             feature.check(options, graph, chosen)
-    loss, made_loss = _loss_of(graph, options)
+    options, made_loss = _with_loss(graph, options)
     order, training = differentiated(graph, chosen, options, made_loss)
     if head_start is not None:
         training = training.with_first_outputs(head_start.reach)
@@ -262,7 +265,7 @@ def prepare(
         if feature.check_made is not None:
             feature.check_made(options, training, chosen)
     made = _made(ladder, partial(_front_of, training, options.align_bytes))
-    options = replace(options, class_names=names, loss=loss, levels=_levels(made, options))
+    options = replace(options, class_names=names, levels=_levels(made, options))
     if options.part == "tail":
         whole = lay_out(training, options.align_bytes, stream)
         cut = find_latent(whole, options.latent)
@@ -273,18 +276,46 @@ def prepare(
     return TrainingStep(graph, chosen, plan, order, recipe, without, stream)
 
 
-def _loss_of(graph: Graph, options: StepOptions) -> tuple[str, LossFactory]:
-    """The loss's name, and what makes it. Raises SchemeError where model and options do not fit."""
+def _with_loss(graph: Graph, options: StepOptions) -> tuple[StepOptions, Losses]:
+    """The options with the loss that is meant, and what makes its operator. Raises SchemeError."""
     weights, smoothing = weights_of(options.class_weights), options.label_smoothing
-    if options.targets is not None:
-        loss: str = MEAN_SQUARED_ERROR if options.loss == AUTO else options.loss
+    if graph.row or options.losses:
+        options = _with_row(graph, options)
+        assert options.targets is not None
+        return replace(options, loss=AUTO), row_losses(graph, options.targets)
+    if options.targets is None:
+        loss: str = choose_loss(graph, options.loss)
+        options = replace(options, loss=loss)
         if options.distill:
-            raise SchemeError(NO_DISTANCE.format("a model of real targets"))
-        return loss, loss_to_targets(graph, loss, options.targets, weights, smoothing)
-    loss = choose_loss(graph, options.loss)
+            return options, distilled(graph, loss, options)
+        return options, loss_of(graph, loss, weights, smoothing)
     if options.distill:
-        return loss, distilled(graph, loss, options)
-    return loss, loss_of(graph, loss, weights, smoothing)
+        raise SchemeError(NO_DISTANCE.format("a model of real targets"))
+    loss = MEAN_SQUARED_ERROR if options.loss == AUTO else options.loss
+    made = loss_to_targets(graph, loss, options.targets, weights, smoothing)
+    return replace(options, loss=loss), made
+
+
+def _with_row(graph: Graph, options: StepOptions) -> StepOptions:
+    """The options with what each of several outputs learns. Raises SchemeError for one output."""
+    if not graph.row:
+        raise SchemeError(
+            f"losses of outputs are given ({options.losses[:60]!a}), but {graph.name!r} is read "
+            "with one output: name those that are trained together (--model-output NAME,NAME)"
+        )
+    without = {
+        "class_weights": options.class_weights,
+        "label_smoothing": options.label_smoothing,
+        "distill": options.distill,
+    }
+    said = next((name for name, value in without.items() if value), "added" * bool(options.added))
+    if said or options.gate is not None:
+        raise SchemeError(
+            f"several outputs are trained without {said or 'gate'}: leave it out, or name one "
+            "output (--model-output)"
+        )
+    targets = options.targets or row_targets(graph, options.losses)
+    return replace(options, targets=targets, losses=losses_text(targets))
 
 
 def _in_units(
@@ -294,11 +325,13 @@ def _in_units(
 
     The loss is in units, so what is before the head learns alike whatever the target's own unit is.
     """
-    head, square = find_head(graph), (UNIT_STEPS * targets.scale) ** 2
+    of_heads = [part.targets for part in targets.parts] or [targets]
     found = dict(updates)
-    for name in {head.weight, head.bias} & found.keys():
-        update = found[name]
-        found[name] = replace(update, rate=tuple([square * r for r in update.rate]))
+    for head, own in zip(heads_of(graph), of_heads, strict=True):
+        square = 1.0 if own is None else (UNIT_STEPS * own.scale) ** 2
+        for name in {head.weight, head.bias} & found.keys():
+            update = found[name]
+            found[name] = replace(update, rate=tuple([square * r for r in update.rate]))
     return found
 
 
@@ -319,6 +352,8 @@ def front_of(step: TrainingStep, latent: str = "auto") -> Graph:
 
 def _with_head(graph: Graph, options: StepOptions, start: HeadStart | None) -> Graph:
     """With a new head of so many outputs, or with the model's own."""
+    if graph.row and (options.classes is not None or start is not None):
+        raise SchemeError("several outputs keep their heads: leave out classes and head_start")
     classes, targets = options.classes, options.targets
     if classes is not None and targets is not None:
         if start is not None:
@@ -384,7 +419,7 @@ def differentiated(
     graph: Graph,
     scheme: UpdateScheme,
     options: StepOptions,
-    loss: LossFactory | None = None,
+    loss: Losses | None = None,
 ) -> tuple[ChannelOrder, TrainGraph]:
     """The graph with the trained channels in front, and its training step.
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 from mcutrain.autodiff import LossFactory
 from mcutrain.data import IGNORED, Outputs, Split, Targets
 from mcutrain.data.dataset import listed
-from mcutrain.errors import DataError, SchemeError
+from mcutrain.errors import DataError, SchemeError, some_of
 from mcutrain.ir.graph import Graph, Tensor
 from mcutrain.ops.binary_cross_entropy import BinaryCrossEntropy
 from mcutrain.ops.distilled_cross_entropy import DistilledCrossEntropy
@@ -297,6 +297,11 @@ def fit_to_data(
     classes: a number, keep or auto. given: names of the outputs that count before the model's own.
     Raises DataError where data, model, loss, added classes and names do not fit.
     """
+    if graph.row:
+        raise DataError(
+            f"this looks at one output, but {some_of(map(repr, graph.output_names))} were named: "
+            "name one of them (--model-output), or train them by simulate"
+        )
     if split.has_targets:
         return fit_targets(graph, split, classes, loss, added)
     if loss in (HUBER, ABSOLUTE):

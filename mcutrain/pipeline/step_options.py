@@ -25,7 +25,10 @@ AUTO = "auto"
 MOST_LEVELS = 16
 MOST_ACCUMULATED = 65535
 ALIGN_BYTES = {"int8": 4, "int16": 8}  # of buffers: sums of int16 gradients are int64
-OPTIONAL = ("levels", "class_names", "class_weights", "label_smoothing", "distill", "targets")
+OPTIONAL = (
+    *("levels", "class_names", "class_weights", "label_smoothing", "distill", "losses"),
+    "targets",
+)
 """Left out of files where they say nothing."""
 FOLLOWING = ("part", *following(None))
 """Not in files: `latent` and `levels` say as much."""
@@ -38,7 +41,8 @@ class StepOptions(FeatureOptions, TrainOptions):
     classes: of a new classifier; None keeps the model's own. added: names of classes that the
     model's own classifier learns in addition to its own. class_names: of the outputs; none where
     the model knows them, or nobody does. They change nothing that is computed.
-    loss: a name of mcutrain.pipeline.losses, or auto. class_weights: how much each counts, a text
+    loss: a name of mcutrain.pipeline.losses, or auto. losses: of each of several outputs, a text
+    that mcutrain.pipeline.several reads. class_weights: how much each counts, a text
     that mcutrain.pipeline.emphasis reads.
     label_smoothing: the share of a label that all classes get alike, 0 to 1. distill: the share of
     the loss that is the distance to the answers of the classifier in flash, 0 to 1. targets: how
@@ -55,6 +59,7 @@ class StepOptions(FeatureOptions, TrainOptions):
     added: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
     loss: str = "cross-entropy"
+    losses: str = ""
     class_weights: str = ""
     label_smoothing: float = 0.0
     distill: float = 0.0

@@ -87,6 +87,7 @@ def _target_scores(regression: Regression, test: datasets.Dataset) -> Scores:
     def of_all(errors: Sequence[Array]) -> dict[str, float]:
         tested = regression.tested(errors, test.y)
         named = {"loss": tested.loss, "mae": tested.mae, "r2": tested.r2}
+        named |= {f"{one.output} {one.measure}": one.value for one in tested.outputs}
         return {name: value for name, value in named.items() if value is not None}
 
     return Scores(error_of, of_all)

@@ -14,7 +14,7 @@ from mcutrain.features import Decision, FeatureFacts
 from mcutrain.pipeline import TrainingStep
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import EpochResult, LatentReference, LatentSimulator, Run
-from mcutrain.simulation.reconstruction import mean_of_known
+from mcutrain.simulation.reconstruction import OutputScore, mean_of_known
 
 Array = npt.NDArray[Any]
 
@@ -43,7 +43,8 @@ class SimulationResult(Shown, FeatureFacts):
     position has iou_before, iou and class_iou, and its accuracy is of positions. A classifier has
     f1_before, f1, the mean over its classes, and class_f1; and auc_before and auc of two classes. A
     network with a label for each output has these and class_auc, and its accuracy is of labels. One
-    of real targets has mae and r2, and loss is the mean squared error, in the targets' unit.
+    of real targets has mae and r2, and loss is the mean squared error, in the targets' unit. One of
+    several outputs has outputs_before and outputs, the measures of each, and loss as Tested has it.
     """
 
     before: float
@@ -69,6 +70,8 @@ class SimulationResult(Shown, FeatureFacts):
     f1: float | None = None
     class_f1: tuple[float | None, ...] = ()
     class_auc: tuple[float | None, ...] = ()
+    outputs_before: tuple[OutputScore, ...] = ()
+    outputs: tuple[OutputScore, ...] = ()
     learning_rate: float | None = None
     recipe: str = ""
     saturated_biases: int = 0
@@ -154,6 +157,8 @@ def result_of(step: TrainingStep, run: Run) -> SimulationResult:
         f1=mean_of_known(state.class_f1),
         class_f1=state.class_f1,
         class_auc=state.class_auc,
+        outputs_before=state.outputs_before,
+        outputs=state.outputs,
         learning_rate=run.settings.learning_rate,
         recipe="" if step.recipe is None else step.recipe.to_json(),
         saturated_biases=saturated_biases(state.saved, run.table),

@@ -31,6 +31,7 @@ from mcutrain.simulation import (
     Samples,
     Search,
     Simulator,
+    judging,
     step_macs,
 )
 from mcutrain.simulation.batches import BY_LEVEL, MIXED, LevelBatches
@@ -121,9 +122,9 @@ def prepare_run(
 
 
 def regression_of(step: TrainingStep) -> Regression | None:
-    """How a step's real targets are judged; None of others."""
+    """How a step's real targets, or several outputs, are judged; None of others."""
     targets = None if step.recipe is None else step.recipe.options.targets
-    return None if targets is None else Regression(targets)
+    return None if targets is None else judging(targets)
 
 
 def check_after(settings: RunSettings) -> None:

@@ -17,13 +17,19 @@ from mcutrain.simulation.range_test import (
     step_macs,
     warning,
 )
-from mcutrain.simulation.reconstruction import Reconstruction, Tested, area_under_roc
+from mcutrain.simulation.reconstruction import (
+    OutputScore,
+    Reconstruction,
+    Tested,
+    area_under_roc,
+)
 from mcutrain.simulation.reference import PlannedReference, ReferenceSimulator
 from mcutrain.simulation.regression import Regression
 from mcutrain.simulation.replay import Earlier
 from mcutrain.simulation.run import CountsLevels, Run, Simulator
 from mcutrain.simulation.samples import Samples
 from mcutrain.simulation.settings import RunSettings, rounding_seed
+from mcutrain.simulation.several import SeveralOutputs, judging
 
 __all__ = [
     "FEWEST_STEPS",
@@ -39,6 +45,7 @@ __all__ = [
     "LatentReference",
     "LatentSamples",
     "LatentSimulator",
+    "OutputScore",
     "PlannedReference",
     "Progress",
     "Reconstruction",
@@ -48,6 +55,7 @@ __all__ = [
     "RunSettings",
     "Samples",
     "Search",
+    "SeveralOutputs",
     "Simulator",
     "Tested",
     "area_under_roc",
@@ -55,6 +63,7 @@ __all__ = [
     "check_can_build",
     "check_checkpoint",
     "find_compiler",
+    "judging",
     "latents_of_folder",
     "loss_sign",
     "rate_of_checkpoint",

@@ -21,6 +21,7 @@ from mcutrain.data.array_file import ArrayFile, array_file
 from mcutrain.errors import DataError, StateError
 from mcutrain.features import Decision
 from mcutrain.simulation.progress import EpochResult, RunState
+from mcutrain.simulation.reconstruction import OutputScore
 from mcutrain.simulation.replay import Earlier
 from mcutrain.simulation.samples import Samples
 from mcutrain.simulation.settings import RunSettings
@@ -84,6 +85,8 @@ def read_checkpoint(path: Path, identity: str, saved_bytes: int) -> RunState:
         counts.pop("left", None)
         of_each = ("class_iou", "class_f1", "class_auc")
         counts |= {name: tuple(counts.get(name, ())) for name in of_each}
+        for name in ("outputs_before", "outputs"):
+            counts[name] = tuple(OutputScore(*score) for score in counts.get(name, ()))
         decisions = tuple(Decision.of(d) for d in counts.pop("decisions", ()))
         return RunState(saved, **{**counts, "epochs": epochs}, looks=kept, decisions=decisions)
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mcutrain.features import FeatureFacts, TurnState
 from mcutrain.simulation.rates import LearningRate
+from mcutrain.simulation.reconstruction import OutputScore
 
 Array = npt.NDArray[Any]
 
@@ -78,8 +79,9 @@ class RunState(TurnState):
     """How far a run is. seconds: in training steps, so far.
 
     before, loss_before, auc_before, iou_before, f1_before, mae_before, r2_before: of the test
-    before the first step. class_iou, class_f1, class_auc, auc: of the last test. order_doubt: what
-    the test before the first step says against the order of the classes.
+    before the first step, outputs_before as well. class_iou, class_f1, class_auc, auc, outputs: of
+    the last test. order_doubt: what the test before the first step says against the order of the
+    classes.
     """
 
     correct: int = 0
@@ -96,5 +98,7 @@ class RunState(TurnState):
     class_f1: tuple[float | None, ...] = ()
     class_auc: tuple[float | None, ...] = ()
     auc: float | None = None
+    outputs_before: tuple[OutputScore, ...] = ()
+    outputs: tuple[OutputScore, ...] = ()
     order_doubt: str = ""
     epochs: tuple[EpochResult, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,14 @@ import numpy.typing as npt
 from mcutrain.ir.graph import TensorType
 
 Array = npt.NDArray[Any]
+
+
+class OutputScore(NamedTuple):
+    """A measure of one of several outputs: mae, r2, accuracy, iou or f1."""
+
+    output: str
+    measure: str
+    value: float
 
 
 @dataclass(frozen=True)
@@ -27,7 +35,8 @@ class Tested:
     outputs say yes or no each by itself, the accuracy is of labels, and there are f1, auc, and of
     each output class_f1 and class_auc, see mcutrain.simulation.labels. mae, r2: of real targets,
     beside the loss, mean((output - target)**2), in the targets' unit. answers: the largest output
-    for each sample, of a network that gives one class.
+    for each sample, of a network that gives one class. outputs: of several outputs, beside the
+    loss, the weighted sum of theirs.
     """
 
     accuracy: float
@@ -40,6 +49,7 @@ class Tested:
     f1: float | None = None
     class_f1: tuple[float | None, ...] = ()
     class_auc: tuple[float | None, ...] = ()
+    outputs: tuple[OutputScore, ...] = ()
     answers: npt.NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
     @property

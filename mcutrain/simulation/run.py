@@ -133,6 +133,8 @@ class Run:
                 class_f1=found.class_f1,
                 class_auc=found.class_auc,
                 auc=found.auc,
+                outputs_before=found.outputs,
+                outputs=found.outputs,
                 order_doubt=self._order_doubt(found),
             )
             if self.state.order_doubt:
@@ -332,6 +334,7 @@ class Run:
                 class_f1=found.class_f1,
                 class_auc=found.class_auc,
                 auc=found.auc,
+                outputs=found.outputs,
             )
         self.state = replace(self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result))
 

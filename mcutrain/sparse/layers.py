@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,24 +46,42 @@ def _way_out(graph: Graph, last: Node | None) -> str:
     return (
         f"; export the model so that it ends with its last layer {node.name!r}, without "
         f"{last.name!r} ({type(last.op).__name__}); two classes take two outputs, or one and a "
-        "sigmoid"
+        "sigmoid; behind an embedding put a fully connected layer with an output for each class, "
+        "which --classes N --head-start prototypes starts from the classes' means"
     )
 
 
 def find_head(graph: Graph) -> Layer:
     """The layer that gives the logits: only its mean over positions, views and a softmax follow.
 
-    Sigmoids may follow, each of one logit.
+    Sigmoids may follow, each of one logit. Of several outputs in a row it is the last one's.
 
     Raises UnsupportedError if there is none, or if outputs come from several layers.
     """
+    return heads_of(graph)[-1]
+
+
+def heads_of(graph: Graph) -> tuple[Layer, ...]:
+    """The head of each output that is trained, in the order of the outputs. Raises as find_head."""
+    if not graph.row:
+        return (_head_of(graph),)
+    found = tuple(_head_of(replace(graph, outputs=(name,), row=())) for name in graph.row)
+    if len({head.name for head in found}) < len(found):
+        raise UnsupportedError(
+            f"two of the outputs {some_of(map(repr, graph.row))} of {graph.name!r} come from one "
+            "layer: name one of them (--model-output)"
+        )
+    return found
+
+
+def _head_of(graph: Graph) -> Layer:
     node = _source_of(graph, graph.outputs[0])
     if any(_source_of(graph, name) is not node for name in graph.outputs[1:]):
         shapes = ("×".join(map(str, graph.tensors[n].type.shape[1:])) for n in graph.outputs)
         named = [f"{n!r} ({shape})" for n, shape in zip(graph.outputs, shapes, strict=True)]
         raise UnsupportedError(
             f"{graph.name!r} has {len(named)} outputs: {some_of(named)}; name the "
-            "one whose layer is to be trained as the head: --model-output NAME"
+            "one whose layer is to be trained as the head, or several: --model-output NAME,…"
         )
     if node is None or not _has_weights(graph, node):
         raise UnsupportedError(
@@ -93,7 +111,8 @@ def layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:
 
 def all_layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:
     """All layers but the head: first the network's own, then those of modules."""
-    nodes = [n for n in graph.nodes if _has_weights(graph, n) and n.name != head.name]
+    heads = {head.name, *(la.name for la in (heads_of(graph) if graph.row else ()))}
+    nodes = [n for n in graph.nodes if _has_weights(graph, n) and n.name not in heads]
     nodes.sort(key=lambda n: module_part(n.inputs[1]) is not None)
     return tuple(Layer(i, n, n.inputs[1], n.inputs[2]) for i, n in enumerate(nodes))
 

@@ -20,6 +20,7 @@ from mcutrain.sparse.layers import (
     channel_count,
     channel_norms,
     find_head,
+    heads_of,
     is_linear,
     layers_of,
 )
@@ -96,10 +97,10 @@ def _updates(
     nothing = Trained(False, False)
     rate = 1.0 if scheme.head_rate is None else scheme.head_rate
     is_scaled = replace(scheme, qas=True)
-    updates = {
-        head.weight: _update(graph, head.weight, scheme.head_residual_bits, None, is_scaled, rate),
-        head.bias: _update(graph, head.bias, 0, None, is_scaled, rate),
-    }
+    updates: dict[str, ParameterUpdate] = {}
+    for one in heads_of(graph):
+        bits_of = {one.weight: scheme.head_residual_bits, one.bias: 0}
+        updates |= {k: _update(graph, k, n, None, is_scaled, rate) for k, n in bits_of.items()}
     for layer in layers:
         module = modules.trained.get(layer.name, nothing)
         is_module, is_added = layer.name in modules.trained, layer.weight in modules.added

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import mcutrain
 from mcutrain.errors import ModelError, UnsupportedError, some_of
 from mcutrain.formats.outputs import CHOSEN, choosing, kept, needed
-from mcutrain.sparse import find_head
+from mcutrain.sparse import find_head, heads_of
 from tests.cli.conftest import Run
 
 WIDTH, HIDDEN, CLASSES = 6, 8, 3
@@ -209,3 +209,64 @@ def test_a_wrong_name_is_refused_by_a_file_of_one_output_too(
 def test_of_many_names_it_is_said_how_many_are_left_out() -> None:
     assert some_of("abc", 3) == "a, b, c"
     assert some_of("abcde", 3) == "a, b, c and 2 more"
+
+
+def test_two_outputs_learn_together_and_both_are_exported(
+    run: Run, both: Path, data: Path, tmp_path: Path
+) -> None:
+    with np.load(data) as arrays:
+        x = {key: arrays[key] for key in ("x_train", "x_test")}
+    count = {key: len(x[f"x_{key}"]) for key in ("train", "test")}
+    random = np.random.default_rng(0)
+    rows = {f"embedding_{k}": random.uniform(-1, 1, (n, 5)) for k, n in count.items()}
+    rows |= {f"logits_{k}": random.integers(0, CLASSES, n) for k, n in count.items()}
+    np.savez(tmp_path / "rows.npz", **x, **rows)
+    losses = ("--losses", "embedding=huber:0.5,logits=cross-entropy")
+    chosen = ("--model-output", "embedding,logits", "--scheme", "head")
+    step = (*chosen, *losses)
+    planned = run("plan", both, *step)
+    assert planned.code == 0, planned.err
+    training = ("--data", tmp_path / "rows.npz", "--epochs", 2, "--lr", 0.1)
+    checkpoint = tmp_path / "run.npz"
+    done = run("simulate", both, *step, *training, "--checkpoint", checkpoint)
+    assert done.code == 0, done.err
+    assert "test MAE" in done.out
+    assert ": embedding" in done.out
+    assert ": logits" in done.out
+    found = run("simulate", both, *step, *training, "--json").json
+    assert found["outputs"].keys() == {"embedding", "logits"}
+    assert found["outputs"]["embedding"].keys() >= {"mae"}
+    assert found["outputs"]["logits"].keys() == {"accuracy"}
+    out = tmp_path / f"trained{both.suffix}"
+    done = run("export", both, "--state", checkpoint, *chosen[:2], "-o", out)
+    assert done.code == 0, done.err
+    before, after = (mcutrain.load(path, "embedding,logits") for path in (both, out))
+    differing = {
+        n
+        for n, t in before.tensors.items()
+        if t.is_constant and not np.array_equal(t.data, after.tensors[n].data)
+    }
+    for head in heads_of(before):
+        assert head.weight in differing
+        differing -= {head.weight, head.bias}
+    assert not differing
+    made = run("generate", both, *step, "-o", tmp_path / "project")
+    assert made.code == 0, made.err
+    header = (tmp_path / "project" / "src" / "mct_model.h").read_text()
+    assert "[0] to [4]: embedding" in header
+    assert "#define MCT_LABEL_BYTES 12" in header
+
+
+def test_what_looks_at_one_output_says_so(run: Run, both: Path, data: Path, tmp_path: Path) -> None:
+    chosen = ("--model-output", "embedding,logits")
+    with np.load(data) as arrays:
+        x = {key: arrays[key] for key in ("x_train", "x_test")}
+    rows = {f"{name}_{k}": np.ones((60, 1)) for name in NAMES for k in ("train", "test")}
+    np.savez(tmp_path / "rows.npz", **x, **rows)
+    assert "named after each" in run("simulate", both, *chosen, "--data", data).sentence
+    data = tmp_path / "rows.npz"
+    assert "by simulate" in run("analyze", both, "--data", data, *chosen).sentence
+    losses = ("--losses", "embedding=mse,logits=cross-entropy")
+    said = run("simulate", both, *chosen, *losses, "--data", data).sentence
+    assert "learn 6 numbers of a sample (5 of 'embedding', 1 of 'logits')" in said
+    assert "name one of them" in run("verify", both, *chosen).sentence

@@ -14,7 +14,7 @@ from mcutrain.ops.lstm import GATES, Lstm
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D
 from mcutrain.ops.spatial import Window
 from tests.simulation.autoencoders import convolutional, dense
-from tests.simulation.networks import Network, same
+from tests.simulation.networks import Network, detector, same
 
 
 def made(seed: int, small: bool = False) -> Graph:
@@ -130,6 +130,11 @@ def targeting(seed: int) -> Graph:
     net = Network((6, 5, 2), seed)
     y = net.mean(net.conv(net.x, 6, relu=True))
     return net.graph(net.conv(y, (1, 3, 12, 40)[seed]), f"targeting-{seed}")
+
+
+def detecting(seed: int) -> Graph:
+    """Four outputs, one of which has a class for each of few positions or many."""
+    return detector(seed=seed, side=(3, 6, 10, 15)[seed])
 
 
 def averaging(seed: int) -> Graph:

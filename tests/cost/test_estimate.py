@@ -37,6 +37,7 @@ from mcutrain.update_rules import RULES
 from tests.cost.networks import (
     attending,
     cutting,
+    detecting,
     grouped,
     made,
     modern,
@@ -154,6 +155,7 @@ def _steps() -> Iterator[TrainingStep]:
     y = targeting(2).tensors[targeting(2).outputs[0]].type
     of_own_head = Targets(y.scale, y.zero_point)
     yield prepare_by(targeting(2), "head", StepOptions(loss="huber", targets=of_own_head))
+    yield prepare_by(detecting(1), "head", StepOptions(losses="boxes=huber"))
     for rule in RULES:
         by_rule = replace(parse_scheme("full"), update_rule=rule)
         for accumulate in (1, 2):

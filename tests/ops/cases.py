@@ -65,6 +65,7 @@ from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import ONE, Resize, ResizeGradInput, summable
 from mcutrain.ops.scale_sums import ScaleSums
 from mcutrain.ops.select_channels import SelectChannels
+from mcutrain.ops.several import MOST_OUTPUTS, MOST_WEIGHT, LabelPart, LossSum, OutputRow
 from mcutrain.ops.sigmoid_cross_entropy import SigmoidCrossEntropy
 from mcutrain.ops.slice import Part, Slice, SliceGradInput
 from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
@@ -871,6 +872,33 @@ def target_error(s: Source) -> Sample:
     return Sample.of(op, step(s), sums, target, exponent(s))
 
 
+def output_row(s: Source) -> Sample:
+    """Outputs of any shapes."""
+    shapes = [(1, s.integer(1, 3), s.integer(1, 5)) for _ in range(s.integer(2, MOST_OUTPUTS))]
+    return Sample.of(OutputRow(1), *(tensor(s, shape) for shape in shapes))
+
+
+def label_part(s: Source) -> Sample:
+    """Some of a row, also where they do not fit the type."""
+    count, rest = s.integer(1, 9), s.integer(0, 9)
+    op = LabelPart(s.integer(0, rest), (1, count), s.choice(("int16", "int32", "uint8")))
+    return Sample.of(op, tensor(s, (1, count + rest), "int16", 2 ** s.integer(2, 15) - 1))
+
+
+def loss_sum(s: Source) -> Sample:
+    """Weights from hardly any to the most, sums that are cut, with a prediction and without."""
+    count = s.integer(1, MOST_OUTPUTS)
+    weights = tuple(s.choice((1.0, 1e-7, MOST_WEIGHT, factor(s, -12, 5))) for _ in range(count))
+    read = [one(s) for _ in range(count) for one in (any_loss,) * 2]
+    return Sample.of(LossSum(weights, s.integer(-1, count - 1)), *read)
+
+
+def any_loss(s: Source) -> Typed:
+    """A loss in Q16, or a class."""
+    largest = 2 ** s.integer(1, 31) - 1
+    return TensorType((1,), "int32"), s.array((1,), "int32", 0, largest)
+
+
 # ---------------------------------------------------------------------------------------- updates
 
 
@@ -1107,6 +1135,9 @@ CASES = (
     Case("distilled_cross_entropy", distilled_cross_entropy),
     Case("mean_squared_error", mean_squared_error),
     Case("target_error", target_error),
+    Case("output_row", output_row),
+    Case("label_part", label_part),
+    Case("loss_sum", loss_sum),
     Case("gradient_rescale", lambda s: gradient_sum(s, 1)),
     Case("gradient_add", lambda s: gradient_sum(s, 2)),
     Case("conv_2d_wide", widened(conv_2d)),

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_BUFFERS 16
+#define MOST_BUFFERS 24
 #define CANARY_BYTES 64
 #define CANARY 0x5A
 

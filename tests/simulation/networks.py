@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mcutrain.autodiff import TrainGraph, TrainOptions, differentiate
 from mcutrain.features import rewritings
 from mcutrain.fixedpoint import quantize_multiplier
+from mcutrain.formats.outputs import choosing, in_a_row
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.op import Op, ParameterUpdate
 from mcutrain.ir.verify import verify
@@ -324,6 +325,22 @@ class Network:
         y = self._tensor(name, t)
         self.nodes.append(Node(f"{self._prefix}node{len(self.nodes)}", op, inputs, (y,)))
         return y
+
+
+def detector(names: str = "boxes,classes,parts,tags", seed: int = 3, side: int = 4) -> Graph:
+    """A trunk and up to four heads: numbers, a class by softmax, one at each position, labels."""
+    net = Network((side, side, 2), seed)
+    trunk = net.conv(net.conv(net.x, 6, same(3), relu=True), 8)
+    heads = {
+        "boxes": lambda: net.reshape(net.conv(net.mean(trunk), 4), (1, 4)),
+        "classes": lambda: net.softmax(net.conv(net.mean(trunk), 3)),
+        "parts": lambda: net.softmax(net.conv(trunk, 3)),
+        "tags": lambda: net.activation(net.conv(net.mean(trunk), 2), "logistic"),
+    }
+    outputs = tuple(heads[name]() for name in names.split(","))
+    graph = Graph("detector", net.tensors, tuple(net.nodes), (net.x,), outputs)
+    with choosing(names):
+        return verify(in_a_row(graph))
 
 
 def same(kernel: int, stride: int = 1) -> Window:

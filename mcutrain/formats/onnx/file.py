@@ -79,10 +79,10 @@ def read_model(path: str | Path) -> ModelProto:
 
 
 def keep_output(graph: GraphProto) -> None:
-    """Leave only the output that was chosen, if one was, and the nodes that it needs."""
+    """Leave only the outputs that were chosen, if some were, and the nodes that they need."""
     outputs = list(graph.output)
     kept = outputs_kept([info.name for info in outputs])
-    if len(kept) == len(outputs):
+    if kept == tuple(range(len(outputs))):
         return
     del graph.output[:]
     graph.output.extend(outputs[i] for i in kept)

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
-from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.errors import ONE_INPUT, ModelError, UnsupportedError
 from mcutrain.formats.obstacles import Obstacle, Obstacles, Place, unknown
 from mcutrain.formats.onnx import constants
 from mcutrain.formats.onnx.cutting import split_up
@@ -157,10 +157,7 @@ class Reading(ABC, Generic[V]):
         inputs = [info for info in graph.input if info.name not in self.values]
         if len(inputs) != 1:
             names = ", ".join(repr(info.name) for info in inputs[:8])
-            raise UnsupportedError(
-                f"the model has {len(inputs)} inputs ({names}); one is supported: export it with "
-                "one, the others as constants"
-            )
+            raise UnsupportedError(f"the model has {len(inputs)} inputs ({names}); {ONE_INPUT}")
         (info,) = inputs
         kind = info.type.tensor_type.elem_type
         with self.obstacles.noted():

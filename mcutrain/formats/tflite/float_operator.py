@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.errors import ModelError, UnsupportedError
+from mcutrain.errors import ONE_INPUT, ModelError, UnsupportedError
 from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, FileTensor
 from mcutrain.formats.tflite.operands import Conversion, Operands
 from mcutrain.ir.names import Names
@@ -74,6 +74,8 @@ class Importer:
 
     def _input(self) -> FileTensor:
         """The one input: float, of batch 1."""
+        if len(self.model.inputs) > 1:
+            raise UnsupportedError(f"the model has {len(self.model.inputs)} inputs; {ONE_INPUT}")
         if len(self.model.inputs) != 1 or not self.model.outputs:
             raise UnsupportedError(
                 f"the model has {len(self.model.inputs)} inputs and {len(self.model.outputs)} "

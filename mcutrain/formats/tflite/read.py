@@ -71,11 +71,11 @@ def _window(model: FileModel, name: str) -> Graph:
 
 
 def _with_kept_outputs(model: FileModel) -> FileModel:
-    """Keep the output that was chosen, if one was, and the operators that it needs."""
+    """Keep the outputs that were chosen, if some were, and the operators that they need."""
     if MISSING in model.outputs:
         return model
     kept = outputs_kept([model.tensors[i].name for i in model.outputs])
-    if len(kept) == len(model.outputs):
+    if kept == tuple(range(len(model.outputs))):
         return model
     outputs = tuple(model.outputs[i] for i in kept)
     operators = needed(model.operators, outputs, lambda op: (op.inputs, op.outputs))
