@@ -24,6 +24,8 @@ STORED = np.arange(-128, 128)
 """The integers that a table has an entry for, in its order."""
 HIGHER_BITS = 7  # by which HARD_SWISH shifts its input up, to fill 16 bits
 Q15 = 1 << 15
+ROOT_SHIFT = 20  # by which RSQRT shifts a root up
+THREE_HALVES, HALF_ROOT_OF_2 = (1 << 28) + (1 << 27), 1518500250
 ROOT_2_BY_PI = math.sqrt(2.0 / math.pi)
 CUBIC = 0.044715
 """Both of the GELU with a tanh (Hendrycks and Gimpel, arXiv 1606.08415, section 2)."""
@@ -33,6 +35,10 @@ SELU_ALPHA, SELU_GAMMA = 1.6732632423543772, 1.0507009873554805
 """Klambauer et al., arXiv 1706.02515, section 2."""
 LEAST_DIVISOR = 1e-6
 """What is nearer to 0 has the reciprocal of this."""
+LEAST_POWER = 1e-37
+"""What is less has the logarithm of this."""
+MOST_EXPONENT = 80.0
+"""Exponents above are read as this one, so that single precision holds the power."""
 
 
 @dataclass(frozen=True)
@@ -103,15 +109,24 @@ def _mish_derivative(x: float) -> float:
     return share + x * (1.0 - share * share) * _logistic(x)
 
 
+def _softsign_derivative(x: float) -> float:
+    return 1.0 / (1.0 + abs(x)) ** 2
+
+
 def _reciprocal(x: float) -> float:
     return 1.0 / x if abs(x) > LEAST_DIVISOR else 1.0 / LEAST_DIVISOR
 
 
 ACTIVATIONS: Mapping[str, ActivationFunction] = {
+    "abs": ActivationFunction(abs, lambda x: float((x > 0) - (x < 0))),
     "elu": ActivationFunction(
         lambda x: x if x >= 0 else math.expm1(x), lambda x: 1.0 if x >= 0 else math.exp(x)
     ),
     "erf": ActivationFunction(math.erf, lambda x: 2.0 / math.sqrt(math.pi) * math.exp(-x * x)),
+    "exp": ActivationFunction(
+        lambda x: math.exp(min(x, MOST_EXPONENT)),
+        lambda x: math.exp(x) if x < MOST_EXPONENT else 0.0,
+    ),
     "gelu": ActivationFunction(
         lambda x: x * _normal(x),
         lambda x: _normal(x) + x * math.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi),
@@ -122,23 +137,33 @@ ACTIVATIONS: Mapping[str, ActivationFunction] = {
     "logistic": ActivationFunction(
         _logistic, lambda x: _logistic(x) * _logistic(-x), single=_single_logistic
     ),
+    "log": ActivationFunction(
+        lambda x: math.log(max(x, LEAST_POWER)), lambda x: 1.0 / x if x > LEAST_DIVISOR else 0.0
+    ),
     "mish": ActivationFunction(lambda x: x * math.tanh(_softplus(x)), _mish_derivative),
     "reciprocal": ActivationFunction(
         _reciprocal, lambda x: -1.0 / (x * x) if abs(x) > LEAST_DIVISOR else 0.0
+    ),
+    "rsqrt": ActivationFunction(
+        lambda x: 1.0 / math.sqrt(max(x, LEAST_DIVISOR)),
+        lambda x: -0.5 * x**-1.5 if x > LEAST_DIVISOR else 0.0,
     ),
     "selu": ActivationFunction(
         lambda x: SELU_GAMMA * (x if x >= 0 else SELU_ALPHA * math.expm1(x)),
         lambda x: SELU_GAMMA * (1.0 if x >= 0 else SELU_ALPHA * math.exp(x)),
     ),
     "softplus": ActivationFunction(_softplus, _logistic),
+    "softsign": ActivationFunction(lambda x: x / (1.0 + abs(x)), _softsign_derivative),
+    "sqrt": ActivationFunction(
+        lambda x: math.sqrt(max(x, 0.0)), lambda x: 0.5 / math.sqrt(x) if x > LEAST_DIVISOR else 0.0
+    ),
     "swish": ActivationFunction(
         lambda x: x * _logistic(x),
         lambda x: _logistic(x) * (1.0 + x * _logistic(-x)),
     ),
     "tanh": ActivationFunction(math.tanh, lambda x: 1.0 - math.tanh(x) ** 2),
 }
-"""Functions by name. erf, hard_sigmoid, mish, reciprocal, selu, softplus and swish have no operator
-in TFLite; gelu is exact."""
+"""Functions by name. gelu is exact."""
 
 
 def real_values(x: tuple[float, int]) -> Array:
@@ -199,6 +224,67 @@ def hard_swish_table(x: tuple[float, int], y: tuple[float, int]) -> Array:
     scaled = np.sign(product) * (np.abs(product) // Q15)
     table: Array = np.clip(_rounding_shift(scaled, -y_shift) + y[1], -128, 127).astype(np.int8)
     return table
+
+
+def log_table(x: tuple[float, int], y: tuple[float, int]) -> Array:
+    """int8 [256]: the logarithm as elementwise.cc fills it in; the least number where there is
+    none.
+    """
+    table = table_in_single_precision(ACTIVATIONS["log"], x, y)
+    return np.where(x[1] < STORED, table, np.int8(-128))
+
+
+def rsqrt_table(x: tuple[float, int], y: tuple[float, int]) -> Array:
+    """int8 [256]: 1 / sqrt(x) as elementwise.cc and common.h compute it in 32-bit fixed point.
+
+    The largest number at 0, and below it, which TFLite refuses while it runs.
+    """
+    y_mult, y_shift = fixedpoint.quantize_multiplier(1.0 / (math.sqrt(x[0]) * y[0]))
+    table = np.full(len(STORED), 127, np.int8)
+    for place, value in enumerate((STORED - x[1]).tolist()):
+        if value > 0:
+            mult, shift = _inverse_root(value)
+            root = _requantized(1, mult, shift + ROOT_SHIFT)
+            found = _requantized(root, y_mult, y_shift - ROOT_SHIFT) + y[1]
+            table[place] = min(max(found, -128), 127)
+    return table
+
+
+def _requantized(x: int, mult: int, shift: int) -> int:
+    return int(fixedpoint.multiply_by_quantized_multiplier(np.array([x]), mult, shift)[0])
+
+
+def _inverse_root(value: int) -> tuple[int, int]:
+    """1 / sqrt(value) as a multiplier and a shift, by five steps of Newton from 1."""
+    if value == 1:
+        return 2**31 - 1, 0
+    pairs = (32 - value.bit_length() - 1) // 2 - 1
+    shift = 11 - pairs
+    x = (value << (2 * pairs)) >> 1
+    half_x, root = _rounded_half(x), 1 << 28  # 3 bits before the point
+    for _ in range(5):
+        cube = _saturated(_high_mul(_high_mul(root, root), root) << 6)
+        root = _saturated((_high_mul(THREE_HALVES, root) - _high_mul(half_x, cube)) << 3)
+    root = _high_mul(root, HALF_ROOT_OF_2)
+    if shift < 0:
+        root, shift = root << -shift, 0
+    return root, -shift
+
+
+def _high_mul(a: int, b: int) -> int:
+    """a * b / 2**31, rounded, as gemmlowp's SaturatingRoundingDoublingHighMul."""
+    product = a * b
+    nudged = product + (1 << 30 if product >= 0 else 1 - (1 << 30))
+    return int(math.copysign(abs(nudged) >> 31, nudged)) if nudged else 0
+
+
+def _rounded_half(x: int) -> int:
+    """x / 2 for x >= 0, halves up."""
+    return (x + 1) >> 1
+
+
+def _saturated(x: int) -> int:
+    return min(max(x, -(2**31)), 2**31 - 1)
 
 
 def _as_int16(mult_q31: int) -> int:

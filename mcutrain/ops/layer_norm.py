@@ -1,5 +1,7 @@
 """Layer normalization over the last axis in integers: mean 0 and variance 1, then gamma and beta.
 
+With an origin in the place of the mean it is a root mean square normalization.
+
 x, y, dx, dy: [..., c], a row for each position. All of it is written down in docs/numerics.md.
 """
 
@@ -54,7 +56,8 @@ ACC_BITS = {"int8": 31, "int16": 39}
 
 
 class RowStatistics(NamedTuple):
-    """Statistics of each row, [rows, 1]: differences from the mean times c, and 2**half / sqrt(W).
+    """Statistics of each row, [rows, 1]: differences from the mean, or from the origin, times c;
+    and 2**half / sqrt(W).
 
     root: with ROOT_BITS behind the point.
     """
@@ -82,19 +85,20 @@ def reciprocal_root(w: Array) -> tuple[Array, Array]:
     return fixedpoint.reciprocal_root((w >> right) << np.maximum(31 - 2 * half, 0)), half
 
 
-def statistics(x: Array, epsilon: int, least: int = 0) -> RowStatistics:
+def statistics(x: Array, epsilon: int, origin: int | None, least: int = 0) -> RowStatistics:
     """Return the statistics of int8 rows. epsilon: 2**16 c**2 eps / scale**2; least: of c**2
-    var.
+    var. origin: from where differences are, the mean by default.
     """
     x = x.astype(np.int64).reshape(-1, x.shape[-1])
-    count, total = x.shape[-1], x.sum(axis=-1, keepdims=True)
-    variance = count * np.square(x).sum(axis=-1, keepdims=True) - total * total
+    count, added = x.shape[-1], x.sum(axis=-1, keepdims=True)
+    total = added if origin is None else count * origin
+    variance = count * np.square(x).sum(axis=-1, keepdims=True) - total * (2 * added - total)
     w = (np.maximum(variance, least) << FRACTION_BITS) + epsilon
     return RowStatistics(count * x - total, *reciprocal_root(w))
 
 
-def _squares(channels: int) -> Bound:
-    largest = (255 * channels) ** 2 // 4
+def _squares(channels: int, origin: int | None) -> Bound:
+    largest = (255 * channels) ** 2 // (4 if origin is None else 1)
     what = f"sums of {channels:,} squared differences"
     return Bound(what, largest, "normalize fewer channels together", SQUARES_LIMIT)
 
@@ -110,7 +114,8 @@ class LayerNorm(ClampingOp):
     """y = clamp(gamma * (x - mean) / sqrt(variance + eps) + beta + y_zero_point).
 
     gamma, beta: per channel, in steps of y, FRACTION_BITS behind the point, int32. epsilon <<
-    epsilon_shift: c**2 * eps / scale**2, FRACTION_BITS behind the point, 1 at least.
+    epsilon_shift: c**2 * eps / scale**2, FRACTION_BITS behind the point, 1 at least. origin: x's
+    zero point, where that stands for the mean: the root of the mean square.
     """
 
     gamma: tuple[int, ...]
@@ -121,12 +126,13 @@ class LayerNorm(ClampingOp):
     low: int = -128
     high: int = 127
     saves_mask: bool = False
+    origin: int | None = None
 
     @staticmethod
     def from_real(
         gamma: Array, beta: Array, eps: float, x_scale: float, y: tuple[float, int]
     ) -> LayerNorm:
-        """The operator for real gamma, beta and eps. y: scale and zero point.
+        """The operator for real gamma, beta and eps, around the mean. y: scale and zero point.
 
         Raises ValueError with a sentence if the scales do not allow it.
         """
@@ -160,7 +166,7 @@ class LayerNorm(ClampingOp):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Every row by itself, rounded once, half up."""
         gamma, beta = (np.array(v, np.int64) for v in (self.gamma, self.beta))
-        scaled = statistics(inputs[0], self._epsilon).normalized * gamma
+        scaled = statistics(inputs[0], self._epsilon, self.origin).normalized * gamma
         bits = NORMALIZED_BITS + FRACTION_BITS
         y = (scaled + (beta << NORMALIZED_BITS) + (1 << (bits - 1))) >> bits
         y = y.reshape(inputs[0].shape) + self.y_zero_point
@@ -175,13 +181,14 @@ class LayerNorm(ClampingOp):
             return (None,)
         dz = rescale(emit, dy, x.type.shape, (1.0,), emit.mask(y))
         stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
-        op = LayerNormGradInput(stage, x.type.shape, self.gamma, self.epsilon, self.epsilon_shift)
+        of = (self.gamma, self.epsilon, self.epsilon_shift, self.origin)
+        op = LayerNormGradInput(stage, x.type.shape, *of)
         stage = replace(stage, scale=(dz.scale * op.unit,))
         return (emit.gradient(replace(op, stage=stage), dz, x.name),)
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """All else follows from how many channels there are."""
-        return (_squares(inputs[0].type.shape[-1]),)
+        return (_squares(inputs[0].type.shape[-1], self.origin),)
 
     def channel_ties(
         self, types: Sequence[TensorType], results: Sequence[TensorType]
@@ -209,6 +216,7 @@ class LayerNorm(ClampingOp):
             Param("beta", self.beta, "const int32_t *"),
             Param("epsilon", self.epsilon),
             Param("epsilon_shift", self.epsilon_shift),
+            *_origin_params(self.origin),
             Param("y_zero_point", self.y_zero_point),
             Param("low", self.low),
             Param("high", self.high),
@@ -222,9 +230,15 @@ class LayerNorm(ClampingOp):
         return {0: (0,)}
 
 
+def _origin_params(origin: int | None) -> tuple[Param, Param]:
+    return Param("around_mean", int(origin is None)), Param("origin", origin or 0)
+
+
 @dataclass(frozen=True)
 class LayerNormGradInput(GradientOp):
     """dx = (h - mean(h) - n * mean(h * n)) / sqrt(variance + eps), h = gamma * dy; see LayerNorm.
+
+    With an origin mean(h) is left out, as x - origin moves alone.
 
     The stage multiplies by `unit`. A row that is stored as constant counts as one in which a single
     number differs by a step: what was rounded away is no derivative without end.
@@ -233,6 +247,7 @@ class LayerNormGradInput(GradientOp):
     gamma: tuple[int, ...]
     epsilon: int
     epsilon_shift: int
+    origin: int | None = None
 
     @property
     def _epsilon(self) -> int:
@@ -275,17 +290,18 @@ class LayerNormGradInput(GradientOp):
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """As forward; `_shift` follows from it."""
-        return (_squares(len(self.gamma)),)
+        return (_squares(len(self.gamma), self.origin),)
 
     def sums(self, dy: Array, *rest: Array) -> Array:
         """Every row by itself; each shift to the right rounds down."""
         channels, bits = len(self.gamma), self._channel_bits
-        stats = statistics(rest[0], self._epsilon, channels - 1)
+        stats = statistics(rest[0], self._epsilon, self.origin, channels - 1)
         gamma = np.array(self.gamma, np.int64) >> self._gamma_shift
         h = dy.astype(np.int64).reshape(-1, channels) * gamma
         n = stats.normalized >> (NORMALIZED_BITS - MEAN_BITS)
         along = (h * n).sum(axis=-1, keepdims=True) >> (MEAN_BITS + bits)
-        centred = (channels * h - h.sum(axis=-1, keepdims=True)) >> bits
+        total = h.sum(axis=-1, keepdims=True) if self.origin is None else 0
+        centred = (channels * h - total) >> bits
         rest_of = centred - ((n * along) >> MEAN_BITS)
         root = stats.root >> (ROOT_BITS - BACK_ROOT_BITS)
         found: Array = (rest_of * root) >> (self._shift + stats.half)
@@ -302,6 +318,7 @@ class LayerNormGradInput(GradientOp):
             Param("gamma_shift", self._gamma_shift),
             Param("epsilon", self.epsilon),
             Param("epsilon_shift", self.epsilon_shift),
+            *_origin_params(self.origin),
             Param("shift", self._shift),
         )
         scratch = channels * ACC_BYTES[dy.dtype]

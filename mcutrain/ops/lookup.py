@@ -26,7 +26,9 @@ from mcutrain.ops.activation_functions import (
     ACTIVATIONS,
     STORED,
     hard_swish_table,
+    log_table,
     real_values,
+    rsqrt_table,
     table_in_single_precision,
 )
 from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
@@ -34,6 +36,8 @@ from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 Array = npt.NDArray[Any]
 
 ENTRIES = 256
+OWN_TABLES = {"hard_swish": hard_swish_table, "log": log_table, "rsqrt": rsqrt_table}
+"""Tables that TFLite's kernels do not fill in single precision throughout."""
 SLOPE_LIMIT = 2**15 - 1
 """Limit of a stored slope: its products with int8 gradients fit int32."""
 
@@ -137,11 +141,10 @@ def lookup(function: str, in_type: TensorType, out_type: TensorType) -> Lookup:
     """
     x, y = ((t.scale, t.zero_point) for t in (in_type, out_type))
     activation = ACTIVATIONS[function]
-    table = (
-        hard_swish_table(x, y)
-        if function == "hard_swish"
-        else table_in_single_precision(activation, x, y)
-    )
+    if function in OWN_TABLES:
+        table = OWN_TABLES[function](x, y)
+    else:
+        table = table_in_single_precision(activation, x, y)
     real = real_values(x)
     values = np.array([activation.value(v) for v in real.tolist()])
     derivatives = np.array([activation.derivative(v) for v in real.tolist()])
@@ -162,3 +165,9 @@ def lookup_of(function: str, table: Array, unrounded: Array, derivatives: Array)
     return Lookup(
         function, tuple(table.tolist()), tuple(slopes.astype(np.int64).tolist()), slope_exp
     )
+
+
+def negative() -> Lookup:
+    """The negative of numbers, of `Quantization.negative`: exact."""
+    table = -1 - STORED
+    return lookup_of("negative", table.astype(np.int8), table.astype(float), np.full(ENTRIES, -1.0))

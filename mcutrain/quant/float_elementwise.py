@@ -15,6 +15,8 @@ from mcutrain.ir.op import Op
 from mcutrain.ops.activation_functions import (
     CUBIC,
     LEAST_DIVISOR,
+    LEAST_POWER,
+    MOST_EXPONENT,
     ROOT_2_BY_PI,
     SELU_ALPHA,
     SELU_GAMMA,
@@ -295,17 +297,43 @@ def _selu(x: Array) -> Array:
     return y
 
 
+def _exp(x: Array) -> Array:
+    y: Array = np.exp(np.minimum(x, np.float32(MOST_EXPONENT)))
+    return y
+
+
+def _log(x: Array) -> Array:
+    y: Array = np.log(np.maximum(x, np.float32(LEAST_POWER)))
+    return y
+
+
+def _softsign(x: Array) -> Array:
+    y: Array = x / (np.float32(1) + np.abs(x))
+    return y
+
+
+def _sqrt(x: Array) -> Array:
+    y: Array = np.sqrt(np.maximum(x, 0))
+    return y
+
+
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "abs": np.abs,
     "elu": _elu,
     "erf": _erf,
+    "exp": _exp,
     "gelu": _gelu,
     "gelu_tanh": _gelu_tanh,
     "hard_swish": _hard_swish,
     "logistic": _logistic,
+    "log": _log,
     "mish": _mish,
     "reciprocal": _reciprocal,
+    "rsqrt": lambda x: np.float32(1) / np.sqrt(np.maximum(x, np.float32(LEAST_DIVISOR))),
     "selu": _selu,
     "softplus": _softplus,
+    "softsign": _softsign,
+    "sqrt": _sqrt,
     "tanh": np.tanh,
 }
 FIXED_OUTPUTS = {"logistic": Quantization(1 / 256, -128), "tanh": Quantization(1 / 128, 0)}

@@ -26,12 +26,14 @@ Array = npt.NDArray[Any]
 class FloatLayerNorm(ClampingFloatOp):
     """y = clamp(gamma * (x - mean) / sqrt(variance + epsilon) + beta), over the last axis.
 
-    gamma, beta: one number each per channel.
+    gamma, beta: one number each per channel. is_centred: otherwise 0 stands for the mean, so that
+    the root is of the mean square.
     """
 
     gamma: Array
     beta: Array
     epsilon: float
+    is_centred: bool = True
 
     has_other_factors: ClassVar[bool] = True  # what it divides by follows from x
 
@@ -47,7 +49,7 @@ class FloatLayerNorm(ClampingFloatOp):
 
     def run(self, *x: Array) -> Array:
         """Compute it in float32, the mean first."""
-        centred = x[0] - x[0].mean(axis=-1, keepdims=True)
+        centred = x[0] - x[0].mean(axis=-1, keepdims=True) if self.is_centred else x[0]
         variance = np.square(centred).mean(axis=-1, keepdims=True)
         normalized = centred / np.sqrt(variance + np.float32(self.epsilon))
         y = normalized * self.gamma.astype(np.float32) + self.beta.astype(np.float32)
@@ -57,7 +59,8 @@ class FloatLayerNorm(ClampingFloatOp):
         """LayerNorm."""
         gamma, beta = (v.astype(np.float32).astype(np.float64) for v in (self.gamma, self.beta))
         epsilon = float(np.float32(self.epsilon))
-        return LayerNorm.from_real(gamma, beta, epsilon, x[0].scale, (y.scale, y.zero_point))
+        op = LayerNorm.from_real(gamma, beta, epsilon, x[0].scale, (y.scale, y.zero_point))
+        return op if self.is_centred else replace(op, origin=x[0].zero_point)
 
     def emit(self, emitter: Emitter, node: FloatNode) -> None:
         """Emit the operator with its activation."""

@@ -58,6 +58,11 @@ class Quantization(NamedTuple):
         return "int8"
 
     @property
+    def negative(self) -> Quantization:
+        """The quantization of negatives, in which each has the code -1 - q."""
+        return Quantization(self.scale, -1 - self.zero_point)
+
+    @property
     def range(self) -> tuple[float, float]:
         """The real numbers of the first and the last code."""
         return self.scale * (-128 - self.zero_point), self.scale * (127 - self.zero_point)

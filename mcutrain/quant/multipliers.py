@@ -23,6 +23,7 @@ from mcutrain.ops.conv_2d import Requantize
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.rescale import Rescale
+from mcutrain.ops.squared_difference import SquaredDifference
 
 Array = npt.NDArray[Any]
 
@@ -127,6 +128,19 @@ def multiply(a: tuple[float, int], b: tuple[float, int], y: tuple[float, int]) -
     if shift > LARGEST_PRODUCT_SHIFT:
         raise ValueError(TOO_FAR_APART)
     return Mul(a[1], b[1], y[1], mult, shift)
+
+
+def squared_difference(
+    a: tuple[float, int], b: tuple[float, int], y: tuple[float, int]
+) -> SquaredDifference:
+    """SQUARED_DIFFERENCE: operands to twice the larger scale, as of ADD (squared_difference.cc)."""
+    twice_max = 2.0 * max(a[0], b[0])
+    factor = twice_max * twice_max / (2.0 ** (2 * SquaredDifference.LEFT_SHIFT) * y[0])
+    return SquaredDifference(
+        Scaled(a[1], *fixedpoint.quantize_multiplier(a[0] / twice_max)),
+        Scaled(b[1], *fixedpoint.quantize_multiplier(b[0] / twice_max)),
+        Scaled(y[1], *fixedpoint.quantize_multiplier(factor)),
+    )
 
 
 def batch_matmul(

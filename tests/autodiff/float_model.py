@@ -37,6 +37,7 @@ from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import Resize
 from mcutrain.ops.slice import Slice
 from mcutrain.ops.softmax import Softmax
+from mcutrain.ops.squared_difference import SquaredDifference
 from mcutrain.ops.transpose import Transpose
 
 Array = npt.NDArray[np.float64]
@@ -48,7 +49,8 @@ SMALL_MOVE = 1e-8
 """Far below TIE, so that no maximum changes its place."""
 CURVED_MOVE = 1e-5
 """Far below a step, where a curve is as good as straight."""
-MOVES = {MaxPool2D: SMALL_MOVE, Lookup: CURVED_MOVE, LayerNorm: CURVED_MOVE, Softmax: CURVED_MOVE}
+CURVED = (Lookup, LayerNorm, Softmax, SquaredDifference)
+MOVES = {MaxPool2D: SMALL_MOVE, **dict.fromkeys(CURVED, CURVED_MOVE)}
 
 
 @singledispatch
@@ -114,6 +116,16 @@ def _(op: Add, a: Array, b: Array) -> Array:
     ]
     unit = multiplier_value(op.y.mult_q31, op.y.shift) * 2.0**op.left_shift
     return (terms[0] + terms[1]) * unit + op.y.zero_point
+
+
+@real.register
+def _(op: SquaredDifference, a: Array, b: Array) -> Array:
+    terms = [
+        (v - s.zero_point) * multiplier_value(s.mult_q31, s.shift)
+        for v, s in ((a, op.a), (b, op.b))
+    ]
+    unit = multiplier_value(op.y.mult_q31, op.y.shift) * 4.0**7
+    return np.square(terms[0] - terms[1]) * unit + op.y.zero_point
 
 
 @real.register
@@ -217,7 +229,7 @@ def _(op: Transpose, x: Array) -> Array:
 @real.register
 def _(op: LayerNorm, x: Array) -> Array:
     gamma, beta, eps = op.real(1.0, 1.0)
-    centred = x - x.mean(axis=-1, keepdims=True)
+    centred = x - (x.mean(axis=-1, keepdims=True) if op.origin is None else op.origin)
     variance = np.square(centred).mean(axis=-1, keepdims=True)
     return gamma * centred / np.sqrt(variance + eps) + beta + op.y_zero_point
 

@@ -118,6 +118,8 @@ MIDDLES: dict[str, Middle] = {
     "layer_norm": lambda net, x: net.layer_norm(x),
     "layer_norm_of_many": lambda net, x: net.layer_norm(net.conv(x, 67), eps=1e-5),
     "layer_norm_without_epsilon": lambda net, x: net.layer_norm(net.conv(x, 7), eps=0.0),
+    "rms_norm": lambda net, x: net.layer_norm(x, is_centred=False),
+    "squared_difference": lambda net, x: net.squared_difference(net.conv(x, 8), net.conv(x, 8)),
     "layer_norm_of_two": lambda net, x: net.layer_norm(net.conv(x, 2)),
     "add_per_channel": lambda net, x: net.add(x, net.conv(net.mean(x), 4)),
     "difference_per_channel": lambda net, x: net.add(x, net.conv(net.mean(x), 4), -1),

@@ -222,6 +222,13 @@ def normalized(size: int, sign: int) -> Sample:
     return Sample.of(op, extreme_rows(size))
 
 
+def around_an_end(size: int, sign: int) -> Sample:
+    """The largest mean square: every number is as far from the origin as can be."""
+    sample = normalized(size, sign)
+    assert isinstance(sample.op, LayerNorm)
+    return replace(sample, op=replace(sample.op, origin=-128 if sign > 0 else 127))
+
+
 def normalized_back(dtype: str, along: bool, size: int, sign: int) -> Sample:
     """Gradients that are as far along the normalized numbers as can be, and of one sign."""
     kind, x = extreme_rows(size)
@@ -276,6 +283,7 @@ LIMITS = (
     Limit("leaky_relu", leaky, 23),
     Limit("mul", product, 15),
     Limit("layer_norm", normalized, 65_793),
+    Limit("rms_norm", around_an_end, 32_896),
     *(
         Limit(f"layer_norm_input_{dtype}", partial(normalized_back, dtype, along), 65_793)
         for dtype in ("int8", "int16")

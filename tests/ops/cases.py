@@ -71,6 +71,7 @@ from mcutrain.ops.slice import Part, Slice, SliceGradInput
 from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
+from mcutrain.ops.squared_difference import SquaredDifference
 from mcutrain.ops.target_error import RealTargetError
 from mcutrain.ops.training import ApplyUpdate, BiasGradient, ParameterGradientOp
 from mcutrain.ops.transpose import Transpose
@@ -293,6 +294,17 @@ def add(s: Source) -> Sample:
     ]
     scaled[1] = replace(scaled[1], mult_q31=scaled[1].mult_q31 * s.choice((1, 1, -1)))
     op = Add(*scaled, 20, *limits(s), s.boolean())
+    return Sample.of(op, tensor(s, shape), tensor(s, shape))
+
+
+def squared_difference(s: Source) -> Sample:
+    """Of operands up to the largest, whose difference squared just fits."""
+    shape = (1, s.integer(1, 4), s.integer(1, 4), channels(s))
+    scaled = [
+        Scaled(s.integer(-128, 127), *fixedpoint.quantize_multiplier(factor(s, low, high)))
+        for low, high in ((-12, -1), (-12, -1), (-30, -18))
+    ]
+    op = SquaredDifference(*scaled, *limits(s), s.boolean())
     return Sample.of(op, tensor(s, shape), tensor(s, shape))
 
 
@@ -543,12 +555,18 @@ def epsilon(s: Source) -> tuple[int, int]:
     return value, s.choice((0, s.integer(0, EPSILON_LIMIT.bit_length() - 23)))
 
 
+def origin(s: Source) -> int | None:
+    """Of a normalization by the root mean square."""
+    return s.choice((None, -128, 127, s.integer(-128, 127)))
+
+
 def layer_norm(s: Source, channels_of: Count = channels) -> Sample:
     x = rows_to_normalize(s, channels_of)
     c, limit = x[0].shape[-1], s.choice((2**31 - 1, 2**22, 1, 0))
     gamma, beta = (factors_of_rows(s, c, limit) for _ in range(2))
     zero_point, ends = s.integer(-128, 127), limits(s)
-    return Sample.of(LayerNorm(gamma, beta, *epsilon(s), zero_point, *ends, s.boolean()), x)
+    rest = (*epsilon(s), zero_point, *ends, s.boolean(), origin(s))
+    return Sample.of(LayerNorm(gamma, beta, *rest), x)
 
 
 def lstm(s: Source) -> Sample:
@@ -720,7 +738,7 @@ def batch_matmul_grad_input(s: Source, lengths_of: Lengths = small_matrices) -> 
 def layer_norm_grad_input(s: Source, channels_of: Count = channels) -> Sample:
     x = rows_to_normalize(s, channels_of)
     gamma = factors_of_rows(s, x[0].shape[-1], s.choice((2**31 - 1, 2**22, 1, 0)))
-    of = (gamma, *epsilon(s))
+    of = (gamma, *epsilon(s), origin(s))
     return backward(
         s, x[0].shape, x[0].shape, lambda st: LayerNormGradInput(st, x[0].shape, *of), x
     )
@@ -1098,6 +1116,7 @@ CASES = (
     Case("embedding", embedding),
     Case("lookup_grad_input", lookup_grad_input),
     Case("mul", mul),
+    Case("squared_difference", squared_difference),
     Case("mul_grad_input", mul_grad_input),
     Case("softmax_grad_input", softmax_grad_input),
     Case("batch_matmul", batch_matmul),

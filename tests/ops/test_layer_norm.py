@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,20 @@ def test_it_rounds_as_float64_does_but_beside_ties(channels: int, scale: float, 
     centred = scale * (x - x.mean(axis=1, dtype=np.float64, keepdims=True))
     deviation = np.sqrt(np.square(centred).mean(axis=1, keepdims=True) + eps)
     normalized = centred / np.where(deviation > 0, deviation, 1)
+    wanted = np.clip(np.rint((gamma * normalized + beta) / y[0]) + y[1], -128, 127)
+    assert np.abs(found - wanted).max() <= 1
+    assert (found != wanted).mean() < TIES
+
+
+@pytest.mark.parametrize("origin", [-128, -5, 127])
+@pytest.mark.parametrize("channels", [1, 3, 96, 4000])
+def test_around_an_origin_it_divides_by_the_root_mean_square(channels: int, origin: int) -> None:
+    x, gamma, beta = drawn(channels, channels)
+    y = (4 / 127, -7)
+    op = replace(LayerNorm.from_real(gamma, beta, 1e-5, 0.05, y), origin=origin)
+    (found,) = op.reference(x)
+    real = 0.05 * (x.astype(np.float64) - origin)
+    normalized = real / np.sqrt(np.square(real).mean(axis=1, keepdims=True) + 1e-5)
     wanted = np.clip(np.rint((gamma * normalized + beta) / y[0]) + y[1], -128, 127)
     assert np.abs(found - wanted).max() <= 1
     assert (found != wanted).mean() < TIES
@@ -96,23 +111,28 @@ def test_too_many_channels_are_refused_with_the_node_and_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("origin", [None, 3])
 @pytest.mark.parametrize("eps", [0.0, 1e-5, 1.0])
 @pytest.mark.parametrize("channels", [5, 16, 96, 768])
-def test_the_sums_of_the_gradient_are_the_derivative(channels: int, eps: float, dtype: str) -> None:
+def test_the_sums_of_the_gradient_are_the_derivative(
+    channels: int, eps: float, origin: int | None, dtype: str
+) -> None:
     """Row by row, also where rows differ 500 times in their deviation; constant ones are capped."""
     x, gamma, beta = drawn(channels, channels)
     op = LayerNorm.from_real(gamma, beta, eps, 0.05, (1 / 32, 0))
     stage = OutputStage((1.0,), False, dtype, 1)
-    back = LayerNormGradInput(stage, x.shape, op.gamma, op.epsilon, op.epsilon_shift)
+    back = LayerNormGradInput(stage, x.shape, op.gamma, op.epsilon, op.epsilon_shift, origin)
     dy = np.random.default_rng(1).normal(0, np.iinfo(dtype).max / 3, x.shape)
     dy = np.clip(np.rint(dy), -np.iinfo(dtype).max, np.iinfo(dtype).max).astype(dtype)
     found = back.sums(dy, x) * back.unit
-    centred = x - x.mean(axis=1, dtype=np.float64, keepdims=True)
+    mean = x.mean(axis=1, dtype=np.float64, keepdims=True) if origin is None else float(origin)
+    centred = x - mean
     variance = np.square(centred).mean(axis=1, keepdims=True)
     variance = np.maximum(variance, (channels - 1) / channels**2)
     deviation = np.sqrt(variance + eps / 0.05**2)
     n, h = centred / deviation, dy * gamma * 32
-    means = h.mean(axis=1, keepdims=True) + n * (h * n).mean(axis=1, keepdims=True)
+    moved = h.mean(axis=1, keepdims=True) if origin is None else 0.0
+    means = moved + n * (h * n).mean(axis=1, keepdims=True)
     wanted = (h - means) / deviation
     bits = {"int8": 7, "int16": 15}[dtype]
     unit = np.abs(wanted).max() * 2.0**-bits  # of the gradient, if it fits exactly

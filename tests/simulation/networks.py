@@ -164,12 +164,19 @@ class Network:
         self.activations[op] = (function, (scaled.scale, t.zero_point), y)
         return self._add(op, (x,), y)
 
-    def layer_norm(self, x: str, eps: float = 1e-3) -> str:
+    def squared_difference(self, a: str, b: str) -> str:
+        """TFLite's, of two tensors of one shape."""
+        first, second = ((self.type(n).scale, self.type(n).zero_point) for n in (a, b))
+        y = (float(np.float32(first[0] ** 2 * SPREAD)), -128)
+        return self._add(multipliers.squared_difference(first, second, y), (a, b), y)
+
+    def layer_norm(self, x: str, eps: float = 1e-3, is_centred: bool = True) -> str:
         """Of a standard deviation of about one; gamma has either sign."""
         t, zero_point = self.type(x), int(self._rng.integers(-20, 20))
         gamma = self._rng.uniform(0.5, 1.5, t.shape[-1]) * self._rng.choice((-1, 1), t.shape[-1])
         y = (1 / SPREAD, zero_point)
         op = LayerNorm.from_real(gamma, self._rng.normal(0, 0.3, t.shape[-1]), eps, t.scale, y)
+        op = op if is_centred else replace(op, origin=t.zero_point)
         return self._add(op, (x,), y)
 
     def concatenation(self, *xs: str, axis: int = 3) -> str:

@@ -2,6 +2,8 @@
 /* y = clamp(gamma * (x - mean) / sqrt(variance + eps) + beta + y_zero_point, low, high), mean and
  * variance of each row; and its gradient.
  *
+ * around_mean: 1. If 0, `origin` stands for the mean, in the variance too, and at most 32,896
+ * channels are normalized.
  * gamma, beta: [channels], in steps of y, Q16. epsilon << epsilon_shift: channels^2 * eps / scale^2,
  * Q16, 1 to 2^62. mask: where y did not clamp, or NULL.
  * x, y: [rows][channels]; y may be x. At most 65,793 channels. */
@@ -20,6 +22,7 @@ typedef struct {
     const int32_t *gamma;
     const int32_t *beta;
     int32_t epsilon, epsilon_shift;
+    int32_t around_mean, origin;
     int32_t y_zero_point;
     int32_t low, high;
 } mct_layer_norm_s8_params;
@@ -27,7 +30,8 @@ typedef struct {
 void mct_layer_norm_s8(const mct_layer_norm_s8_params *p, const int8_t *x, int8_t *y,
                        uint8_t *mask);
 
-/* dx = stage((h - mean(h) - n * mean(h * n)) / sqrt(variance + eps)), h = gamma * dy, n normalized.
+/* dx = stage((h - mean(h) - n * mean(h * n)) / sqrt(variance + eps)), h = gamma * dy, n normalized;
+ * without mean(h) if not around_mean.
  *
  * gamma >> gamma_shift: 15 bits and a sign. channels <= 2^channel_bits. shift: what is 2^half /
  * sqrt(channels^2 * (variance + eps)) is shifted right by shift + half >= 0, so that sums fit int32
@@ -39,6 +43,7 @@ typedef struct {
     const int32_t *gamma;
     int32_t gamma_shift;
     int32_t epsilon, epsilon_shift;
+    int32_t around_mean, origin;
     int32_t shift;
     mct_gradient_stage stage;
 } mct_layer_norm_grad_input_s8_params;

@@ -13,7 +13,8 @@ void MCT_NAME(mct_layer_norm_grad_input)(const MCT_PARAMS(mct_layer_norm_grad_in
     for (int32_t r = 0; r < p->rows; r++) {
         const int32_t first = r * channels;
         const mct_layer_norm_row row =
-            mct_layer_norm_begin(x + first, channels, p->epsilon, p->epsilon_shift, channels - 1);
+            mct_layer_norm_begin(x + first, p->channels, p->around_mean ? NULL : &p->origin,
+                                 (uint64_t)p->epsilon << p->epsilon_shift, channels - 1);
         int64_t sum = 0;
         int64_t along = 0;
         for (int32_t c = 0; c < channels; c++) {
@@ -24,6 +25,7 @@ void MCT_NAME(mct_layer_norm_grad_input)(const MCT_PARAMS(mct_layer_norm_grad_in
             along += (int64_t)h * n;
             scratch[c] = n;
         }
+        sum = p->around_mean ? sum : 0;
         const int32_t mean_along = (int32_t)(along >> (MCT_MEAN_BITS + p->channel_bits));
         const int32_t root = row.root >> (29 - MCT_BACK_ROOT_BITS);
         for (int32_t c = 0; c < channels; c++) {

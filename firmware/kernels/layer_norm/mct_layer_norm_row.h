@@ -15,14 +15,15 @@ extern "C" {
 #define MCT_BACK_ROOT_BITS 15
 
 typedef struct {
-    int32_t channels, sum;
-    int32_t root; /* 2^half / sqrt(2^16 * channels^2 * (variance + eps)) in Q2.29 */
+    int32_t channels, sum; /* channels times the mean, or times the origin */
+    int32_t root;          /* 2^half / sqrt(2^16 * channels^2 * (variance + eps)) in Q2.29 */
     int32_t half;
 } mct_layer_norm_row;
 
-/* least: what channels^2 * variance counts at least. */
+/* origin: what stands for the mean, NULL for the mean itself. least: what channels^2 * variance
+ * counts at least. */
 static inline mct_layer_norm_row mct_layer_norm_begin(const int8_t *x, int32_t channels,
-                                                      int32_t epsilon, int32_t epsilon_shift,
+                                                      const int32_t *origin, uint64_t epsilon,
                                                       int32_t least) {
     int32_t sum = 0;
     int32_t squares = 0;
@@ -30,15 +31,16 @@ static inline mct_layer_norm_row mct_layer_norm_begin(const int8_t *x, int32_t c
         sum += x[c];
         squares += x[c] * x[c];
     }
-    const int64_t exact = (int64_t)channels * squares - (int64_t)sum * sum;
+    const int32_t total = origin ? channels * *origin : sum;
+    const int64_t exact = (int64_t)channels * squares - (int64_t)total * (2 * sum - total);
     const int64_t variance = exact < least ? least : exact;
-    const uint64_t w = ((uint64_t)variance << 16) + ((uint64_t)epsilon << epsilon_shift);
+    const uint64_t w = ((uint64_t)variance << 16) + epsilon;
     const int32_t half = (mct_bit_length64(w) + 1) >> 1;
     const int32_t right = 2 * half - 31;
     const uint64_t a = right > 0 ? w >> right : w << -right;
     mct_layer_norm_row row;
     row.channels = channels;
-    row.sum = sum;
+    row.sum = total;
     row.root = mct_reciprocal_root((int32_t)a);
     row.half = half;
     return row;

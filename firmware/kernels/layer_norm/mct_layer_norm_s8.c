@@ -10,7 +10,8 @@ void mct_layer_norm_s8(const mct_layer_norm_s8_params *p, const int8_t *x, int8_
     for (int32_t r = 0; r < p->rows; r++) {
         const int32_t first = r * p->channels;
         const mct_layer_norm_row row =
-            mct_layer_norm_begin(x + first, p->channels, p->epsilon, p->epsilon_shift, 0);
+            mct_layer_norm_begin(x + first, p->channels, p->around_mean ? NULL : &p->origin,
+                                 (uint64_t)p->epsilon << p->epsilon_shift, 0);
         for (int32_t c = 0; c < p->channels; c++) {
             const int64_t shift = (int64_t)p->beta[c] * (1 << MCT_NORMALIZED_BITS);
             const int64_t scaled = (int64_t)mct_normalized(&row, x[first + c]) * p->gamma[c];

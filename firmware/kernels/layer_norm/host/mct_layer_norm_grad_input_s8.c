@@ -47,7 +47,7 @@ static inline void mct_norm_means(mct_norm_back *of) {
         sum = (mct_v_wide){sum.even + wide.even, sum.odd + wide.odd};
         along = (mct_v_wide){along.even + product.even, along.odd + product.odd};
     }
-    of->sum = mct_v_total64(sum);
+    of->sum = of->p->around_mean ? mct_v_total64(sum) : 0;
     of->mean_along = (int32_t)(mct_v_total64(along) >> (MCT_MEAN_BITS + of->p->channel_bits));
 }
 
@@ -68,7 +68,8 @@ static void mct_norm_back_row(const mct_layer_norm_grad_input_s8_params *p, int3
                               const int8_t *dy, const int8_t *x, const mct_gradients *result) {
     const int32_t first = r * p->channels;
     mct_norm_back of = {.p = p, .dy = dy + first, .x = x + first};
-    of.row = mct_layer_norm_begin(of.x, p->channels, p->epsilon, p->epsilon_shift, p->channels - 1);
+    of.row = mct_layer_norm_begin(of.x, p->channels, p->around_mean ? NULL : &p->origin,
+                                  (uint64_t)p->epsilon << p->epsilon_shift, p->channels - 1);
     mct_norm_means(&of);
     for (int32_t c = 0; c < p->channels; c += MCT_NORM_CHANNELS) {
         int32_t sums[MCT_NORM_CHANNELS];

@@ -38,7 +38,8 @@ static void mct_norm_part(const void *job_, int32_t part, int32_t parts) {
         const int32_t first = r * p->channels;
         const int8_t *x = job->x + first;
         const mct_layer_norm_row row =
-            mct_layer_norm_begin(x, p->channels, p->epsilon, p->epsilon_shift, 0);
+            mct_layer_norm_begin(x, p->channels, p->around_mean ? NULL : &p->origin,
+                                 (uint64_t)p->epsilon << p->epsilon_shift, 0);
         for (int32_t c = 0; c < p->channels; c += MCT_LANES) {
             const int32_t lanes = mct_min(p->channels - c, MCT_LANES);
             const mct_v32 value = mct_norm_lanes(p, &row, x, c, lanes);

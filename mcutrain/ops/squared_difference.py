@@ -1,0 +1,131 @@
+"""Squared difference of two int8 tensors, of which TFLite's normalizations make their variance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain import fixedpoint
+from mcutrain.ir.graph import Tensor, TensorType
+from mcutrain.ir.op import (
+    Bound,
+    Emit,
+    Gradient,
+    KernelCall,
+    Param,
+    Rows,
+    inputs,
+    outputs,
+    rows_apart,
+)
+from mcutrain.ops.add import Add, Scaled
+from mcutrain.ops.bounds import DIFFERENCE, largest_scaled, requantized
+from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
+from mcutrain.ops.gradient_sum import rescale
+from mcutrain.ops.gradients import OutputStage
+from mcutrain.ops.mul import MulGradInput
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class SquaredDifference(ClampingOp):
+    """y = clamp((a' - b')**2 * factor + zero_point), a' and b' requantized: TFLite's
+    SQUARED_DIFFERENCE in int8. a, b, y: the same shape.
+
+    a' = (a - a.zero_point) * 2**LEFT_SHIFT times a's factor, at most 1/2; so b'.
+    """
+
+    LEFT_SHIFT: ClassVar[int] = 7
+    SUM_SHIFT: ClassVar[int] = 20
+    """Fraction bits of the difference that the backward pass computes again, in 8 bits."""
+
+    a: Scaled
+    b: Scaled
+    y: Scaled
+    low: int = -128
+    high: int = 127
+    saves_mask: bool = False
+
+    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """The operands' shape."""
+        a, b = inputs
+        if a.shape != b.shape:
+            raise ValueError(f"shapes {a.shape} and {b.shape} differ")
+        return clamped_types(TensorType(a.shape), self.saves_mask)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Scale up, requantize, subtract, square, requantize, clamp."""
+        a, b = (
+            fixedpoint.multiply_by_quantized_multiplier(
+                (value.astype(np.int64) - scaled.zero_point) << self.LEFT_SHIFT,
+                scaled.mult_q31,
+                scaled.shift,
+            )
+            for value, scaled in zip(inputs, (self.a, self.b), strict=True)
+        )
+        square = np.square(a - b)
+        y = fixedpoint.multiply_by_quantized_multiplier(square, self.y.mult_q31, self.y.shift)
+        return clamped(y + self.y.zero_point, self.low, self.high, self.saves_mask)
+
+    def gradient(
+        self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
+    ) -> tuple[Gradient | None, ...]:
+        """2 dy (a - b), and its negative: the same integers under two scales."""
+        a, b = inputs
+        if not (emit.wants(a) or emit.wants(b)):
+            return None, None
+        minus_b = replace(self.b, mult_q31=-self.b.mult_q31)
+        unit = 4.0**self.LEFT_SHIFT * self.y.factor  # of a square, as of differences in `largest`
+        largest = math.sqrt(max(self.high - self.y.zero_point, 1) / unit)
+        step = min(max(largest / 127, 2.0**-10), 1.0)  # beyond the largest one y clamps
+        to_int8 = Scaled(0, *fixedpoint.quantize_multiplier(2.0**-self.SUM_SHIFT / step))
+        difference = Add(self.a, minus_b, to_int8, self.SUM_SHIFT)
+        dz = rescale(emit, dy, y.type.shape, (1.0,), emit.mask(y))
+        common = dz.scale * 2 * unit * step
+        stage = OutputStage((common,), False, emit.gradient_dtype, emit.salt())
+        dz = replace(dz, scale=common)
+        op = MulGradInput(stage, y.type.shape, 0)
+        found = emit.gradient(op, dz, emit.node(difference, a.name, b.name))
+        return tuple(
+            replace(found, scale=found.scale * scaled.factor) if emit.wants(x) else None
+            for x, scaled in ((a, self.a), (b, minus_b))
+        )
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """Elementwise."""
+        return rows_apart(types, results, "elements")
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_squared_difference_s8."""
+        params = (
+            Param("elements", results[0].elements),
+            *self.a.params("a"),
+            *self.b.params("b"),
+            *self.y.params("y"),
+            Param("low", self.low),
+            Param("high", self.high),
+        )
+        operands = (*inputs(0, 1), *outputs(0), *mask_operand(self.saves_mask))
+        return KernelCall("squared_difference", "mct_squared_difference_s8", params, operands)
+
+    def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
+        """Each operand, and the square of their difference."""
+        shifted = DIFFERENCE << self.LEFT_SHIFT
+        factors = [(s.mult_q31, s.shift) for s in (self.a, self.b)]
+        largest = sum(largest_scaled(shifted, *factor) for factor in factors)
+        return (
+            *(requantized("operands", shifted, *factor) for factor in factors),
+            Bound("squared differences", largest**2, "use scales that are closer together"),
+            requantized("squares", largest**2, self.y.mult_q31, self.y.shift),
+        )
+
+    @property
+    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
+        """Elementwise: y may lie where a or b was."""
+        return {0: (0, 1)}
