@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -157,6 +158,174 @@ class RMSNorm(nn.Module):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.gain
 
 
+class ChannelAttention(nn.Module):
+    """CBAM's: one small network for the mean and the largest of each channel."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.shared = nn.Sequential(
+            nn.Conv2d(channels, 4, 1, bias=False), nn.ReLU(), nn.Conv2d(4, channels, 1, bias=False)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean, largest = functional.adaptive_avg_pool2d(x, 1), functional.adaptive_max_pool2d(x, 1)
+        return x * torch.sigmoid(self.shared(mean) + self.shared(largest))
+
+
+class SelectiveKernel(nn.Module):
+    """SK: branches weighted by a softmax over them, for each channel."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(conv(channels, channels, size) for size in (3, 5))
+        self.inner = nn.Sequential(nn.Linear(channels, 4), nn.ReLU(), nn.Linear(4, 2 * channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = torch.stack([branch(x) for branch in self.branches], dim=1)
+        n, count, channels = parts.shape[:3]
+        weights = self.inner(parts.sum(1).mean((2, 3))).view(n, count, channels)
+        return (parts * weights.softmax(1)[..., None, None]).sum(1)
+
+
+class WindowAttention(nn.Module):
+    """Swin's: attention inside windows, which are a batch; shifted ones with a mask."""
+
+    def __init__(self, width: int, is_shifted: bool) -> None:
+        super().__init__()
+        self.attention, self.is_shifted = Attention(width, 2, False), is_shifted
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, h, w, c = x.shape
+        if self.is_shifted:
+            x = torch.roll(x, (-1, -1), (1, 2))
+        x = x.view(n, h // 2, 2, w // 2, 2, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 4, c)
+        x = self.attention(x).view(n, h // 2, w // 2, 2, 2, c)
+        x = x.permute(0, 1, 3, 2, 4, 5).reshape(n, h, w, c)
+        return torch.roll(x, (1, 1), (1, 2)) if self.is_shifted else x
+
+
+class Unfolded(nn.Module):
+    """MobileViT's: attention among the same pixels of all patches, the pixels as a batch."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.block = block(width, Attention(width, 2, True), nn.LayerNorm)
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, c, h, w = x.shape
+        patches = x.reshape(n * c * h // 2, 2, w // 2, 2).transpose(1, 2)
+        patches = patches.reshape(n, c, h * w // 4, 4).transpose(1, 3)
+        patches = self.block(patches.reshape(n * 4, h * w // 4, c))
+        patches = patches.reshape(n, 4, h * w // 4, c).transpose(1, 3)
+        patches = patches.reshape(n * c * h // 2, w // 2, 2, 2).transpose(1, 2)
+        return patches.reshape(n, c, h, w)
+
+
+class StandardizedConv(nn.Conv2d):
+    """Weight standardization, computed in the graph."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        w = self.weight
+        w = (w - w.mean((1, 2, 3), keepdim=True)) / (w.std((1, 2, 3), keepdim=True) + 1e-5)
+        return functional.conv2d(x, w, self.bias, self.stride, self.padding)
+
+
+class CosineHead(nn.Module):
+    """Logits are cosines of a normalized embedding and normalized weights."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(CLASSES, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 8 * functional.linear(functional.normalize(x), functional.normalize(self.weight))
+
+
+class Rotary(nn.Module):
+    """Attention with rotated queries and keys, and a causal mask that is filled in."""
+
+    def __init__(self, width: int, fill: float) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        angles = torch.arange(24)[:, None] * torch.tensor([1.0, 0.1])[None]
+        self.register_buffer("cos", torch.cat([angles.cos()] * 2, -1))
+        self.register_buffer("sin", torch.cat([angles.sin()] * 2, -1))
+        self.register_buffer("mask", torch.ones(24, 24).triu(1).bool())
+        self.fill = fill
+
+    def _turned(self, x: Tensor) -> Tensor:
+        a, b = x.chunk(2, dim=-1)
+        return x * self.cos + torch.cat([-b, a], -1) * self.sin
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, length, width = x.shape
+        qkv = self.qkv(x).view(n, length, 3, 2, width // 2).permute(2, 0, 3, 1, 4)
+        q, k, v = self._turned(qkv[0]), self._turned(qkv[1]), qkv[2]
+        scores = (q @ k.transpose(-1, -2) / 2).masked_fill(self.mask, self.fill)
+        y = scores.softmax(-1) @ v
+        return self.out(y.transpose(1, 2).reshape(n, length, width))
+
+
+class SwiGlu(nn.Module):
+    """The feed-forward layer of language models."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gate, self.up, self.down = (
+            nn.Linear(a, b, bias=False) for a, b in ((width, 16), (width, 16), (16, width))
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(functional.silu(self.gate(x)) * self.up(x))
+
+
+class PatchTst(nn.Module):
+    """Channels of a time series as a batch, each normalized and cut into patches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.block = nn.Linear(6, 8), block(8, Attention(8, 2, True), nn.LayerNorm)
+        self.head = nn.Linear(6 * 7 * 8, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, channels, _ = x.shape
+        x = (x - x.mean(-1, keepdim=True)) / torch.sqrt(
+            x.var(-1, keepdim=True, unbiased=False) + 1e-5
+        )
+        x = x.unfold(-1, 6, 3).reshape(n * channels, 7, 6)
+        return self.head(self.block(self.embed(x)).reshape(n, -1))
+
+
+def at_last_channels(module: nn.Module) -> nn.Module:
+    to, back = (Function(lambda x, o=o: x.permute(*o)) for o in ((0, 2, 3, 1), (0, 3, 1, 2)))
+    return nn.Sequential(to, module, back)
+
+
+def maximum(parts: list[Tensor]) -> Tensor:
+    return torch.maximum(parts[0], parts[1])
+
+
+def minimum(parts: list[Tensor]) -> Tensor:
+    return torch.minimum(parts[0], parts[1])
+
+
+def quotient(parts: list[Tensor]) -> Tensor:
+    return parts[0] / (1 + parts[1].abs())
+
+
+class Causal(nn.Module):
+    """PyTorch's own layer with its own mask."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.embed, self.layer, self.head = nn.Linear(6, 8), layer, nn.Linear(8, CLASSES)
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(24))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layer(self.embed(x), src_mask=self.mask, is_causal=True)
+        return self.head(x[:, -1])
+
+
 class UNet(nn.Module):
     """One level down and up."""
 
@@ -267,6 +436,51 @@ OF_IMAGES: Mapping[str, Made] = {
         )),
         end(8),
     ),
+    "cbam": lambda: seq(
+        stem(), ChannelAttention(8),
+        Branches(product, ident(), seq(
+            Function(pooled_both), nn.Conv2d(2, 1, 3, padding=1), nn.Sigmoid()
+        )),
+        end(8),
+    ),
+    "selective_kernel": lambda: seq(stem(), SelectiveKernel(8), end(8)),
+    "maxout": lambda: seq(
+        stem(), Branches(maximum, conv(8, 8, 1), conv(8, 8, 1)),
+        Branches(minimum, conv(8, 8, 1), conv(8, 8, 1)), end(8),
+    ),
+    "quotient": lambda: seq(stem(), Branches(quotient, conv(8, 8, 1), conv(8, 8, 1)), end(8)),
+    "weight_standardization": lambda: seq(
+        StandardizedConv(3, 8, 3), nn.GroupNorm(2, 8), nn.ReLU(), StandardizedConv(8, 8, 3), end(8)
+    ),
+    "weight_norm": lambda: seq(
+        nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 8, 3)), nn.ReLU(), end(8)
+    ),
+    "cosine": lambda: seq(stem(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), CosineHead(8)),
+    "swin": lambda: seq(
+        nn.Conv2d(3, 8, 4, 4),
+        at_last_channels(seq(
+            block(8, WindowAttention(8, False), nn.LayerNorm),
+            block(8, WindowAttention(8, True), nn.LayerNorm),
+        )),
+        end(8),
+    ),
+    "mobilevit": lambda: seq(stem(), nn.MaxPool2d(4), Unfolded(8), conv(8, 8, 1), end(8)),
+    "hard_tanh": lambda: seq(
+        stem(nn.Hardtanh()), conv(8, 8, 1, nn.Softsign()), conv(8, 8, 1, nn.Tanhshrink()),
+        conv(8, 8, 1, nn.Threshold(0.1, 0.0)), conv(8, 8, 1, nn.CELU(0.5)),
+        conv(8, 8, 1, nn.LogSigmoid()), end(8),
+    ),
+    "glu": lambda: seq(stem(), nn.Conv2d(8, 16, 1), nn.GLU(1), end(8)),
+    "lp_pool": lambda: seq(stem(), nn.LPPool2d(2, 2), conv(8, 8), end(8)),
+    "log_softmax": lambda: seq(stem(), end(8), nn.LogSoftmax(1)),
+    "ghost": lambda: seq(
+        stem(), Branches(joined, ident(), seq(nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.ReLU())),
+        nn.Conv2d(16, 8, 1), end(8),
+    ),
+    "reflect_pad": lambda: seq(nn.ReflectionPad2d(1), nn.Conv2d(3, 8, 3), nn.ReLU(), end(8)),
+    "channel_shuffle": lambda: seq(stem(), nn.ChannelShuffle(2), conv(8, 8, 1), end(8)),
+    "pixel_unshuffle": lambda: seq(nn.PixelUnshuffle(2), conv(12, 8, 1), end(8)),
+    "local_response": lambda: seq(stem(), nn.LocalResponseNorm(3), conv(8, 8, 1), end(8)),
     "vit": ClassToken,
     "vit_by_hand": lambda: patches(block(8, Attention(8, 2, False), nn.LayerNorm)),
     "autoencoder": lambda: seq(
@@ -284,6 +498,7 @@ OF_SEQUENCES: Mapping[str, Made] = {
         nn.Conv1d(6, 8, 5), nn.BatchNorm1d(8), nn.ReLU(), nn.MaxPool1d(2), nn.Conv1d(8, 8, 3),
         nn.ReLU(), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(8, CLASSES),
     ),
+    "patchtst": PatchTst,
     "tcn": lambda: seq(
         nn.Conv1d(6, 8, 1), *(Branches(total, ident(), causal_1d(8, 8, r)) for r in (1, 2, 4)),
         nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(8, CLASSES),
@@ -294,6 +509,10 @@ OF_TOKENS: Mapping[str, Made] = {
     "encoder_layer": lambda: of_tokens(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)),
     "causal": lambda: of_tokens(block(8, Attention(8, 2, True, True), nn.LayerNorm)),
     "rms_norm": lambda: of_tokens(block(8, Attention(8, 2, True), RMSNorm)),
+    "rms_norm_of_torch": lambda: of_tokens(block(8, Attention(8, 2, True), nn.RMSNorm)),
+    "rotary": lambda: of_tokens(block(8, Rotary(8, -math.inf), RMSNorm), SwiGlu(8)),
+    "rotary_far": lambda: of_tokens(block(8, Rotary(8, -1e9), nn.LayerNorm)),
+    "decoder_layer": lambda: Causal(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)),
     "mixer": lambda: of_tokens(
         Branches(total, ident(), seq(
             nn.LayerNorm(8), Function(lambda x: x.transpose(1, 2)), nn.Linear(24, 16), nn.GELU(),

@@ -23,12 +23,14 @@ from mcutrain.formats.foreign import is_saved_model, not_a_model
 from mcutrain.formats.input_order import order_metadata, saying_order, with_input_order
 from mcutrain.formats.outputs import apart, in_a_row
 from mcutrain.formats.replacing import replace_checked
+from mcutrain.formats.tflite.curves import TABLES
 from mcutrain.formats.tflite.file import BINDING_ERRORS, is_tflite
 from mcutrain.formats.tflite.patch import patched as patch_tflite
 from mcutrain.formats.tflite.read import load_tflite, rounding_of_uint8
 from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ir.difference import difference
 from mcutrain.ir.graph import Graph
+from mcutrain.quant.float_elementwise import Function
 from mcutrain.quant.float_graph import FloatGraph
 from mcutrain.quant.float_norm import FloatLayerNorm
 from mcutrain.quant.float_op import FloatOp
@@ -91,14 +93,19 @@ def format_of(path: Path) -> str:
     return suffix
 
 
+def _only_onnx(op: FloatOp) -> str:
+    """What .tflite has no operator for, in words; nothing of what it has one for."""
+    if isinstance(op, Function) and op.name not in TABLES:
+        return f"operator for the function {op.name}"
+    return ONLY_ONNX.get(type(op), "")
+
+
 def format_of_quantized(network: FloatGraph, path: Path | None) -> str:
     """The format for a float network's int8 form, as a suffix. path: where, if that is known.
 
     Raises ModelError, UnsupportedError if the name says a format that cannot hold it.
     """
-    found = next(
-        ((n, ONLY_ONNX[type(n.op)]) for n in network.nodes if type(n.op) in ONLY_ONNX), None
-    )
+    found = next(((n, said) for n in network.nodes if (said := _only_onnx(n.op))), None)
     if path is None:
         return ".onnx" if found else ".tflite"
     suffix = format_of(path)

@@ -4,7 +4,8 @@
 
 as TensorFlow has it, x * g + (beta - mean(x) * g) with g = gamma / sqrt(...), as Keras 3 has it,
 x * g + (-mean(x) * g + beta), and with the variance as JAX' Flax has it,
-max(mean(x * x) - mean(x) * mean(x), 0).
+max(mean(x * x) - mean(x) * mean(x), 0). A root mean square normalization is the same without the
+mean, x / sqrt(mean(x * x) + epsilon); one by the length is x / max(|x|, epsilon).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ MOST_EPSILON = 1.0
 class NormalizationPart:
     """An operator of a file. kind: its name in ONNX, another for what is no part of any.
 
-    axes: of a ReduceMean that keeps them, with a length of 1; empty where they are not known.
+    axes: of a ReduceMean or ReduceL2 that keeps them, with a length of 1; empty where they are not
+    known.
     """
 
     kind: str
@@ -38,7 +40,11 @@ class NormalizationPart:
 
 @dataclass(frozen=True)
 class Deviation:
-    """A sqrt(mean((x - mean)**2) + epsilon): its name, and those of x and of x - mean."""
+    """A sqrt(mean((x - mean)**2) + epsilon): its name, and those of x and of x - mean.
+
+    is_centred: otherwise the mean is left out, and x is among the differences. is_length: the root
+    is of the sum.
+    """
 
     name: str
     x: str
@@ -46,6 +52,8 @@ class Deviation:
     means: frozenset[str]
     axes: tuple[int, ...]
     epsilon: float
+    is_centred: bool = True
+    is_length: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,13 @@ def normalized(
     return {one.output: one for one in _NormalizationParts(parts, constant, outputs).found()}
 
 
+def _around_zero(
+    name: str, x: str, axes: tuple[int, ...], epsilon: float, is_length: bool = False
+) -> Deviation:
+    no_mean: frozenset[str] = frozenset()
+    return Deviation(name, x, frozenset({x}), no_mean, axes, epsilon, False, is_length)
+
+
 class _NormalizationParts:
     """The parts of a graph by what they compute and read."""
 
@@ -89,7 +104,7 @@ class _NormalizationParts:
     def found(self) -> Iterator[Normalized]:
         """All of them."""
         for node in self.producers.values():
-            deviation = self._deviation(node) if node.kind == "Sqrt" else None
+            deviation = self._deviation(node) if node.kind == "Sqrt" else self._length(node)
             for one in self._normalized(deviation) if deviation else ():
                 yield self._shifted(self._scaled(one))
 
@@ -143,7 +158,33 @@ class _NormalizationParts:
                 return Deviation(
                     root.outputs[0], x, frozenset(alike), frozenset(means), axes, epsilon
                 )
+            x, axes = self._mean_square(name)
+            if x:
+                return _around_zero(root.outputs[0], x, axes, epsilon)
         return None
+
+    def _mean_square(self, name: str) -> tuple[str, tuple[int, ...]]:
+        """Return what mean(x * x) is of, and its axes; nothing if it is none."""
+        mean = self._mean(name)
+        x = self._squared(mean[0]) if mean else ""
+        return x, mean[1] if mean else ()
+
+    def _length(self, node: NormalizationPart) -> Deviation | None:
+        """Return what a ReduceL2 is the length of, held above a small number, and repeated."""
+        if node.kind != "ReduceL2" or not node.axes:
+            return None
+        x, name, least = node.inputs[0], node.outputs[0], 0.0
+        limit = self._sole_reader(name, "Clip") or self._sole_reader(name, "Max")
+        if limit is not None:
+            number = self._number(limit.inputs[1]) if len(limit.inputs) > 1 else None
+            if number is None or limit.inputs[0] != name or any(limit.inputs[2:]):
+                return None
+            name, least = limit.outputs[0], number
+        if repeated := self._sole_reader(name, "Expand"):
+            name = repeated.outputs[0]
+        if not 0 <= least <= MOST_EPSILON:
+            return None
+        return _around_zero(name, x, node.axes, least * least, is_length=True)
 
     def _variance(self, name: str) -> tuple[str, tuple[int, ...]] | None:
         """Return what mean((x - mean(x))**2) is of, and its axes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,8 +17,10 @@ from mcutrain.quant.correct import correct_biases
 from mcutrain.quant.emit import emit
 from mcutrain.quant.equalize import equalize
 from mcutrain.quant.fake import LARGEST_DB, Judge, judged_graph
-from mcutrain.quant.float_graph import FloatGraph
+from mcutrain.quant.float_elementwise import Function
+from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_op import Quantization
+from mcutrain.quant.float_shapes import FloatReshape, FloatSoftmax
 from mcutrain.quant.masks import clip_masks
 from mcutrain.quant.parameters import Range, quantizations
 
@@ -93,8 +95,10 @@ def quantize_network(
     settings = settings or QuantizeSettings()
     samples = as_input(graph, samples)
     judged = min(JUDGED, -(-len(samples) // 2))
+    graph, logs = _without_logs(graph)
     judge = Judge.of(graph, samples[-judged:])
-    graph, notes = clip_masks(graph, samples)
+    graph, masks = clip_masks(graph, samples)
+    notes = (*logs, *masks)
     candidates = [_candidate(graph, samples, False, report)]
     if settings.equalization != "off":
         evened = equalize(graph, candidates[0].statistics)
@@ -125,6 +129,37 @@ def quantize_network(
     reference, network, q = made[best]
     made_of = (reference, network, q, trials[best], tuple(trials), notes)
     return Quantized(emit(network, q), *made_of)
+
+
+def _without_logs(graph: FloatGraph) -> tuple[FloatGraph, tuple[str, ...]]:
+    """The graph with probabilities where its outputs are their logarithms, and what was done.
+
+    Their order is the same, and a loss takes the logits before them in any case.
+    """
+    gone: dict[str, FloatNode] = {}
+    for node in graph.nodes:
+        before = graph.producers.get(node.inputs[0])
+        is_log = isinstance(node.op, Function) and node.op.name == "log"
+        is_of_softmax = before is not None and isinstance(before.op, FloatSoftmax)
+        if is_log and is_of_softmax and _gives_output(graph, node.output):
+            gone[node.output] = replace(node, op=FloatReshape(graph.shapes[node.output]))
+    if not gone:
+        return graph, ()
+    note = (
+        "logarithms of probabilities are given as the probabilities themselves, whose order is the "
+        "same"
+    )
+    return graph.with_nodes(gone.get(n.output, n) for n in graph.nodes), (note,)
+
+
+def _gives_output(graph: FloatGraph, name: str) -> bool:
+    """Return whether an output is this tensor, or a view of it."""
+    while name not in graph.outputs:
+        reader = graph.sole_reader(name)
+        if reader is None or not reader.op.is_view:
+            return False
+        name = reader.output
+    return True
 
 
 def useful(result: Quantized, samples: Array) -> str:

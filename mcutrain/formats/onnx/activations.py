@@ -27,20 +27,31 @@ from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.softmax import Softmax
 from mcutrain.quant.float_affine import Affine
-from mcutrain.quant.float_elementwise import Clamp, FloatAdd, FloatLeakyRelu, is_leaky
+from mcutrain.quant.float_elementwise import (
+    Clamp,
+    FloatAdd,
+    FloatLeakyRelu,
+    FloatMul,
+    is_leaky,
+)
 from mcutrain.quant.float_elementwise import Function as FloatFunction
 from mcutrain.quant.float_shapes import FloatSoftmax
 
 FUNCTIONS = {
+    "Abs": "abs",
     "Elu": "elu",
     "Erf": "erf",
+    "Exp": "exp",
     "Gelu": "gelu",
     "HardSwish": "hard_swish",
+    "Log": "log",
     "Mish": "mish",
     "Reciprocal": "reciprocal",
     "Selu": "selu",
     "Sigmoid": "logistic",
     "Softplus": "softplus",
+    "Softsign": "softsign",
+    "Sqrt": "sqrt",
     "Tanh": "tanh",
 }
 """The names of ACTIVATIONS and of the float graph's functions."""
@@ -157,18 +168,11 @@ def _negative(node: Int8Node) -> tuple[Function, Function]:
 
 
 UNARY: Mapping[str, Callable[[Int8Node], tuple[Function, Function]]] = {
+    **dict.fromkeys(FUNCTIONS, _named),
     "Elu": _elu,
-    "Erf": _named,
-    "Gelu": _named,
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _hard_swish,
-    "Mish": _named,
     "Neg": _negative,
-    "Reciprocal": _named,
-    "Selu": _named,
-    "Sigmoid": _named,
-    "Softplus": _named,
-    "Tanh": _named,
 }
 """Each function and its derivative."""
 
@@ -278,7 +282,16 @@ def float_hard_sigmoid(node: FloatOnnx) -> FloatValue:
 
 
 def float_function(node: FloatOnnx) -> FloatValue:
-    """An activation of FUNCTIONS. An Elu of another alpha is the sum of its two halves."""
+    """An activation of FUNCTIONS. An Elu of another alpha is the sum of its two halves.
+
+    A Celu is the Elu of x / alpha, times alpha.
+    """
+    if node.op_type == "Celu":
+        alpha = node.attributes.real("alpha", 1.0)
+        if not 0 < alpha < math.inf:
+            raise node.wrong(f"its alpha is {alpha}, not a number above 0")
+        curved = node.elementwise(FloatFunction("elu"), times(node, node.x(), 1 / alpha))
+        return times(node, curved, alpha)
     alpha = node.attributes.real("alpha", 1.0) if node.op_type == "Elu" else 1.0
     if alpha != 1.0:
         x = node.x()
@@ -291,17 +304,45 @@ def float_function(node: FloatOnnx) -> FloatValue:
     return node.elementwise(FloatFunction(_function(node)), node.x())
 
 
+def times(node: FloatOnnx, x: FloatValue, number: float) -> FloatValue:
+    """A value times a number."""
+    axis, factor = along(node, x, np.full(1, number))
+    return affine(node, x, Affine(factor, np.zeros_like(factor)), axis)
+
+
+def float_power(node: FloatOnnx) -> FloatValue:
+    """Pow by 2 or 3 as products, by 0.5 as a root."""
+    x, exponent = node.x(), node.number(1, math.nan)
+    if exponent == 0.5:
+        return node.elementwise(FloatFunction("sqrt"), x)
+    if exponent not in (1, 2, 3):
+        raise node.unsupported(f"the exponent {exponent:g} is not; 1, 2, 3 and 0.5 are")
+    power = x
+    for _ in range(int(exponent) - 1):
+        power = node.computed(FloatMul(), (power.tensor, x.tensor), x.layout)
+    return power
+
+
 def float_softmax(node: FloatOnnx) -> FloatValue:
-    """Over one axis, which must be stored last."""
+    """Over one axis, which must be stored last; the logarithm of that."""
     x = node.x()
     axis = softmax_axis(node, x.shape)
-    return node.elementwise(FloatSoftmax(), node.with_last(x, axis))
+    found = node.elementwise(FloatSoftmax(), node.with_last(x, axis))
+    if node.op_type == "LogSoftmax":
+        return node.elementwise(FloatFunction("log"), found)
+    return found
 
 
 # ------------------------------------------------------------------------------------------ writing
 
 
 LOOKUPS: dict[str, tuple[str, dict[str, Any]]] = {
+    "abs": ("Abs", {}),
+    "exp": ("Exp", {}),
+    "log": ("Log", {}),
+    "negative": ("Neg", {}),
+    "softsign": ("Softsign", {}),
+    "sqrt": ("Sqrt", {}),
     "elu": ("Elu", {}),
     "erf": ("Erf", {}),
     "gelu": ("Gelu", {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,13 @@ from mcutrain.formats.onnx.writer import OnnxWriter, channels_first
 from mcutrain.ir.graph import Node
 from mcutrain.ops.add import Add
 from mcutrain.ops.mul import Mul
-from mcutrain.quant.float_affine import Affine, is_map, signed_map, times_constant
+from mcutrain.quant.float_affine import (
+    Affine,
+    is_map,
+    plus_constant,
+    signed_map,
+    times_constant,
+)
 from mcutrain.quant.float_elementwise import AddConstant, FloatAdd, FloatMul, Function, MulConstant
 from mcutrain.quant.float_op import FloatOp, Quantization, Shape
 
@@ -30,6 +37,7 @@ Rule = Callable[[FloatOnnx], FloatValue]
 # --------------------------------------------------------------------------------------------- int8
 
 
+LEAST_MASK = -1e4  # what is lower than that, a softmax takes for nothing
 MOST_WRITTEN_OUT = 2**22  # elements of a constant that is broadcast
 
 
@@ -122,7 +130,7 @@ def _of_activations(node: Int8Node) -> Value:
     narrow = (1, *shape[1:2], *(1 for _ in shape[2:]))
     is_image = len(shape) in IMAGE_RANKS or a.shape == b.shape
     if not {a.shape, b.shape} <= {shape, narrow} or not is_image:
-        order = _common_order(shape, a, b)
+        order = common_order(shape, a, b)
         layout = Layout.of_order(shape, order).of_rank(4)
         repeated = [node.expanded(i, shape, order) for i in (0, 1)]
         names = [node.view(x, layout.stored, f"stored{i}") for i, x in enumerate(repeated)]
@@ -145,7 +153,7 @@ def broadcast_shape(node: OnnxNode[Any], *shapes: Shape) -> Shape:
         raise node.wrong(f"shapes {said} do not fit each other") from error
 
 
-def _common_order(shape: Shape, *operands: Activation) -> Sequence[int]:
+def common_order(shape: Shape, *operands: Activation) -> Sequence[int]:
     """The order of the axes in which the first of the largest operands is stored."""
     wide = max(operands, key=lambda x: math.prod(x.shape))
     more = len(shape) - len(wide.shape)
@@ -236,7 +244,7 @@ def float_arithmetic(
                 return _of_two(node.reading(node.x(0), inverse), FloatMul())
             return _of_two(node, of_tensors)
         first = constants[0] == 0
-        x, numbers = node.x(int(first)), node.numbers(constants[0])
+        x, numbers = node.x(int(first)), node.numbers(constants[0], node.op_type == "Add")
         if isinstance(of_tensors, FloatAdd) and is_map(numbers, x.shape):
             return _plus_map(node, x, with_constant, numbers, first)
         if isinstance(of_tensors, FloatMul) and is_map(numbers, x.shape):
@@ -249,6 +257,30 @@ def float_arithmetic(
         return affine(node, x, found, axis)
 
     return apply
+
+
+def float_where(node: FloatOnnx) -> FloatValue:
+    """A choice by known truth values: a mask added to scores, or both operands times 0 or 1."""
+    chosen = node.constant(0).data.astype(bool)
+    added = float_arithmetic(plus_constant, FloatAdd())
+    if node.is_constant(1) != node.is_constant(2):
+        place = 1 if node.is_constant(1) else 2
+        x, fill = node.x(3 - place), node.numbers(place, is_mask=True)
+        is_filled = chosen if place == 1 else ~chosen
+        shape = broadcast_shape(node, x.shape, is_filled.shape, fill.shape)
+        if shape != x.shape:
+            raise node.unsupported(f"{x.shape} repeated to {shape} is not; its own shape is")
+        shift = np.where(is_filled, fill, 0.0)
+        if (fill > LEAST_MASK).any():
+            x = _kept(node, x, ~is_filled)
+        return added(replace(node, op_type="Add").reading(x, Constant(node.name, shift)))
+    parts = [_kept(node, node.x(i), chosen == (i == 1)) for i in (1, 2)]
+    return _of_two(node.reading(*parts), FloatAdd())
+
+
+def _kept(node: FloatOnnx, x: FloatValue, is_kept: Array) -> FloatValue:
+    """The numbers where the truth value says so, and 0 elsewhere."""
+    return _times_map(node, x, is_kept.astype(np.float64))
 
 
 def _plus_map(
@@ -308,7 +340,7 @@ def _of_two(node: FloatOnnx, op: FloatOp) -> FloatValue:
         and sum(d > 1 for d in shape) > 1
     ):
         return _gated(node, wide, gate, longer[0])
-    order = _common_order(shape, a, b)
+    order = common_order(shape, a, b)
     tensors = [node.expanded(i, shape, order) for i in (0, 1)]
     return node.computed(op, (tensors[0], tensors[1]), Layout.of_order(shape, order))
 

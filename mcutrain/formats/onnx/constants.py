@@ -250,7 +250,8 @@ def _by_reference(count: Callable[..., int]) -> Rule:
     def apply(node: Node) -> Constant:
         from onnx.reference import ReferenceEvaluator  # few models need it
 
-        data = [_numbers(node, i) for i in range(len(node.inputs))]
+        given = [i for i in range(len(node.inputs)) if node.has(i)]
+        data = [_numbers(node, i) for i in given]
         try:
             numbers = count(*data)
         except TypeError as error:
@@ -258,7 +259,7 @@ def _by_reference(count: Callable[..., int]) -> Rule:
         if numbers > MAX_ELEMENTS:
             raise node.wrong(f"a constant has {numbers:,} numbers, more than {MAX_ELEMENTS:,}")
         node.budget.spend(8 * numbers)
-        model = _alone(node, data)
+        model = _alone(node, data, given)
         names = [value.name for value in model.graph.input]
         try:
             with np.errstate(all="ignore"):
@@ -271,14 +272,14 @@ def _by_reference(count: Callable[..., int]) -> Rule:
     return apply
 
 
-def _alone(node: Node, data: Sequence[Array]) -> ModelProto:
-    """A model of this node, its constants as inputs."""
+def _alone(node: Node, data: Sequence[Array], given: Sequence[int]) -> ModelProto:
+    """A model of this node, its constants as inputs. given: those that are not left out."""
     made = NodeProto(op_type=node.op_type, output=["y"])
     made.attribute.extend(node.attributes.all())
-    made.input.extend(f"x{i}" for i in range(len(data)))
+    made.input.extend(f"x{i}" * (i in given) for i in range(len(node.inputs)))
     values = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
-        for name, x in zip(made.input, data, strict=True)
+        for name, x in zip(filter(None, made.input), data, strict=True)
     ]
     y = ValueInfoProto(name="y")
     return helper.make_model(
@@ -315,7 +316,8 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         (
             *("Abs", "Ceil", "Cos", "CumSum", "Floor", "Log", "Not", "Round", "Sign", "Sin"),
-            *("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"),
+            *("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
+            *("Clip", "Erf", "IsNaN", "ReduceSum", "ReduceSumSquare", "Sigmoid", "Tanh", "Trilu"),
         ),
         _by_reference(_as_many),
     ),

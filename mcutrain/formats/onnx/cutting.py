@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,10 @@ from mcutrain.formats.onnx.views import slices
 from mcutrain.formats.onnx.writer import OnnxWriter, axis_order
 from mcutrain.ir.graph import Node
 from mcutrain.ops.slice import MOST_AXES, Part, Shape, Slice
-from mcutrain.quant.float_shapes import FloatSlice
+from mcutrain.quant.float_shapes import FloatConcat, FloatSlice
+
+MOST_RUNS = 64
+"""Runs of places that a Gather takes, each of which is a Slice."""
 
 
 def slice_of(node: GraphNode[V]) -> V:
@@ -32,7 +36,10 @@ def slice_of(node: GraphNode[V]) -> V:
 
 
 def gather(node: GraphNode[V]) -> V:
-    """Read a Gather of evenly spaced places along an axis, or of a table's rows by token ids."""
+    """Read a Gather of known places along an axis, or of a table's rows by token ids.
+
+    Places are evenly spaced ones, or runs of such.
+    """
     if node.is_constant(0):
         return _embedding(node)
     shape = node.real().shape
@@ -43,11 +50,11 @@ def gather(node: GraphNode[V]) -> V:
     found = np.where(indices < 0, indices + shape[axis], indices).ravel().tolist()
     if not found or min(found) < 0 or max(found) >= shape[axis]:
         raise node.wrong(f"indices {indices.ravel().tolist()[:8]} of {shape[axis]} places")
-    step = found[1] - found[0] if len(found) > 1 else 1
-    place = range(found[0], found[-1] + 1, max(step, 1))
-    if list(place) != found:
-        raise node.unsupported("places that are not evenly spaced and ascending are not; such are")
-    value = _cut(node, [place if i == axis else range(d) for i, d in enumerate(shape)])
+    runs = _runs(found)
+    if len(runs) > MOST_RUNS:
+        raise node.unsupported(f"{len(runs)} runs of places are not; up to {MOST_RUNS} are")
+    parts = [_cut(node, _along(shape, axis, run)) for run in runs]
+    value = parts[0] if len(parts) == 1 else _joined(node, parts, axis)
     seen = (*shape[:axis], *indices.shape, *shape[axis + 1 :])
     return node.seen(value, replace(value.layout, shape=seen))
 
@@ -59,6 +66,38 @@ def _embedding(node: GraphNode[V]) -> V:
     shape = ids.shape
     stored = node.arranged(1, shape, range(len(shape)), "ids")
     return node.embedded(table, stored, Layout.of_rows((*shape, *table.shape[1:])))
+
+
+def _runs(places: Sequence[int]) -> list[range]:
+    """Ascending, evenly spaced places one after another."""
+    runs: list[range] = []
+    for place in places:
+        last = runs[-1] if runs else None
+        if last is not None and len(last) == 1 and place > last[0]:
+            runs[-1] = range(last[0], place + 1, place - last[0])
+        elif last is not None and len(last) > 1 and place == last[-1] + last.step:
+            runs[-1] = range(last[0], place + 1, last.step)
+        else:
+            runs.append(range(place, place + 1))
+    return runs
+
+
+def _along(shape: Shape, axis: int, places: range) -> list[range]:
+    return [places if i == axis else range(d) for i, d in enumerate(shape)]
+
+
+def _joined(node: GraphNode[V], parts: Sequence[V], axis: int) -> V:
+    """Parts beside each other along an axis, which is stored after a batch of 1."""
+    order = (axis, *(i for i in range(len(parts[0].shape)) if i != axis))
+    read = node.reading(*parts)
+    names = [read.arranged(i, p.shape, order, f"part{i}") for i, p in enumerate(parts)]
+    rows = [
+        node.view(name, (1, part.shape[axis], math.prod(part.shape) // part.shape[axis]), f"run{i}")
+        for i, (name, part) in enumerate(zip(names, parts, strict=True))
+    ]
+    length = sum(part.shape[axis] for part in parts)
+    shape = tuple(length if i == axis else d for i, d in enumerate(parts[0].shape))
+    return node.computed(FloatConcat(1), tuple(rows), Layout.of_order(shape, order))
 
 
 def _cut(node: GraphNode[V], places: Sequence[range]) -> V:

@@ -150,12 +150,17 @@ class OnnxNode(Generic[V]):
             raise computed_input(self.attributes.where, index)
         return found
 
-    def numbers(self, index: int) -> Array:
-        """A constant input in real numbers, float64 and finite."""
+    def numbers(self, index: int, is_mask: bool = False) -> Array:
+        """A constant input in real numbers, float64 and finite.
+
+        is_mask: minus infinity is read as the least number of single precision.
+        """
         constant = self.constant(index)
         if constant.data.dtype.kind not in "fiu":
             raise self.wrong(f"input {index} holds no numbers")
         data = constant.real()
+        if is_mask:
+            data = np.where(data == -np.inf, -float(np.finfo(np.float32).max), data)
         if not (np.abs(data) <= np.finfo(np.float32).max).all():
             mask = "; a mask of -10000 does what minus infinity does" * bool(
                 (data == -np.inf).any()

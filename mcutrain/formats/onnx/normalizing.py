@@ -1,4 +1,4 @@
-"""ONNX' normalizations: over layers, groups of channels, and single channels."""
+"""ONNX' normalizations: over layers, groups of channels, and single channels; around 0."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from mcutrain.ops.layer_norm import LayerNorm
 from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_norm import FloatLayerNorm
 
+MEAN_AXES_OPSET = 18  # from which on a ReduceMean has its axes as an input
+OF_MEAN_SQUARES = ("RMSNormalization", "SimplifiedLayerNormalization")
 OF_CHANNELS_SINCE = 21  # a GroupNormalization has factors of channels; of groups before
-AXES = "axes"
-"""An attribute that only nodes have which `parts.py` makes."""
+AXES, AROUND_ZERO, BY_LENGTH = "axes", "around_zero", "by_length"
+"""Attributes that only nodes have which `parts.py` makes."""
 
 
 def layer_norm(node: GraphNode[V]) -> V:
@@ -33,17 +35,18 @@ def layer_norm(node: GraphNode[V]) -> V:
     if any(node.outputs[1:]):
         raise node.unsupported("one whose mean or deviation is an output is not; y alone is")
     attributes.integer("stash_type", 1)
-    if x.shape[0] != 1 and 1 not in x.shape:
-        raise node.unsupported(
-            f"{x.shape[0]} parts of a sample as a batch, {x.shape}, are not; parts "
-            "along a later axis, behind a batch of 1, are"
-        )
     (first,) = node.axes([attributes.integer("axis", -1)], len(x.shape))
     named = attributes.integers(AXES)
     axes = node.axes(named, len(x.shape)) if named else list(range(first, len(x.shape)))
-    if 0 in axes:
+    if 0 in axes and x.shape[0] > 1:
         raise node.unsupported(f"normalizing {x.shape} over axis 0 is not; over others it is")
-    return _over(node, x, axes, lambda i, order: _parameter(node, i, x, axes, order))
+    is_length = attributes.integer(BY_LENGTH, 0)
+    count = math.prod(x.shape[i] for i in axes) if is_length else 1
+
+    def parameter(index: int, order: list[int]) -> Array:
+        return _parameter(node, index, x, axes, order) / (math.sqrt(count) if index == 1 else 1)
+
+    return _over(node, x, axes, parameter, count)
 
 
 def float_group_norm(node: FloatOnnx) -> FloatValue:
@@ -99,19 +102,28 @@ def _normalized_groups(node: GraphNode[V], gamma: float = 1.0, beta: float = 0.0
 
 
 def _over(
-    node: GraphNode[V], x: V, axes: list[int], parameter: Callable[[int, list[int]], Array]
+    node: GraphNode[V],
+    x: V,
+    axes: list[int],
+    parameter: Callable[[int, list[int]], Array],
+    summed: int = 1,
 ) -> V:
-    """Over these axes of the value. parameter: gamma (1) or beta (2) in the order of a row."""
+    """Over these axes of the value. parameter: gamma (1) or beta (2) in the order of a row.
+
+    summed: how many numbers epsilon belongs to the sum of, instead of to their mean.
+    """
     kept = [i for i in x.layout.order if i not in axes]
     order = [*kept, *(i for i in x.layout.order if i in axes)]
     rows = node.arranged(0, x.shape, order, "rows")
     count = math.prod(x.shape[i] for i in axes)
-    rows = node.view(rows, (*(x.shape[i] for i in kept), count), "flat_rows")
+    one = () if kept and x.shape[kept[0]] == 1 else (1,)
+    rows = node.view(rows, (*one, *(x.shape[i] for i in kept), count), "flat_rows")
     gamma, beta = (parameter(i, order) for i in (1, 2))
-    epsilon = node.attributes.real("epsilon", 1e-5)
+    epsilon = node.attributes.real("epsilon", 1e-5) / summed
     if not 0 <= epsilon < math.inf:
         raise node.wrong(f"its epsilon is {epsilon}, not a number from 0 on")
-    op = FloatLayerNorm(gamma, beta, epsilon)
+    is_centred = not (node.op_type in OF_MEAN_SQUARES or node.attributes.integer(AROUND_ZERO, 0))
+    op = FloatLayerNorm(gamma, beta, epsilon, is_centred)
     return node.computed(op, (rows,), Layout.of_order(x.shape, order))
 
 
@@ -130,8 +142,19 @@ def _parameter(node: GraphNode[V], index: int, x: V, axes: list[int], order: lis
     return whole.transpose(order).ravel()
 
 
+def _mean_of_rows(w: OnnxWriter, real: str, name: str) -> str:
+    """Write a mean over the last axis."""
+    if w.opset < MEAN_AXES_OPSET:
+        return w.op("ReduceMean", [real], name, axes=[-1], keepdims=1)
+    axes = w.constant(f"{name}/axes", np.array([-1], np.int64))
+    return w.op("ReduceMean", [real, axes], name, keepdims=1)
+
+
 def write_layer_norm(w: OnnxWriter, node: Node) -> None:
-    """LayerNormalization, between Transposes of what has its channels elsewhere."""
+    """LayerNormalization, between Transposes of what has its channels elsewhere.
+
+    Around 0 it is in parts, as opsets before 23 have no operator for it.
+    """
     op, y = node.op, node.outputs[0]
     assert isinstance(op, LayerNorm)
     x = w.type(node.inputs[0])
@@ -141,6 +164,14 @@ def write_layer_norm(w: OnnxWriter, node: Node) -> None:
         for name, values in (("gamma", gamma), ("beta", beta))
     ]
     real = channels_last(w, w.real(node.inputs[0]), len(x.shape), f"{y}/channels_last")
-    real = w.layer(node, "LayerNormalization", [real, *names], axis=-1, epsilon=epsilon)
+    if op.origin is None:
+        real = w.layer(node, "LayerNormalization", [real, *names], axis=-1, epsilon=epsilon)
+    else:
+        square = w.op("Mul", [real, real], f"{y}/square")
+        mean = _mean_of_rows(w, square, f"{y}/mean")
+        small = w.constant(f"{y}/epsilon", np.array(epsilon, np.float32))
+        root = w.op("Sqrt", [w.op("Add", [mean, small], f"{y}/above_0")], f"{y}/root")
+        scaled = w.op("Mul", [w.op("Div", [real, root], f"{y}/rows"), names[0]], f"{y}/scaled")
+        real = w.layer(node, "Add", [scaled, names[1]])
     real = transposed(w, real, axis_order(len(x.shape)), f"{y}/channels_first")
     w.finish(real, y, (op.low, op.high))

@@ -1,4 +1,4 @@
-"""Layer normalization as exporters below opset 17 write it: one node again for its many."""
+"""Normalizations as exporters write them in parts: one node again for its many."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from mcutrain.formats.normalizations import NormalizationPart, Normalized, normalized
 from mcutrain.formats.onnx.file import tensor_to_array
-from mcutrain.formats.onnx.normalizing import AXES
+from mcutrain.formats.onnx.normalizing import AROUND_ZERO, AXES, BY_LENGTH
 
 Array = npt.NDArray[Any]
 
 
 def with_layer_norms(graph: GraphProto) -> None:
     """Put a LayerNormalization in the place of each that is written in parts."""
-    if not any(node.op_type == "Sqrt" for node in graph.node):
+    if not any(node.op_type in ROOTS for node in graph.node):
         return
     parts = _Parts(graph)
     outputs = {info.name for info in graph.output}
@@ -35,14 +35,18 @@ def _joined(node: NodeProto, found: dict[str, Normalized]) -> NodeProto:
     if one is None:
         return node
     attributes: dict[str, Any] = {"epsilon": one.of.epsilon, AXES: one.of.axes}
+    attributes |= {AROUND_ZERO: int(not one.of.is_centred), BY_LENGTH: int(one.of.is_length)}
     inputs = [one.of.x, one.gamma, one.beta]
     return helper.make_node(
         "LayerNormalization", inputs, [one.output], name=node.name, **attributes
     )
 
 
+LEAST_LIMIT = 15.0  # above it the softplus of x is x, in single precision
+ROOTS = ("Sqrt", "ReduceL2")
 PARTS = {
     *("ReduceMean", "Sub", "Pow", "Mul", "Max", "Relu", "Add", "Sqrt", "Reciprocal", "Div"),
+    *("ReduceL2", "Clip", "Expand"),
 }
 
 
@@ -66,6 +70,28 @@ def _without_unread(nodes: list[NodeProto], outputs: set[str], last: set[str]) -
             readers[name] -= 1
             waiting.append(name)
     return [node for node in nodes if id(node) not in gone]
+
+
+def with_softplus(graph: GraphProto) -> None:
+    """Put a Softplus in the place of PyTorch's, which is x itself above 20."""
+    producers = {name: node for node in graph.node for name in node.output}
+    for node in graph.node:
+        found = [producers.get(name) for name in node.input] if node.op_type == "Where" else []
+        if len(found) != 3 or found[0] is None or found[2] is None:
+            continue
+        condition, x, softplus = found[0], node.input[1], found[2]
+        is_large = condition.op_type == "Greater" and condition.input[0] == x
+        if is_large and softplus.op_type == "Softplus" and list(softplus.input) == [x]:
+            limit = _Parts(graph).constant(condition.input[1])
+            if limit is not None and limit.size == 1 and float(limit.ravel()[0]) >= LEAST_LIMIT:
+                node.CopyFrom(
+                    helper.make_node("Identity", [softplus.output[0]], node.output, name=node.name)
+                )
+    read = {name for node in graph.node for name in node.input}
+    read.update(info.name for info in graph.output)
+    kept = [n for n in graph.node if n.op_type != "Greater" or read.intersection(n.output)]
+    del graph.node[:]
+    graph.node.extend(kept)
 
 
 class _Parts:
@@ -101,11 +127,11 @@ class _Parts:
         return True
 
     def _part(self, node: NodeProto) -> NormalizationPart:
-        axes = self._axes(node) if node.op_type == "ReduceMean" else ()
+        axes = self._axes(node) if node.op_type in ("ReduceMean", "ReduceL2") else ()
         return NormalizationPart(node.op_type, tuple(node.input), tuple(node.output), axes)
 
     def _axes(self, mean: NodeProto) -> tuple[int, ...]:
-        """Return the axes of a mean that keeps them; empty where they are not known."""
+        """Return the axes of a mean or length that keeps them; empty where they are not known."""
         attributes = {a.name: a for a in mean.attribute}
         if "keepdims" in attributes and not attributes["keepdims"].i:
             return ()

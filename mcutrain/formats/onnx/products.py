@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import GraphNode, V
@@ -18,11 +19,15 @@ from mcutrain.quant.float_shapes import FloatTranspose
 def of_two(node: GraphNode[V]) -> V:
     """Read a product of matrices [1, …, m, k] and [1, …, k, n], each in the order that it has."""
     a, b = node.real(0), node.real(1)
-    if len(a.shape) < 3 or a.shape[0] != 1 or a.shape[:-2] != b.shape[:-2]:
+    if len(a.shape) < 3 or a.shape[:-2] != b.shape[:-2]:
         raise node.unsupported(
-            f"a product of {a.shape} and {b.shape} is not; of computed tensors [1, …, m, k] and "
-            "[1, …, k, n] with equal axes before the last two are"
+            f"a product of {a.shape} and {b.shape} is not; of computed tensors […, m, k] and "
+            "[…, k, n] with equal axes before the last two are"
         )
+    if a.shape[0] != 1:  # parts of a sample, such as windows
+        behind_one = [node.seen(x, replace(x.layout, shape=(1, *x.shape))) for x in (a, b)]
+        found = of_two(node.reading(*behind_one))
+        return node.seen(found, replace(found.layout, shape=found.shape[1:]))
     if a.shape[-1] != b.shape[-2]:
         raise node.wrong(f"{a.shape} and {b.shape} do not fit each other")
     *before, rows, columns = range(len(a.shape))

@@ -32,6 +32,7 @@ from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.layout import CHANNELS_LAST, IMAGE_RANKS, Layout
 from mcutrain.formats.onnx.node import Constant, OnnxNode
 from mcutrain.formats.onnx.operators import INT8_RULES, REASONS
+from mcutrain.formats.onnx.parts import with_layer_norms
 from mcutrain.formats.onnx.qoperator import with_qdq
 from mcutrain.formats.onnx.reading import ID_TYPES, Reading, read_in_best_order
 from mcutrain.formats.onnx.values import (
@@ -92,6 +93,7 @@ def _read_qdq(path: str | Path) -> ModelProto:
     keep_output(model.graph)
     (opset,) = opsets(model)
     model = with_qdq(model)
+    with_layer_norms(model.graph)
     _check_form(model.graph, opset)
     return model
 

@@ -39,10 +39,13 @@ from mcutrain.quant.float_shapes import SOFTMAX_OUTPUT, FloatSoftmax
 
 TABLES = {
     "elu": ("ELU", None, 1),
+    "exp": ("EXP", Table("ExpOptions"), 2),
     "gelu": ("GELU", Table("GeluOptions", {"Approximate": False}), 2),
     "gelu_tanh": ("GELU", Table("GeluOptions", {"Approximate": True}), 2),
     "hard_swish": ("HARD_SWISH", Table("HardSwishOptions"), 1),
+    "log": ("LOG", None, 2),
     "logistic": ("LOGISTIC", None, 2),
+    "rsqrt": ("RSQRT", None, 2),
     "tanh": ("TANH", None, 2),
 }
 """Operator, how the options are written, and the operator's version, by function."""
@@ -183,7 +186,27 @@ def _write_softmax(w: TfliteWriter, node: Node) -> None:
     w.operator("SOFTMAX", node.inputs, node.outputs[0], options)
 
 
+def _float_only(name: str, function: str) -> Entry:
+    def convert(o: FloatOperator) -> None:
+        o.emit(Function(function), o.x())
+
+    return Entry(name, real=convert, reason="TFLite has no int8 kernel for it")
+
+
+def _negative(o: FloatOperator) -> None:
+    channels = o.y_shape[-1]
+    o.emit(Affine(np.full(channels, -1.0), np.zeros(channels)), o.x())
+
+
+def _square(o: FloatOperator) -> None:
+    o.emit(FloatMul(), o.x(), o.x())
+
+
 OPERATORS = (
+    _float_only("ABS", "abs"),
+    _float_only("SQRT", "sqrt"),
+    Entry("NEG", real=_negative, reason="TFLite has no int8 kernel for it"),
+    Entry("SQUARE", real=_square, reason="TFLite has no int8 kernel for it"),
     *(_table(function) for function in TABLES if function != "gelu_tanh"),
     Entry("LEAKY_RELU", _leaky_relu, writes={LeakyRelu: _write_leaky_relu}, version=2),
     Entry("PRELU", int8=_int8_prelu, real=_float_prelu),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from mcutrain.quant.float_elementwise import Clamp
 from mcutrain.quant.float_embedding import FloatEmbedding
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_op import FloatOp, Shape
-from mcutrain.quant.float_shapes import FloatMove, FloatReshape
+from mcutrain.quant.float_shapes import FloatConcat, FloatReshape
 from mcutrain.quant.float_sums import Conv, Sums
 from mcutrain.quant.multipliers import ACTIVATION_RANGE
 from mcutrain.quant.transposed import Transposed
@@ -240,9 +240,13 @@ class FloatOperator(Operands):
             raise ModelError(f"{self.where}: {len(b)} biases for {channels} channels")
         return b.astype(np.float64)
 
-    def moved(self, x: str, op: FloatMove) -> str:
+    def moved(self, x: str, op: FloatOp) -> str:
         """A node of its own."""
         return self.inner(op, "image" if op.is_view else "transpose", x)
+
+    def joined(self, names: Sequence[str], axis: int) -> str:
+        """A node of its own."""
+        return self.inner(FloatConcat(axis), "joined", *names)
 
     def inner(self, op: FloatOp, part: str, *inputs: str) -> str:
         """A node whose output the file does not name."""

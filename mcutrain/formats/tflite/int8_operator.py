@@ -17,12 +17,13 @@ from mcutrain.formats.tflite.operands import Conversion, Operands
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.names import Names
 from mcutrain.ir.op import Op
+from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.embedding import Embedding
+from mcutrain.ops.lookup import negative
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_op import IDS, FloatOp, Quantization, Shape
-from mcutrain.quant.float_shapes import FloatMove
 from mcutrain.quant.float_sums import Conv, Sums
 from mcutrain.quant.transposed import Transposed
 
@@ -295,11 +296,22 @@ class Int8Operator(Operands):
         assert data is not None
         return data
 
-    def moved(self, x: str, op: FloatMove) -> str:
+    def moved(self, x: str, op: FloatOp) -> str:
         """Move the integers of x, unchanged."""
         kind = self.converter.tensors[x].type
         made = op.int8((kind,), Quantization.of(kind))
         return self._inner(made, (x,), type(made).__name__.lower(), kind)
+
+    def joined(self, names: Sequence[str], axis: int) -> str:
+        """A node before the last one."""
+        kind = self.converter.tensors[names[0]].type
+        return self._inner(Concatenation(axis), tuple(names), "joined", kind)
+
+    def negative(self, x: str) -> str:
+        """The negatives of a tensor, whose integers are -1 - q."""
+        kind = self.converter.tensors[x].type
+        like = replace(kind, zero_point=Quantization.of(kind).negative.zero_point)
+        return self._inner(negative(), (x,), "negative", like)
 
     def _bias(self, position: int, channels: int) -> tuple[str, Array]:
         """The constant int32 bias and its name, or zeros."""

@@ -58,6 +58,7 @@ class Options:
 
     axes: tuple[int, ...]
     epsilon: float
+    is_centred: bool = True
 
 
 def _is_last(model: FileModel, op: FileOperator, found: dict[str, Normalized]) -> bool:
@@ -71,7 +72,7 @@ def _is_known(op: FileOperator, inputs: int) -> bool:
 
 def _joined(op: FileOperator, one: Normalized, index: dict[str, int]) -> FileOperator:
     inputs = (one.of.x, one.gamma, one.beta)
-    options = Options(one.of.axes, one.of.epsilon)
+    options = Options(one.of.axes, one.of.epsilon, one.of.is_centred)
     places = tuple(index[name] if name else MISSING for name in inputs)
     return FileOperator(NAME, places, op.outputs, 0, options)
 
@@ -218,7 +219,7 @@ def layer_norm(o: FloatOperator) -> None:
     rows = o.x()
     if len(axes) > 1:
         rows = o.moved(rows, FloatReshape((*kept, math.prod(lengths))))
-    o.emit(FloatLayerNorm(gamma, beta, options.epsilon), rows)
+    o.emit(FloatLayerNorm(gamma, beta, options.epsilon, options.is_centred), rows)
 
 
 def _numbers(o: FloatOperator, position: int, lengths: Shape) -> Array:

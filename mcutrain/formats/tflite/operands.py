@@ -7,6 +7,7 @@ in the making is a float or an int8 one.
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,10 +21,12 @@ from mcutrain.formats.obstacles import Obstacle, Obstacles, Place, unknown
 from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, FileTensor
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_op import FloatOp, Shape
-from mcutrain.quant.float_shapes import FloatMove, FloatReshape
+from mcutrain.quant.float_resize import repeated
+from mcutrain.quant.float_shapes import FloatReshape
 from mcutrain.quant.float_sums import Sums
 from mcutrain.quant.transposed import Transposed
 
+MOST_NUMBERS = 2**24  # of a tensor that is repeated
 MOST_INTEGERS = 64  # of a constant that says axes or widths
 
 ACTIVATIONS = {
@@ -159,8 +162,34 @@ class Operands(ABC):
         """
 
     @abstractmethod
-    def moved(self, x: str, op: FloatMove) -> str:
-        """A tensor with its elements elsewhere."""
+    def moved(self, x: str, op: FloatOp) -> str:
+        """A tensor with its elements elsewhere, or repeated, or the largest of them."""
+
+    @abstractmethod
+    def joined(self, names: Sequence[str], axis: int) -> str:
+        """Tensors of one quantization beside each other along an axis."""
+
+    def tiled(self, x: str, shape: Shape, counts: Sequence[int]) -> str:
+        """A tensor of that shape, repeated so often along each axis; as a view."""
+        grown = list(shape)
+        for axis, count in enumerate(counts):
+            if count > 1:
+                outer = math.prod(grown[:axis])
+                inner = math.prod(grown[axis:])
+                if outer * inner * count > MOST_NUMBERS:
+                    raise UnsupportedError(
+                        f"{self.where} makes more than {MOST_NUMBERS:,} numbers; smaller tensors "
+                        "are supported"
+                    )
+                x = self.moved(self.view(x, (1, outer, 1, inner)), repeated(outer, count))
+                grown[axis] *= count
+        return self.view(x, (*(() if grown[:1] == [1] else (1,)), *grown))
+
+    def broadcast(self, x: str, given: Shape, shape: Shape) -> str:
+        """A tensor repeated along the axes of length 1 that `shape` has longer."""
+        given = (*(1 for _ in shape[len(given) :]), *given)
+        counts = [new // old for old, new in zip(given, shape, strict=True)]
+        return self.tiled(x, given, counts)
 
     def view(self, x: str, shape: Shape) -> str:
         """A tensor under another shape, which simplifying drops if it has that shape."""

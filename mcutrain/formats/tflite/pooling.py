@@ -14,11 +14,19 @@ from mcutrain.formats.tflite.operands import Operands
 from mcutrain.formats.tflite.windows import padding_of, window_of
 from mcutrain.formats.tflite.writer import TfliteWriter
 from mcutrain.ir.graph import Node
+from mcutrain.ops.lookup import negative
 from mcutrain.ops.pooling import AveragePool2D, ImageSum, MaxPool2D, Mean
+from mcutrain.ops.spatial import Window
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_op import Quantization, Shape
-from mcutrain.quant.float_shapes import FloatMean, FloatPool, FloatSum, image_to_average
+from mcutrain.quant.float_shapes import (
+    FloatMean,
+    FloatPool,
+    FloatReshape,
+    FloatSum,
+    image_to_average,
+)
 
 SCALE_TOLERANCE = 1e-6  # pooling.cc: how far the scales of input and output may differ
 
@@ -110,6 +118,40 @@ def _reduced(reduction: FloatMean) -> Rule:
     return convert
 
 
+def _extreme(o: Operands) -> str:
+    """The largest over any axes but the batch, of the integers as they are."""
+    o.options(tflite.ReducerOptions)
+    o.check_alike("reduction", inputs=1)
+    return _largest(o, o.x(), o.shape())
+
+
+def _largest(o: Operands, x: str, shape: Shape) -> str:
+    image = shape
+    for op in image_to_average(shape, _axes(o, shape)):
+        x, image = o.moved(x, op), op.shape(image)
+    return o.moved(x, FloatPool(Window((image[1], image[2])), largest=True))
+
+
+def _reduce_max(o: Operands) -> None:
+    o.emit(FloatReshape(o.y_shape), _extreme(o))
+
+
+def _int8_reduce_min(o: Int8Operator) -> None:
+    """The negative of the largest negative one."""
+    o.options(tflite.ReducerOptions)
+    o.check_alike("reduction", inputs=1)
+    o.node(negative(), o.view(_largest(o, o.negative(o.x()), o.shape()), o.y_shape))
+
+
+def _float_reduce_min(o: FloatOperator) -> None:
+    o.options(tflite.ReducerOptions)
+    channels = o.shape()[-1]
+    x = o.inner(Affine(np.full(channels, -1.0), np.zeros(channels)), "negative", o.x())
+    y = _largest(o, x, o.shape())
+    channels = o.importer.shapes[y][-1]
+    o.emit(Affine(np.full(channels, -1.0), np.zeros(channels)), y)
+
+
 def _float_sum(o: FloatOperator) -> None:
     """The mean times their number, which goes where a factor can."""
     o.options(tflite.ReducerOptions)
@@ -163,6 +205,8 @@ def _write_reduced(w: TfliteWriter, node: Node, name: str) -> None:
 
 
 OPERATORS = (
+    Entry("REDUCE_MAX", _reduce_max, version=2),
+    Entry("REDUCE_MIN", int8=_int8_reduce_min, real=_float_reduce_min, version=2),
     Entry(
         "AVERAGE_POOL_2D",
         _pool(largest=False),

@@ -9,7 +9,7 @@ from mcutrain.errors import UnsupportedError
 from mcutrain.formats.obstacles import Obstacles
 from mcutrain.formats.outputs import kept as outputs_kept
 from mcutrain.formats.outputs import needed
-from mcutrain.formats.tflite import expressions, islands, normalizing, repeating
+from mcutrain.formats.tflite import choices, expressions, islands, normalizing, repeating
 from mcutrain.formats.tflite.cutting import with_plain_ids
 from mcutrain.formats.tflite.file import MISSING, FileModel, naming, read_file
 from mcutrain.formats.tflite.float_operator import Importer
@@ -27,8 +27,9 @@ _INT8 = {
     **INT8_RULES,
     islands.NAME: islands.table,
     repeating.NAME: repeating.repeated,
+    choices.NAME: choices.table,
 }
-_JOINED = (islands.NAME, repeating.NAME)
+_JOINED = (islands.NAME, repeating.NAME, choices.NAME)
 
 
 def load_tflite(path: str | Path) -> Graph:
@@ -46,7 +47,8 @@ def load_tflite(path: str | Path) -> Graph:
         model, _ = as_int8(model)
         if has_variables(model) and all(op.name in (*NAMES, *INT8_RULES) for op in model.operators):
             return canonical(_window(model, path.stem))
-        model = _without_unread(islands.with_tables(repeating.with_repeats(model)))
+        model = islands.with_tables(repeating.with_repeats(model))
+        model = _without_unread(choices.with_cases(model, INT8_RULES))
         return canonical(Converter(model, _INT8).graph(path.stem))
 
 

@@ -160,6 +160,37 @@ def _write_transpose(w: TfliteWriter, node: Node) -> None:
     w.operator("TRANSPOSE", [node.inputs[0], order], y, Table("TransposeOptions"))
 
 
+# ------------------------------------------------------------------------------ blocks, repeats
+
+
+def _blocks(o: Operands) -> None:
+    """DEPTH_TO_SPACE and SPACE_TO_DEPTH: axes split, in another order, and joined."""
+    o.check_alike("rearrangement")
+    _, height, width, channels = o.image()
+    to_depth = o.op.name == "SPACE_TO_DEPTH"
+    size = o.options(tflite.SpaceToDepthOptions if to_depth else tflite.DepthToSpaceOptions)
+    size = int(size.BlockSize())
+    if size < 1 or (height % size or width % size if to_depth else channels % size**2):
+        raise ModelError(f"{o.where}: blocks of {size} do not fit {o.image()}")
+    if to_depth:
+        split: Shape = (1, height // size, size, width // size, size * channels)
+    else:
+        split = (1, height, width, size, channels // size)
+    moved = o.moved(o.view(o.x(), split), FloatTranspose((0, 1, 3, 2, 4)))
+    o.emit(FloatReshape(o.y_shape), moved)
+
+
+def _tile(o: Operands) -> None:
+    """Repeat along any axes but the batch."""
+    o.check_alike("repetition", inputs=1)
+    shape, counts = o.shape(), o.integers(1)
+    if len(counts) != len(shape) or min(counts) < 1 or counts[0] != 1:
+        raise UnsupportedError(
+            f"{o.where} repeats {shape} {tuple(counts)} times; supported are axes but the first"
+        )
+    o.emit(FloatReshape(o.y_shape), o.tiled(o.x(), shape, counts))
+
+
 VIEWS = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
 """Operators whose other inputs need not be known: the file says the output's shape."""
 
@@ -175,6 +206,8 @@ OPERATORS = (
     ),
     *(Entry(name, _shape_arithmetic) for name in ARITHMETIC),
     Entry("CAST", _cast),
+    *(Entry(name, _blocks) for name in ("DEPTH_TO_SPACE", "SPACE_TO_DEPTH")),
+    Entry("TILE", _tile),
     Entry("PAD", _pad, writes={Pad: _write_pad}, version=2),
     Entry("PADV2", _pad, writes={Pad: _write_pad}, version=2),
     *(Entry(name, _view, writes={Reshape: _write_reshape}) for name in VIEWS),
