@@ -104,12 +104,6 @@ REASONS = (
         r"\w*(instancenorm|groupnorm|rmsnorm)|\w+layernorm",
     ),
     Reason(
-        "an RMS normalization, which is not read in any form; layer normalization is",
-        r"(reducemean|mean|pow|sqrt|rsqrt|reciprocal)\W",
-        ("sqrt|rsqrt",),
-        DIFFERENCE,
-    ),
-    Reason(
         "a normalization of each position in parts; layer normalization is read from .onnx, and "
         "for sure as one operator, which exporters write from opset 17 on",
         r"(reducemean|mean|pow|sqrt|rsqrt|squareddifference)\W",

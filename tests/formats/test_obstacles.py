@@ -34,11 +34,11 @@ def begins(items: list[str], start: str) -> str:
 
 
 def normalized(net: OnnxNetwork, x: str) -> str:
-    """Without its mean, by the root of the mean square: no layer normalization."""
+    """By other functions than a layer normalization has."""
     d = net.op("Sub", x, net.op("ReduceMean", x, axes=[-1]))
-    squared = net.op("Pow", x, net.real(2.0))
+    squared = net.op("Cosh", x)
     mean = net.op("Add", net.op("ReduceMean", squared, axes=[-1]), net.real(1e-5))
-    return net.op("Div", d, net.op("Sqrt", mean))
+    return net.op("Div", d, net.op("Sinh", mean))
 
 
 def attention(net: OnnxNetwork, x: str) -> str:
@@ -61,11 +61,9 @@ def test_all_that_a_transformer_has_is_named_once_and_counted(tmp_path):
         x = wave(net, attention(net, x))
     head, *items = told(read_float, net.save(tmp_path / "m.onnx", x), ModelError)
     assert "the model has 3 obstacles, in 9 nodes" in head
-    assert begins(items, "Pow (") == "Pow (3 nodes, the first '/Pow_4') is not supported"
-    assert begins(items, "Sqrt (").startswith("Sqrt (3 nodes")
+    assert begins(items, "Cosh (").startswith("Cosh (3 nodes, the first '/Cosh_")
+    assert begins(items, "Sinh (").startswith("Sinh (3 nodes")
     assert begins(items, "Sin (").startswith("Sin (3 nodes")
-    likely = [item for item in items if item.startswith("likely")]
-    assert ["a normalization of each position" in one for one in likely] == [True]
 
 
 def test_an_open_length_does_not_hide_the_operators(tmp_path):
@@ -73,8 +71,8 @@ def test_an_open_length_does_not_hide_the_operators(tmp_path):
     path = net.save(tmp_path / "m.onnx", wave(net, attention(net, "input")))
     _, first, *items = told(read_float, path)
     assert first.startswith("input 'input' has open lengths on the axes [1]")
-    assert begins(items, "Sin (") == "Sin (node '/Sin_23') is not supported"
-    assert begins(items, "Sqrt (") == "Sqrt (node '/Sqrt_8') is not supported"
+    assert begins(items, "Sin (").startswith("Sin (node '/Sin_")
+    assert begins(items, "Sinh (").startswith("Sinh (node '/Sinh_")
 
 
 def test_two_inputs_do_not_hide_the_operators(tmp_path):
@@ -91,7 +89,7 @@ def test_two_inputs_do_not_hide_the_operators(tmp_path):
 def test_a_node_is_named_by_what_is_wrong_with_it_not_by_what_it_reads(tmp_path):
     net = OnnxNetwork([1, 4, 8, 8])
     x = net.op("Relu", net.op("Sin", "input"))
-    y = net.op("Gather", "input", net.constant(np.array([0, 2, 3])), axis=1)
+    y = net.op("Gather", "input", net.constant(np.array([0, 2, 9])), axis=1)
     _, *items = told(read_float, net.save(tmp_path / "m.onnx", x, net.op("Relu", y)))
     assert [item.split(" ")[0] for item in items] == ["Sin", "Gather"]
 
@@ -152,15 +150,15 @@ def test_one_operator_with_two_faults_is_two_obstacles(tmp_path):
 def test_one_obstacle_keeps_its_sentence(tmp_path):
     net = OnnxNetwork([1, 4, 8, 8])
     (text,) = told(read_float, net.save(tmp_path / "m.onnx", net.op("Sin", "input")))
-    assert "Sin (node '/Sin_1') is not supported; supported are Add, " in text
-    assert text.endswith("Upsample")
+    assert "Sin (node '/Sin_1') is not supported; supported are Abs, " in text
+    assert text.endswith("Where")
 
 
 def test_one_kind_of_obstacle_keeps_its_sentence_with_a_count(tmp_path):
     net = OnnxNetwork([1, 4, 8, 8])
     outputs = [net.op("Sin", "input") for _ in range(3)]
     (text,) = told(read_float, net.save(tmp_path / "m.onnx", *outputs))
-    assert "Sin (node '/Sin_1' and 2 more) is not supported; supported are Add, " in text
+    assert "Sin (node '/Sin_1' and 2 more) is not supported; supported are Abs, " in text
 
 
 def test_a_recurrent_layer_is_called_so(tmp_path):

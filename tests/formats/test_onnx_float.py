@@ -536,7 +536,7 @@ def negative_variance(net):
         (no_groups, "its group is 0; a convolution has 1 or more"),
         (no_outputs, r"weight '.*' has the impossible shape \(0, 6, 3, 3\)"),
         (no_outputs_of_rows, r"weight '.*' has the impossible shape \(7, 0\)"),
-        (unknown_operator, r"Hardmax \(node '/Hardmax_1'\) is not supported; supported are Add"),
+        (unknown_operator, r"Hardmax \(node '/Hardmax_1'\) is not supported; supported are A"),
         (cast_to_integers, "no Gather of a constant table takes them for token ids"),
         (clip_to_nothing, "the limits 2.0 to 1.0 hold nothing"),
         (

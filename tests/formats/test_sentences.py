@@ -29,36 +29,9 @@ def integers(net: OnnxNetwork, *values: int) -> str:
     return net.constant(np.array(values, np.int64))
 
 
-def patches_as_a_batch(net: OnnxNetwork) -> str:
-    """MobileViT: 4 patches of 16 positions of 8 channels."""
-    x = net.op("Reshape", net.conv("input", 3, 8), integers(net, 32, 2, 4, 2))
-    x = net.op("Transpose", x, perm=[0, 2, 1, 3])
-    x = net.op("Reshape", x, integers(net, 1, 8, 16, 4))
-    x = net.op("Reshape", net.op("Transpose", x, perm=[0, 3, 2, 1]), integers(net, 4, 16, 8))
-    x = net.op("LayerNormalization", x, net.real(np.ones(8)), net.real(np.zeros(8)), axis=-1)
-    x = net.op("Reshape", net.op("Transpose", x, perm=[0, 2, 1]), integers(net, 1, 8, 8, 8))
-    return classified(net, x, 8)
-
-
 def volumes(net: OnnxNetwork) -> str:
     w = net.real(net.rng.normal(0, 1, (4, 3, 3, 3, 3)))
     return classified(net, net.op("Conv", "input", w, pads=[1] * 6), 4)
-
-
-def root_mean_square(net: OnnxNetwork) -> str:
-    x = net.op("Transpose", net.conv("input", 3, 8), perm=[0, 2, 3, 1])
-    squares = net.op("ReduceMean", net.op("Pow", x, net.real(2.0)), axes=[-1])
-    x = net.op("Div", x, net.op("Sqrt", net.op("Add", squares, net.real(1e-5))))
-    x = net.op("Mul", x, net.real(net.rng.normal(1, 0.1, 8)))
-    return classified(net, net.op("Transpose", x, perm=[0, 3, 1, 2]), 8)
-
-
-def instance_norm(net: OnnxNetwork) -> str:
-    """In parts, and over other axes than the last: with its mean subtracted."""
-    x = net.conv("input", 3, 8)
-    d = net.op("Sub", x, net.op("ReduceMean", x, axes=[2, 3]))
-    squares = net.op("ReduceMean", net.op("Pow", d, net.real(3.0)), axes=[2, 3])
-    return classified(net, net.op("Div", d, net.op("Sqrt", squares)), 8)
 
 
 def negative_pads(net: OnnxNetwork) -> str:
@@ -76,25 +49,10 @@ def no_layer_behind_a_curve(net: OnnxNetwork) -> str:
 
 
 FLOAT: dict[Callable[[OnnxNetwork], str], tuple[list[int], str]] = {
-    patches_as_a_batch: (
-        IMAGE,
-        "LayerNormalization (node '/LayerNormalization_13'): 4 parts of a sample as a batch, "
-        "(4, 16, 8), are not supported; parts along a later axis, behind a batch of 1, are "
-        "supported",
-    ),
     volumes: (
         [1, 3, 4, 8, 8],
         "input 'input' has 5 axes, (1, 3, 4, 8, 8): volumes and videos (Conv3d) are not supported; "
         "images [1, c, h, w] and sequences [1, c, l] are",
-    ),
-    root_mean_square: (
-        IMAGE,
-        "likely an RMS normalization, which is not read in any form; layer normalization is",
-    ),
-    instance_norm: (
-        IMAGE,
-        "likely a normalization of each position in parts; layer normalization is read from .onnx, "
-        "and for sure as one operator, which exporters write from opset 17 on",
     ),
     negative_pads: (
         IMAGE,
@@ -117,8 +75,6 @@ def test_a_float_model_is_refused_with_its_cause_and_what_to_do(make, tmp_path):
     with pytest.raises(McutrainError) as caught:
         read_float(path)
     assert sentence in str(caught.value)
-    assert ("opset 17" in str(caught.value)) == (make is instance_norm)
-    assert ("RMS" in str(caught.value)) == (make is root_mean_square)
 
 
 def test_an_input_beyond_any_board_is_not_called_impossible(tmp_path):

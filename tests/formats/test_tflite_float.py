@@ -1,5 +1,6 @@
 """What the float graph of a .tflite model computes, against the interpreter."""
 
+import contextlib
 import itertools
 from functools import partial
 
@@ -7,13 +8,14 @@ import numpy as np
 import pytest
 import tflite
 
-from mcutrain.errors import McutrainError
+from mcutrain.errors import McutrainError, UnsupportedError
 from mcutrain.formats import load, read_float
 from mcutrain.formats.tflite.write import write_tflite
 from mcutrain.ops.lookup import Lookup
 from mcutrain.oracle.run_original import _run_tflite
 from mcutrain.quant.fake import snr_db
 from mcutrain.quant.float_elementwise import Function
+from mcutrain.quant.float_norm import FloatLayerNorm
 from tests.formats.oracle import needs_interpreter
 from tests.formats.tflite_builder import TfliteBuilder
 
@@ -479,12 +481,19 @@ def test_layer_normalizations_in_parts_become_one_operator_each(tmp_path):
     assert not {"FloatMean", "FloatMul"} & set(found)
 
 
+def is_in_parts(path):
+    """Whether no layer normalization is found; what has no rule is refused."""
+    with contextlib.suppress(UnsupportedError):
+        nodes = read_float(path).network.nodes
+        return not any(isinstance(n.op, FloatLayerNorm) and n.op.is_centred for n in nodes)
+    return True
+
+
 @pytest.mark.parametrize("axes", [(-2,), (-3, -1)])
 def test_what_only_resembles_a_layer_normalization_stays_in_parts(tmp_path, axes):
     m = FloatModel()
     path = m.save(tmp_path / "m.tflite", normalized(m, m.x, SHAPE, factor=m.x))
-    with pytest.raises(McutrainError, match="SQUARED_DIFFERENCE"):
-        read_float(path)
+    assert is_in_parts(path)
     m = FloatModel()
     made = normalized(m, m.x, SHAPE, axes, gamma=False)
     with pytest.raises(McutrainError, match=r"over the axes \[.*\]; supported are the last ones"):
@@ -503,8 +512,7 @@ def test_layer_normalizations_of_keras_3_become_one_operator_each(tmp_path):
 def test_a_mean_that_is_added_without_its_sign_stays_in_parts(tmp_path, beta):
     m = FloatModel()
     path = m.save(tmp_path / "m.tflite", normalized(m, m.x, SHAPE, of_keras_3=(beta, False)))
-    with pytest.raises(McutrainError, match="SQUARED_DIFFERENCE"):
-        read_float(path)
+    assert is_in_parts(path)
 
 
 def test_layer_normalizations_of_flax_become_one_operator_each(tmp_path):
@@ -523,8 +531,7 @@ def test_what_only_resembles_that_of_flax_stays_in_parts(tmp_path, options):
     x = m.op("SLICE", [m.x, m.integers(0, 0, 0, 0), m.integers(1, 1, 4, 4)], (1, 1, 4, 4))
     x = m.op("RESHAPE", [x, m.integers(1, 4, 4)], (1, 4, 4), "ReshapeOptions")
     path = m.save(tmp_path / "m.tflite", as_flax(m, x, (1, 4, 4), **options))
-    with pytest.raises(McutrainError, match="RSQRT"):
-        read_float(path)
+    assert is_in_parts(path)
 
 
 def test_functions_in_parts_without_a_rule_become_one_operator_each(tmp_path):
@@ -538,7 +545,7 @@ def test_functions_in_parts_without_a_rule_become_one_operator_each(tmp_path):
 def test_another_function_is_refused_with_the_operators_that_it_needs(tmp_path, options):
     m = FloatModel()
     path = m.save(tmp_path / "m.tflite", exact_gelu(m, m.conv(m.x, SHAPE), **options))
-    with pytest.raises(McutrainError, match="ABS"):
+    with pytest.raises(McutrainError, match="SELECT"):
         read_float(path)
 
 
@@ -546,7 +553,7 @@ def test_another_function_is_refused_with_the_operators_that_it_needs(tmp_path, 
 def test_a_clip_before_a_function_is_not_forgotten(tmp_path, limit):
     m = FloatModel()
     path = m.save(tmp_path / "m.tflite", exact_gelu(m, clipped(m, m.conv(m.x, SHAPE), limit)))
-    with pytest.raises(McutrainError, match="MINIMUM"):
+    with pytest.raises(McutrainError, match="SELECT"):
         read_float(path)
 
 
@@ -560,8 +567,8 @@ def test_a_function_of_channels_is_not_one_of_a_tensor(tmp_path):
     m = FloatModel()
     x = m.conv(m.x, SHAPE)
     wrong = m.op("MUL", [exact_gelu(m, x), m.op("NEG", [x], SHAPE)], SHAPE, "MulOptions")
-    with pytest.raises(McutrainError, match="NEG"):
-        read_float(m.save(tmp_path / "n.tflite", wrong))
+    nodes = read_float(m.save(tmp_path / "n.tflite", wrong)).network.nodes
+    assert [n.op.name for n in nodes if isinstance(n.op, Function)] == ["gelu"]
 
 
 def cut(m, begin, sizes):
@@ -604,7 +611,6 @@ def split(m, axis):
             lambda m: m.op("ADD", [m.x, m.real(1, 3, 5, 4)], SHAPE, "AddOptions"),
             r"a constant of shape \(1, 3, 5, 4\); supported are one number",
         ),
-        (lambda m: m.op("DIV", [m.x, m.x], SHAPE, "DivOptions"), "divides by a tensor"),
         (
             lambda m: m.op("TRANSPOSE", [m.x, m.integers(1, 0, 2, 3)], (8, 1, 7, 4)),
             "orders the axes",

@@ -122,7 +122,8 @@ def repeated_channels():
 def is_resized(path):
     """Whether it is read with a resize. A TILE for which there is no rule is refused instead."""
     with contextlib.suppress(UnsupportedError):
-        return FloatResize in [type(n.op) for n in read_float(path).network.nodes]
+        kinds = [type(n.op) for n in read_float(path).network.nodes]
+        return kinds == [FloatResize]
     return False
 
 
