@@ -32,7 +32,7 @@ from mcutrain.formats.contents import contents_of
 from mcutrain.ir.graph import Graph
 
 SAMPLES = 12
-LOSSES = ("cross-entropy", "mse")
+LOSSES = ("cross-entropy", "mse", "binary-cross-entropy")
 SHORT = 200  # characters of a refusal
 
 
