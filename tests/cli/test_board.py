@@ -24,8 +24,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built firmware for a board with a serial bootloader."""
     folder = tmp_path_factory.mktemp("nucleo") / "project"
     done("generate", MODEL, "--scheme", "head", "--board", "nucleo-f446re", "-o", folder)
-    done("build", folder, "--compiler", "zig")
+    done("build", folder, "--compiler", "gcc" if shutil.which("arm-none-eabi-gcc") else "zig")
     return folder
+
+
+def test_a_compiler_that_is_not_there_is_named(project: Path, run: Run) -> None:
+    assert "no compiler 'no-such-cc'" in run("build", project, "--compiler", "no-such-cc").sentence
 
 
 @contextmanager
