@@ -1,14 +1,21 @@
-"""Which examples Hypothesis draws: fixed ones where CI is set, else new ones of a seed."""
+"""What tests draw: examples of Hypothesis, fixed ones where CI is set; boards, by the commit."""
 
 from __future__ import annotations
 
 import os
 import random
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
 
 SEEDS = 2**32
+Choice = TypeVar("Choice")
 
 # deadline=None: an example may compile C, whose time depends on the machine. Where CI is set,
 # Hypothesis has defaults of its own; ours begin with those of everywhere.
@@ -33,7 +40,30 @@ def choose_examples(config: pytest.Config) -> int | None:
 
 
 def how_to_repeat(seed: int | None) -> str:
-    """A line for the reader of a failed test."""
-    if seed is None:
-        return "examples of Hypothesis: fixed ones; CI=1 repeats them"
-    return f"examples of Hypothesis: new ones; --hypothesis-seed={seed} repeats them"
+    """Lines for the reader of a failed test."""
+    examples = "fixed ones; CI=1" if seed is None else f"new ones; --hypothesis-seed={seed}"
+    drawn = f"boards and compilers: by the commit; MCUTRAIN_SEED={seed_of_commit()} repeats them"
+    return f"{drawn}\nexamples of Hypothesis: {examples} repeats them"
+
+
+def drawn_by_commit(choices: Sequence[Choice], count: int) -> list[Choice]:
+    """So many of them, others with each commit: after some commits, all had their turn.
+
+    `make stress` takes all. MCUTRAIN_SEED=N draws those of an earlier commit.
+    """
+    if os.environ.get("MCUTRAIN_STRESS"):
+        return list(choices)
+    places = random.Random(f"{seed_of_commit()} {choices}").sample(range(len(choices)), count)
+    return [choices[i] for i in sorted(places)]
+
+
+@lru_cache(maxsize=1)
+def seed_of_commit() -> int:
+    """As .ci/run has it; 0 where there is no commit."""
+    given = os.environ.get("MCUTRAIN_SEED")
+    if given is not None:
+        return int(given)
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=7", "HEAD"]
+    with suppress(OSError):
+        return int(subprocess.run(command, capture_output=True, text=True).stdout[:7] or "0", 16)
+    return 0

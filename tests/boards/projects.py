@@ -19,6 +19,7 @@ from mcutrain.codegen.firmware import compile_facts
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.target import load_target
+from tests.drawing import drawn_by_commit
 from tests.simulation.networks import residual_network, samples
 
 CHIPS = (
@@ -56,6 +57,13 @@ LIKE_ANOTHER = (
 pins, clocks, flash, and where memory lies."""
 ONLY_IN_QEMU = ("mps3-an547",)
 """A core that Unicorn does not have."""
+ONE_OF_EACH_BODIES = ("nucleo-f446re", "rpi-pico", "rpi-pico-2", "stm32f746g-disco")
+TRAINING_THE_DEMO = (
+    *ONE_OF_EACH_BODIES,
+    *drawn_by_commit([board for board in CHIPS if board not in ONE_OF_EACH_BODIES], 1),
+)
+"""Those of CHIPS that train more than the small network: in `make test` one of each core, and
+another with each commit. All boards train the small network in test_evidence.py."""
 Lessons = tuple[npt.NDArray[np.int8], npt.NDArray[Any]]
 """Samples as a network takes them, and labels."""
 RATE = LearningRate.of(0.03)

@@ -30,7 +30,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 STEPS = 3
 DIFFERENCE = 0.01
 """Of the instructions of a step; here the same compiler has made the same code."""
-BOARDS = ("mps2-an386", "stm32f746g-disco", "rpi-pico")
+BOARDS = ("mps2-an386", "rpi-pico")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,8 @@
 """A board's project: the ELF needs what the plan says, and what does not fit is a sentence.
 
-`make stress` compiles for all these boards with zig, too; `make test` for one of each core.
+`make stress` builds the demo's program for all boards by both compilers; `make test` those of
+test_same_bits.py, and one drawn by the commit. All boards have the small network's, in
+test_evidence.py.
 """
 
 from __future__ import annotations
@@ -30,22 +32,29 @@ from tests.boards.projects import (
     LIKE_ANOTHER,
     ONLY_IN_QEMU,
     TOO_SMALL_FOR_THE_DEMO,
+    TRAINING_THE_DEMO,
     built,
     has_compiler,
+    quick_step,
     training_step,
 )
 from tests.compiled import make
+from tests.drawing import drawn_by_commit
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
 COMPILED = (*CHIPS, *ONLY_IN_QEMU, "b-l475e-iot01a", "nucleo-h743zi")
-ONE_OF_EACH_CORE = ("mps3-an547", "nucleo-f446re", "rpi-pico", "rpi-pico-2", "stm32f746g-disco")
-"""What zig makes of the others differs by their drivers, which test_start.py links by both."""
+WITH_ZIG = ("mps3-an547", "nucleo-f446re", "rpi-pico", "rpi-pico-2", "stm32f746g-disco")
+"""One of each core. Others differ by their drivers, which test_start.py links by both compilers."""
+BUILT = (
+    *((board, "gcc") for board in (COMPILED if IS_STRESS else TRAINING_THE_DEMO)),
+    *((board, "zig") for board in (COMPILED if IS_STRESS else drawn_by_commit(WITH_ZIG, 1))),
+)
 WITH_FIRMWARE = tuple(name for name in board_names() if load_target(name).has_firmware)
 
 
 def test_zig_compiles_for_one_board_of_each_core():
     cores = {board: compile_facts(load_target(board), []).zig for board in COMPILED}
-    assert {cores[board] for board in ONE_OF_EACH_CORE} == set(cores.values())
+    assert {cores[board] for board in WITH_ZIG} == set(cores.values())
 
 
 def test_every_board_of_the_issue_is_there():
@@ -54,13 +63,7 @@ def test_every_board_of_the_issue_is_there():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("board", "compiler"),
-    [
-        *((board, "gcc") for board in COMPILED),
-        *((board, "zig") for board in (COMPILED if IS_STRESS else ONE_OF_EACH_CORE)),
-    ],
-)
+@pytest.mark.parametrize(("board", "compiler"), BUILT)
 def test_the_elf_needs_the_planned_sram_to_the_byte(projects_root, board, compiler):
     if not has_compiler(board, compiler):
         pytest.skip(f"no {compiler} for {board}: apt install gcc-arm-none-eabi")
@@ -74,7 +77,7 @@ def test_the_elf_needs_the_planned_sram_to_the_byte(projects_root, board, compil
 def test_zigs_run_time_library_is_in_one_object(projects_root):
     if not has_compiler("rpi-pico", "zig"):
         pytest.skip("no zig: pip install 'mcutrain[compiler]'")
-    folder = built(projects_root, "rpi-pico", "zig")
+    folder = built(projects_root, "rpi-pico", "zig", step=quick_step())
     sizes = {path.stem: path.stat().st_size for path in folder.glob("build/**/*.o")}
     assert [name for name, size in sizes.items() if size > 500_000] == ["run_time_library"]
 
@@ -82,7 +85,7 @@ def test_zigs_run_time_library_is_in_one_object(projects_root):
 def test_zigs_smallest_program_has_symbols(projects_root):
     if not has_compiler("rpi-pico", "zig"):
         pytest.skip("no zig: pip install 'mcutrain[compiler]'")
-    assert linked_memory(built(projects_root, "rpi-pico", "zig", "-Os")).agrees
+    assert linked_memory(built(projects_root, "rpi-pico", "zig", "-Os", quick_step())).agrees
 
 
 @pytest.mark.parametrize("board", WITH_FIRMWARE)
@@ -117,7 +120,7 @@ def test_the_makefile_builds_without_python(projects_root, tmp_path, board):
 
 
 def test_the_uf2_file_that_is_built_starts_on_the_pico(projects_root):
-    folder = built(projects_root, "rpi-pico", "zig")
+    folder = built(projects_root, "rpi-pico", "zig", step=quick_step())
     machine = load_machine(folder, LoopbackLink(), loaded=False)
     put_uf2(machine, (folder / "build/firmware.uf2").read_bytes())
     identity = Device(DirectLink(machine)).identify()
@@ -133,15 +136,15 @@ def test_what_does_not_fit_fails_with_the_missing_bytes(
     if not has_compiler("nucleo-f446re", compiler):
         pytest.skip(f"no {compiler} for it: apt install gcc-arm-none-eabi")
     folder = tmp_path / "p"
-    step, target = training_step(), load_target("nucleo-f446re")
+    step, target = quick_step(), load_target("nucleo-f446re")
     step.firmware(target).write(folder)
     padding = -step.plan.state_bytes % RAM_ALIGN_BYTES  # planned, but no variable's
     script = folder / "memory.ld"
     length = int(re.search(rf"{region} .*LENGTH = (\d+)", script.read_text())[1])
-    smaller = length - missing if missing else 100_000
+    smaller = length - missing if missing else 20_000
     script.write_text(script.read_text().replace(f"LENGTH = {length}", f"LENGTH = {smaller}"))
     with pytest.raises(BuildError) as caught:
-        build(folder, compiler)
+        build(folder, compiler, "-Os")
     text = str(caught.value)
     assert text.startswith("linking nucleo-f446re: ")
     assert f" {missing - padding} bytes too many" in text if missing else "flash for code" in text

@@ -23,7 +23,7 @@ from mcutrain.pipeline import TrainingStep
 from mcutrain.quant import random_start
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.sparse import find_head
-from tests.boards.projects import CHIPS, RATE, SEED, built, quick_lessons
+from tests.boards.projects import RATE, SEED, TRAINING_THE_DEMO, built, quick_lessons
 from tests.boards.test_replay import SENT_RATE
 from tests.boards.test_same_bits import PATIENCE, SECONDS, as_program, on_unicorn
 from tests.simulation.networks import residual_network
@@ -100,8 +100,8 @@ def test_numpy_ends_with_the_simulations_bits() -> None:
 
 
 @pytest.mark.timeout(SECONDS)
-@pytest.mark.parametrize("board", CHIPS)
-def test_every_chip_ends_with_the_simulations_bits_in_the_memory_that_was_planned(
+@pytest.mark.parametrize("board", TRAINING_THE_DEMO)
+def test_boards_end_with_the_simulations_bits_in_the_memory_that_was_planned(
     projects_root: Path, board: str
 ) -> None:
     folder = project(projects_root, board)

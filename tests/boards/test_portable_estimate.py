@@ -17,6 +17,7 @@ from mcutrain.cost.counting import count_instructions
 from mcutrain.cost.instructions import estimate
 from mcutrain.pipeline import TrainingStep
 from tests.cost.networks import attending, made
+from tests.drawing import drawn_by_commit
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 STEP_ERROR = 0.1
@@ -27,6 +28,8 @@ STEPS: dict[str, Callable[[], TrainingStep]] = {
     "made": lambda: prepare(made(0), "full", stream="off"),
     "attending": lambda: prepare(attending(1), "full", stream="off"),
 }
+
+COMPARED = ("made", *drawn_by_commit([name for name in STEPS if name != "made"], 1))
 
 step = lru_cache(maxsize=None)(lambda name: STEPS[name]())
 
@@ -54,7 +57,7 @@ def estimated(name: str, costs: str) -> int:
     shutil.which("arm-none-eabi-gcc") is None,
     reason="the costs are for arm-none-eabi-gcc: apt install gcc-arm-none-eabi",
 )
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", COMPARED)
 def test_a_cortex_m3_executes_what_is_estimated_for_portable_bodies(
     scripts: Callable[[str], ModuleType], name: str, tmp_path: Path
 ) -> None:
@@ -70,7 +73,7 @@ def test_a_cortex_m3_executes_what_is_estimated_for_portable_bodies(
     not all(map(shutil.which, ("riscv64-unknown-elf-gcc", "qemu-riscv32"))),
     reason="no RISC-V here: apt install gcc-riscv64-unknown-elf qemu-user",
 )
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", COMPARED)
 def test_a_riscv_core_executes_what_is_estimated_for_it(
     scripts: Callable[[str], ModuleType], name: str
 ) -> None:

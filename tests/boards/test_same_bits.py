@@ -32,10 +32,10 @@ from mcutrain.simulation import CompiledSimulator
 from mcutrain.sparse import UpdateScheme
 from mcutrain.target import load_target
 from tests.boards.projects import (
-    CHIPS,
     ONLY_IN_QEMU,
     RATE,
     SEED,
+    TRAINING_THE_DEMO,
     built,
     has_compiler,
     lessons,
@@ -46,6 +46,7 @@ from tests.boards.projects import (
     training_step,
 )
 from tests.cost.networks import attending, cutting, grouped, normalizing, resizing
+from tests.drawing import drawn_by_commit
 from tests.memplan.ladders import ladder_of
 from tests.memplan.test_stream import mobile_network
 from tests.simulation.networks import (
@@ -63,11 +64,16 @@ STEPS = 1000 if IS_STRESS else 6
 MCUNET_STEPS = 10 if IS_STRESS else 1
 MCUNET_SCHEMES = ("mcunet-5fps-49kb", "mcunet-5fps-100kb") if IS_STRESS else ("mcunet-5fps-49kb",)
 LEVELS = {
-    "gcc": ("-O1", "-O2", "-O3", "-Os") if IS_STRESS else ("-Os", "-O1", "-O3"),
+    "gcc": ("-O1", "-O2", "-Os"),  # -O3 is everywhere else
     "zig": ("-Os", "-O3"),  # -O1 and -O2 give the ELF of -O3, byte for byte
 }
-LEVELS_OF_SAME_BODIES = LEVELS if IS_STRESS else {"gcc": ("-Os", "-O3"), "zig": ("-O3",)}
-"""An M7 has the bodies of an M4; zig's -Os of it is in test_build.py."""
+OTHERWISE_BUILT = [
+    (board, name, level)
+    for board in ("nucleo-f446re", "stm32f746g-disco", "rpi-pico")
+    for name in LEVELS
+    for level in LEVELS[name]
+]
+OF_EACH_COMPILER = (("rpi-pico", "gcc", "-Os"), ("nucleo-f446re", "zig", "-O3"))
 PATIENCE = Patience(answer_seconds=5.0, work_seconds=600.0)
 SECONDS = 7200 if IS_STRESS else 600
 QEMU_BOARDS = ("mps2-an386", "mps2-an500", "netduinoplus2", *ONLY_IN_QEMU)
@@ -118,7 +124,7 @@ def demo_lessons() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.timeout(SECONDS)
-@pytest.mark.parametrize("board", CHIPS)
+@pytest.mark.parametrize("board", TRAINING_THE_DEMO)
 def test_unicorn_ends_with_the_simulations_bits(projects_root, board):
     device = on_unicorn(built(projects_root, board))
     assert trained(device, *demo_lessons()) == simulated_state(STEPS)
@@ -201,16 +207,7 @@ def test_threads_that_are_no_number_of_them_are_a_sentence(projects_root, thread
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(
     ("board", "compiler", "optimize"),
-    [
-        (board, name, level)
-        for board, levels in (
-            ("nucleo-f446re", LEVELS),
-            ("stm32f746g-disco", LEVELS_OF_SAME_BODIES),
-            ("rpi-pico", LEVELS),
-        )
-        for name in levels
-        for level in levels[name]
-    ],
+    dict.fromkeys((*OF_EACH_COMPILER, *drawn_by_commit(OTHERWISE_BUILT, 1))),
 )
 def test_compilers_and_optimisation_do_not_change_the_bits(
     projects_root, board, compiler, optimize
@@ -467,7 +464,9 @@ def qemu_user(folder: Path) -> Iterator[Device]:
 @pytest.mark.shared
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("scheme", MCUNET_SCHEMES)
-@pytest.mark.parametrize("board", ["stm32f746g-disco", "mps2-an386", "rpi-pico"])
+@pytest.mark.parametrize(
+    "board", drawn_by_commit(("stm32f746g-disco", "mps2-an386", "rpi-pico"), 1)
+)
 def test_mcunet_on_unicorn(shared, projects_root, board, scheme):
     check_mcunet(shared, projects_root, board, scheme, unicorn)
 
@@ -475,7 +474,7 @@ def test_mcunet_on_unicorn(shared, projects_root, board, scheme):
 @pytest.mark.shared
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("scheme", MCUNET_SCHEMES)
-@pytest.mark.parametrize("board", ["mps2-an386", "mps2-an500", "mps3-an547"])
+@pytest.mark.parametrize("board", ["mps2-an386", *drawn_by_commit(("mps2-an500", "mps3-an547"), 1)])
 def test_mcunet_on_qemu(shared, projects_root, board, scheme):
     if shutil.which("qemu-system-arm") is None:
         pytest.skip("no qemu-system-arm: apt install qemu-system-arm")

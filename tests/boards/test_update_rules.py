@@ -18,6 +18,7 @@ from tests.boards.stress import boards_with_power_cuts, end_power_cuts, taught
 from tests.boards.test_library_on_cores import SECONDS, add_samples, built_for_risc_v
 from tests.boards.test_same_bits import on_unicorn
 from tests.codegen.test_own_program import compiler
+from tests.drawing import drawn_by_commit
 from tests.simulation.networks import residual_network, samples
 
 OTHERS = sorted(RULES.keys() - {SGD})
@@ -65,7 +66,7 @@ def test_power_cuts_lose_nothing_that_a_rule_keeps(projects_root: Path, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", OTHERS)
+@pytest.mark.parametrize("rule", drawn_by_commit(OTHERS, 1))
 def test_a_library_on_risc_v_trains_by_a_rule_as_the_simulation_does(
     tmp_path: Path, rule: str
 ) -> None:

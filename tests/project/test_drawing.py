@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.drawing import drawn_by_commit, seed_of_commit
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFTEST = """
 from tests.conftest import pytest_configure, pytest_report_header, pytest_terminal_summary
@@ -63,3 +65,23 @@ def test_ci_draws_the_same_each_time_and_says_so(folder: Path) -> None:
     examples, line = drawn(folder, ci=True)
     assert "CI=1 repeats" in line
     assert drawn(folder, ci=True) == (examples, line)
+
+
+def test_commits_draw_some_of_the_choices_and_have_had_all_after_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    choices = ["a", "b", "c", "d", "e"]
+    monkeypatch.delenv("MCUTRAIN_STRESS", raising=False)
+
+    def drawn_with(seed: int) -> list[str]:
+        seed_of_commit.cache_clear()
+        monkeypatch.setenv("MCUTRAIN_SEED", str(seed))
+        return drawn_by_commit(choices, 2)
+
+    found = [drawn_with(seed) for seed in range(40)]
+    assert found == [drawn_with(seed) for seed in range(40)]
+    assert set().union(*found) == set(choices)
+    assert all(some == sorted(set(some)) and len(some) == 2 for some in found)
+    monkeypatch.setenv("MCUTRAIN_STRESS", "1")
+    assert drawn_with(0) == choices
+    seed_of_commit.cache_clear()
