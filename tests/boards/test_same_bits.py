@@ -178,7 +178,7 @@ def test_qemus_microbit_saves_by_its_own_flash_controller(projects_root):
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
-@pytest.mark.parametrize("compiler", ["gcc", "zig"])
+@pytest.mark.parametrize("compiler", drawn_by_commit(("gcc", "zig"), 1))
 def test_the_pis_program_ends_with_the_simulations_bits(projects_root, compiler):
     if shutil.which("qemu-aarch64") is None:
         pytest.skip("no qemu-aarch64: apt install qemu-user")
