@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.data._folders import MAX_SET_BYTES, Kind, Note, Progress, list_parts, place_of
-from mcutrain.data.dataset import IGNORED, SPLIT_WORDS, Dataset, Split, as_names, stratified
-from mcutrain.data.targets import target_names
+from mcutrain.data.dataset import SPLIT_WORDS, Dataset, Split, as_names, stratified
+from mcutrain.data.targets import IGNORED, target_names
 from mcutrain.errors import DataError
 
 TABLES = Kind("CSV file", "CSV files", frozenset({".csv", ".tsv"}))

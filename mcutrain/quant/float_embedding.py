@@ -55,10 +55,7 @@ class FloatEmbedding(FloatOp):
     def _quantization(self) -> Quantization:
         return Quantization.of_range(float(self.table.min()), float(self.table.max()))
 
-    @property
-    def has_other_factors(self) -> bool:
-        """Ids have none."""
-        return True
+    has_other_factors = True
 
     def shape(self, *x: Shape) -> Shape:
         """A row for each id."""
