@@ -29,7 +29,7 @@ finally:
         (["info", "--help"], LARGE | {"mcutrain.quant", "numpy", "mcutrain.functions.options"}),
         (["info", str(MODEL)], LARGE),
     ],
-    ids=str,
+    ids=["version", "help", "help of one", "info"],
 )
 def test_a_command_does_not_import_what_others_need(line: list[str], left_out: set[str]) -> None:
     """A time would depend on what else the machine does."""

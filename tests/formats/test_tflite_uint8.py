@@ -11,7 +11,7 @@ from mcutrain.errors import ModelError
 from mcutrain.formats import load, patch
 from mcutrain.formats.tflite.flatbuffer import read_model
 from mcutrain.formats.tflite.read import rounding_of_uint8
-from mcutrain.functions.preparing import loaded
+from mcutrain.functions.loading import loaded
 from mcutrain.ir.difference import difference
 from mcutrain.ir.interpret import interpret
 from mcutrain.oracle.forward import compare
