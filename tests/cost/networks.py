@@ -202,6 +202,7 @@ def normalizing(seed: int) -> Graph:
     y = net.layer_norm(net.depthwise(y, same(7)), eps=1e-5)
     y = net.add(net.conv(net.conv(y, 24 + 8 * seed, relu=True), 6 + 11 * seed), y)
     y = net.layer_norm(net.conv(net.layer_norm(y), 13 + 20 * seed))
+    y = net.squared_difference(y, net.conv(y, 13 + 20 * seed))
     if seed % 2:  # a gradient that nothing is fused into
         y = net.pool(y, MaxPool2D, same(3, 1))
     y = net.conv(net.layer_norm(net.mean(y), eps=1e-12), 3 + seed, rounds_once=True)

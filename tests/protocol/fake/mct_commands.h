@@ -61,6 +61,13 @@
 #define MCT_HEAR_FLAG 0u
 #endif
 
+#ifdef MCT_LEARN_ACTIONS
+#include "mct_learn_commands.h"
+#else
+#define MCT_LEARN_COMMANDS(X)
+#define MCT_LEARN_FLAG 0u
+#endif
+
 #define MCT_PART_COMMANDS(X)                                                                       \
     MCT_LATENT_COMMANDS(X)                                                                         \
     MCT_LABELS_COMMANDS(X)                                                                         \
@@ -71,9 +78,10 @@
     MCT_SWAP_COMMANDS(X)                                                                           \
     MCT_WRITE_COMMANDS(X)                                                                          \
     MCT_SELECT_COMMANDS(X)                                                                         \
-    MCT_HEAR_COMMANDS(X)
+    MCT_HEAR_COMMANDS(X)                                                                           \
+    MCT_LEARN_COMMANDS(X)
 #define MCT_PART_FLAGS                                                                             \
     (MCT_LATENT_FLAG | MCT_LABELS_FLAG | MCT_IMPRINT_FLAG | MCT_TIMES_FLAG | MCT_SWAP_FLAG |       \
-     MCT_SELECT_FLAG | MCT_HEAR_FLAG)
+     MCT_SELECT_FLAG | MCT_HEAR_FLAG | MCT_LEARN_FLAG)
 
 #endif
