@@ -33,7 +33,7 @@ from mcutrain_host.protocol import (
     Heard,
     Identity,
     Inference,
-    Learnt,
+    LearntReport,
     LessonPlan,
     Rate,
     Replayed,
@@ -45,7 +45,7 @@ from mcutrain_host.protocol import (
     Statistics,
     Status,
     Step,
-    Taught,
+    TaughtReport,
     Teaching,
     WindowTaken,
 )
@@ -184,31 +184,33 @@ class Device:
         self.hear(window, 0)
         self.take_window()
 
-    def teach(self, label: int, how: LessonPlan, ago: int = protocol.LOUDEST_WINDOW) -> Taught:
+    def teach(
+        self, label: int, how: LessonPlan, ago: int = protocol.LOUDEST_WINDOW
+    ) -> TaughtReport:
         """Have a window learnt that was heard: by default the loudest one. ago: as `take_window`.
 
         Raises RefusedError while there is none.
         """
         return self._teach(Teaching.LESSON, label, ago, 0, how)
 
-    def teach_class(self, label: int, known: int, samples: int, how: LessonPlan) -> Taught:
+    def teach_class(self, label: int, known: int, samples: int, how: LessonPlan) -> TaughtReport:
         """Have the next windows that stand out be samples of a class beside 0 … known - 1.
 
         The last one gives it its weights, and is learnt. Raises RefusedError for no class.
         """
         return self._teach(Teaching.CLASS, label, known, samples, how)
 
-    def undo(self) -> Taught:
+    def undo(self) -> TaughtReport:
         """Go back to before the last lesson. Raises RefusedError if nothing is kept of that."""
         return self._teach(Teaching.UNDO)
 
-    def forget(self) -> Taught:
+    def forget(self) -> TaughtReport:
         """Go back to the weights that the model came with, also in the flash."""
         return self._teach(Teaching.FORGET)
 
-    def learnt(self) -> Learnt:
+    def learnt(self) -> LearntReport:
         """Return what was heard, told and learnt since the start."""
-        return self._ask(Command.LEARNT, b"", Learnt.parse)
+        return self._ask(Command.LEARNT, b"", LearntReport.parse)
 
     def read_window(self, frame: int) -> bytes:
         """Read the network's input of a window that ended with the frame of this count.
@@ -354,11 +356,11 @@ class Device:
         second: int = 0,
         samples: int = 0,
         how: LessonPlan = LessonPlan(0, 0, 0, 0),
-    ) -> Taught:
+    ) -> TaughtReport:
         """second: frames ago, or classes that are known."""
         numbers = (part.to_bytes(4, "little") for part in (label, second, samples))
         return self._ask(
-            Command.TEACH, bytes([kind, *b"".join(numbers)]) + how.pack(), Taught.parse
+            Command.TEACH, bytes([kind, *b"".join(numbers)]) + how.pack(), TaughtReport.parse
         )
 
     def _check(self, command: Command, field: str, said: int, expected: int) -> None:

@@ -372,7 +372,7 @@ class LessonPlan(Numbers):
 
 
 @dataclass(frozen=True)
-class Taught(Numbers):
+class TaughtReport(Numbers):
     """Answer to TEACH. frame: so many there were at the window's end. save_number: of the state."""
 
     layout: ClassVar[struct.Struct] = struct.Struct("<III")
@@ -382,7 +382,7 @@ class Taught(Numbers):
 
 
 @dataclass(frozen=True)
-class Learnt(Numbers):
+class LearntReport(Numbers):
     """Answer to LEARNT: counts since the start.
 
     told: the last class that was recognized, at told_frame; -1: none. lessons, collected: windows

@@ -31,7 +31,7 @@ from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import simulator_of_folder
-from mcutrain.simulation.field import SEED, Decisions, Field, LearnParams, Lesson, Ring
+from mcutrain.simulation.field import SEED, Decisions, Field, FieldLesson, FieldRing, LearnParams
 from mcutrain.simulation.rates import LearningRate
 
 LESSONS, SAMPLES = "lessons.jsonl", "samples.npz"
@@ -339,7 +339,7 @@ def _replayed(lessons: _Lessons) -> bytes:
     project = lessons.project
     simulator = simulator_of_folder(project.folder, project.manifest, SEED)
     decisions = Decisions(project.manifest.classes, LearnParams(1))
-    ring = Ring(project.board.memory.remember)
+    ring = FieldRing(project.board.memory.remember)
     desk, x = Field(simulator, decisions, ring, simulator.imprint), lessons.windows
     for line in lessons.lines:
         if line["kind"] == "undo":
@@ -348,7 +348,9 @@ def _replayed(lessons: _Lessons) -> bytes:
         if line["kind"] == "forget":
             desk.forget()
             continue
-        how = Lesson(LearningRate(line["mult_q31"], line["shift"]), line["steps"], line["replay"])
+        how = FieldLesson(
+            LearningRate(line["mult_q31"], line["shift"]), line["steps"], line["replay"]
+        )
         if line["kind"] == "lesson":
             desk.lesson(x[line["windows"][0]], line["label"], how)
             continue

@@ -113,7 +113,7 @@ class Decisions:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class FieldLesson:
     """How a window is learnt. steps: on it; replay: of what is remembered behind each."""
 
     rate: LearningRate
@@ -122,14 +122,14 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class Ring:
+class FieldRing:
     """Samples that are remembered, by their place, of `seen` that were offered."""
 
     slots: int = 0
     seen: int = 0
     samples: tuple[tuple[Array, int] | None, ...] = ()
 
-    def offered(self, x: Array, label: int) -> Ring:
+    def offered(self, x: Array, label: int) -> FieldRing:
         """With one more sample, if it is remembered."""
         if not self.slots:
             return self
@@ -137,7 +137,7 @@ class Ring:
         place = int(slots_of_offers(self.seen, 1, self.slots)[0])
         if place != NOWHERE:
             kept[place] = (x, label)
-        return Ring(self.slots, self.seen + 1, tuple(kept))
+        return FieldRing(self.slots, self.seen + 1, tuple(kept))
 
     def at(self, position: int) -> tuple[Array, int] | None:
         """What the step at a position replays."""
@@ -148,12 +148,12 @@ class Ring:
 
 
 @dataclass(frozen=True)
-class Kept:
+class FieldKept:
     """A saved state. is_taught: whether a lesson ended with it."""
 
     state: bytes
     position: int
-    ring: Ring
+    ring: FieldRing
     is_taught: bool = False
 
 
@@ -166,18 +166,18 @@ class Field:
 
     simulator: FieldSimulator
     decisions: Decisions
-    ring: Ring = Ring()
+    ring: FieldRing = FieldRing()
     imprint: Imprint | None = None
     position: int = 0
-    newest: Kept | None = None
-    before: Kept | None = None
+    newest: FieldKept | None = None
+    before: FieldKept | None = None
     told: list[tuple[int, int]] = field(default_factory=list)
-    _lesson: Lesson | None = None
+    _lesson: FieldLesson | None = None
     _collected: list[Array] = field(default_factory=list)
 
     # ---- what is told to it ----
 
-    def lesson(self, x: Array, label: int, how: Lesson) -> None:
+    def lesson(self, x: Array, label: int, how: FieldLesson) -> None:
         """Learn a window, int8 as the input has it. Raises DataError for no class, or no step."""
         if not 0 <= label < self.decisions.classes or how.steps < 1:
             raise DataError(f"a lesson is steps on one of {self.decisions.classes} classes")
@@ -186,7 +186,7 @@ class Field:
         self.ring = self.ring.offered(x, label)
         self._steps(x, label)
 
-    def gather(self, label: int, known: int, samples: int, how: Lesson) -> None:
+    def gather(self, label: int, known: int, samples: int, how: FieldLesson) -> None:
         """Await samples of a class, which then gets its weights. Raises DataError for no class."""
         if self.imprint is None or not self.decisions.gather(label, known, samples):
             raise DataError(f"{samples} samples cannot give class {label} its weights here")
@@ -209,7 +209,7 @@ class Field:
         """Go back to the weights that the model came with, and remember nothing."""
         self.decisions.left = 0
         self.simulator.reset(SEED)
-        self.position, self.ring = 0, Ring(self.ring.slots)
+        self.position, self.ring = 0, FieldRing(self.ring.slots)
         self._keep()
 
     def restart(self) -> None:
@@ -218,7 +218,7 @@ class Field:
         self.told, self._lesson = [], None
         if self.newest is None:
             self.simulator.reset(SEED)
-            self.position, self.ring = 0, Ring(self.ring.slots)
+            self.position, self.ring = 0, FieldRing(self.ring.slots)
         else:
             self._take(self.newest)
 
@@ -270,9 +270,9 @@ class Field:
 
     def _keep(self, *, is_taught: bool = False) -> None:
         self.before = self.newest
-        self.newest = Kept(self.simulator.save(), self.position, self.ring, is_taught)
+        self.newest = FieldKept(self.simulator.save(), self.position, self.ring, is_taught)
 
-    def _take(self, kept: Kept) -> None:
+    def _take(self, kept: FieldKept) -> None:
         self.simulator.load(kept.state)
         self.position, self.ring = kept.position, kept.ring
 
@@ -332,7 +332,7 @@ class Ear:
         return loudest(self._activities, self.frames) if self.window() is not None else 0
 
 
-class Board:
+class FieldBoard:
     """A `Field` with an `Ear`: what firmware does with each piece that it hears."""
 
     def __init__(self, field: Field, ear: Ear) -> None:

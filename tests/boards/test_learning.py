@@ -29,7 +29,15 @@ from mcutrain.codegen.firmware import WARNINGS
 from mcutrain.errors import McutrainError
 from mcutrain.pipeline import TrainingStep
 from mcutrain.quant.head import random_start
-from mcutrain.simulation.field import Board, Decisions, Ear, Field, LearnParams, Lesson, Ring
+from mcutrain.simulation.field import (
+    Decisions,
+    Ear,
+    Field,
+    FieldBoard,
+    FieldLesson,
+    FieldRing,
+    LearnParams,
+)
 from mcutrain.sparse import find_head
 from mcutrain.target import FIRMWARE, load_target
 from tests.boards.projects import RATE, built
@@ -61,23 +69,23 @@ def project(root: Path, board: str, interface: Interface, kind: str = "audio") -
     return built(root, board, step=step_of(kind), interface=interface)
 
 
-def twin(interface: Interface, kind: str = "audio") -> Board:
+def twin(interface: Interface, kind: str = "audio") -> FieldBoard:
     step = step_of(kind)
     front, x, simulator = front_of(step.graph), step.input_type, step.reference(1)
     decisions = Decisions(CLASSES, LearnParams.of(front))
     imprint = partial(simulator.imprint, centre=CENTRE) if interface.centre else None
-    field = Field(simulator, decisions, Ring(interface.remember), imprint)
-    return Board(field, Ear(front, x.scale, x.zero_point, HISTORY))
+    field = Field(simulator, decisions, FieldRing(interface.remember), imprint)
+    return FieldBoard(field, Ear(front, x.scale, x.zero_point, HISTORY))
 
 
-def plan(replay: int) -> tuple[LessonPlan, Lesson]:
-    return LessonPlan.of(STEPS, replay, SENT_RATE), Lesson(RATE, STEPS, replay)
+def plan(replay: int) -> tuple[LessonPlan, FieldLesson]:
+    return LessonPlan.of(STEPS, replay, SENT_RATE), FieldLesson(RATE, STEPS, replay)
 
 
 class Pair:
     """A board and its twin, which are told the same."""
 
-    def __init__(self, device: Device, board: Board, restart: Callable[[], None]) -> None:
+    def __init__(self, device: Device, board: FieldBoard, restart: Callable[[], None]) -> None:
         self.device, self.board, self.restart_device = device, board, restart
         self.replay = REPLAY if board.field.ring.slots else 0
         self.device.identify()
@@ -129,7 +137,7 @@ class Pair:
         self.restart_device()
         self.device.identify()
         self.board.field.restart()
-        self.board = Board(self.board.field, Ear(*self._ear()))
+        self.board = FieldBoard(self.board.field, Ear(*self._ear()))
         self.sent = 0
         self.begun = self.device.learnt()
 
@@ -200,7 +208,7 @@ def test_a_board_does_what_the_desk_does_with_any_events(
 class OnChip(Pair):
     """A virtual board, which hears what is played to it in its own time."""
 
-    def __init__(self, folder: Path, board: Board, instructions_per_sample: int = 0) -> None:
+    def __init__(self, folder: Path, board: FieldBoard, instructions_per_sample: int = 0) -> None:
         self.machine = load_machine(folder, LoopbackLink())
         self.instructions_per_sample = instructions_per_sample
         super().__init__(Device(DirectLink(self.machine), PATIENCE), board, self.cut_power)

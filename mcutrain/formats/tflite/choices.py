@@ -47,7 +47,7 @@ def with_cases(model: FileModel, rules: Mapping[str, Rule]) -> FileModel:
     if not any(op.name in SELECTS for op in model.operators):
         return model
     producers = {i: op for op in model.operators for i in op.outputs if i != MISSING}
-    known = _Known(model, rules, producers)
+    known = _KnownValue(model, rules, producers)
     return replace(model, operators=tuple(known.shortened(op) for op in model.operators))
 
 
@@ -58,7 +58,7 @@ def table(o: Int8Operator) -> None:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownValue:
     """A file whose tensors are functions of others."""
 
     model: FileModel
@@ -74,7 +74,7 @@ class _Known:
         if x is None:
             return op
         try:
-            values = _Values(self, x)
+            values = _FunctionValues(self, x)
             stored = values.integers(y)
             at, below, above = (values.reals(y, step) for step in (0.0, -NEAR, NEAR))
         except (ModelError, ArithmeticError, LookupError, TypeError, ValueError):
@@ -109,10 +109,10 @@ class _Known:
         return x if kind.dtype == "int8" and len(kind.scales) == 1 else None
 
 
-class _Values:
+class _FunctionValues:
     """What tensors are for each integer of x."""
 
-    def __init__(self, known: _Known, x: int) -> None:
+    def __init__(self, known: _KnownValue, x: int) -> None:
         self.known, self.x = known, x
         self.tensors = known.model.tensors
         self.found: dict[int, Array] = {x: INTEGERS.astype(np.int8)}
