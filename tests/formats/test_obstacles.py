@@ -126,12 +126,12 @@ def test_a_shape_that_no_model_has_is_not_read_on_with(tmp_path, shape):
 def test_type_and_shape_of_an_input_are_two_obstacles(tmp_path):
     net = OnnxNetwork(["batch", 4, "height", "width"])
     proto = net.proto(net.op("Relu", "input"))
-    proto.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    proto.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT8
     onnx.save(proto, tmp_path / "m.onnx")
     head, *items = told(read_float, tmp_path / "m.onnx")
     assert head.startswith(f"{tmp_path / 'm.onnx'}: the model has 2 obstacles (")
     assert [item.split(";")[0] for item in items] == [
-        "input 'input' is int64",
+        "input 'input' is int8",
         "input 'input' has open lengths on the axes [2, 3]",
     ]
 

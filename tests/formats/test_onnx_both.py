@@ -19,7 +19,8 @@ SHAPE = (1, 4, 6, 5)
 STEP = 1  # both round the same real number, we in fixed point
 LEAST_DB = 100.0  # float32 sums in another order
 OPSET = 20  # the first with Gelu
-OLDER = {"Upsample"}  # than that; test_onnx_float.py has it
+OTHERS = {"Upsample", "RMSNormalization", "SimplifiedLayerNormalization"}
+"""Operators of other versions, or of onnxruntime; tests of their own have them."""
 POOL = {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}
 RNG = np.random.default_rng(0)
 KERNEL = RNG.integers(-127, 128, (3, 4, 3, 2)).astype(np.int8)
@@ -101,7 +102,12 @@ def upsampled(*kernel, bias=False, **attributes):
     )
 
 
+def of_positive(op_type):
+    return lambda net, x, weight: net.op(op_type, positive(net, x))
+
+
 CASES = {
+    "Abs": simple("Abs"),
     "Add": simple("Add", 0.4),
     "Add of a folded number": folded_number,
     "AveragePool": simple("AveragePool", **POOL, pads=[1, 1, 0, 0], count_include_pad=1),
@@ -128,6 +134,7 @@ CASES = {
     "Elu": simple("Elu"),
     "Erf": simple("Erf"),
     "Expand": simple("Expand", [1, 4, 6, 5]),
+    "Exp": simple("Exp"),
     "Flatten": of_a_row("MatMul"),
     "Gelu": simple("Gelu"),
     "Gelu of a tanh": simple("Gelu", approximate="tanh"),
@@ -154,6 +161,7 @@ CASES = {
         perm=[0, 3, 1, 2],
     ),
     "LeakyRelu": simple("LeakyRelu", alpha=0.2),
+    "Log": of_positive("Log"),
     "MatMul": of_a_row("MatMul"),
     "MatMul of two": with_itself,
     "Max": simple("Max", -0.7),
@@ -167,7 +175,7 @@ CASES = {
     "Neg": simple("Neg"),
     "PRelu": simple("PRelu", [[[0.25]]] * 4),
     "Pad": simple("Pad", [0, 0, 1, 2, 0, 0, 0, 1]),
-    "Reciprocal": lambda net, x, weight: net.op("Reciprocal", positive(net, x)),
+    "Reciprocal": of_positive("Reciprocal"),
     "ReduceMax": simple("ReduceMax", [2, 3]),
     "ReduceMean": simple("ReduceMean", [2, 3]),
     "ReduceMean of rows": simple("ReduceMean", [2]),
@@ -192,6 +200,8 @@ CASES = {
         blocksize=2,
     ),
     "Softmax of rows": simple("Softmax", axis=2),
+    "Softsign": simple("Softsign"),
+    "Sqrt": of_positive("Sqrt"),
     "Split": simple("Split", axis=2, num_outputs=1),
     "Squeeze": there_and_back,
     "Sub": simple("Sub", 0.4),
@@ -204,7 +214,7 @@ CASES = {
 
 def test_every_operator_that_is_read_in_both_ways_has_a_case():
     both = {name for name, rules in OPERATORS.items() if rules.int8 and rules.real}
-    assert both - OLDER == {name.split()[0] for name in CASES}
+    assert both - OTHERS == {name.split()[0] for name in CASES}
 
 
 @pytest.mark.parametrize("name", CASES)

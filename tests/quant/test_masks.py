@@ -188,7 +188,7 @@ def test_a_masked_network_is_read_back_bit_for_bit(tmp_path):
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        (-np.inf, "holds infinity or NaN; a mask of -10000 does what minus infinity does"),
+        (-np.inf, "adds numbers beyond 1e\\+30; in a mask -10000 does the same"),
         (LEAST, "node 'Add_14' adds numbers beyond 1e\\+30; in a mask -10000 does the same"),
     ],
 )
