@@ -283,7 +283,7 @@ def test_nobody_asked_for_the_scheme_of_a_ladder(
     found, rows = planner.rows_with(usual_ones, 2, 0, Elastic(0.9), None, proxies)
     names = ["head only", "last", facts["scheme"], "elastic 0.9 of last"]
     assert [row.name for row in found] == [row.name for row in rows] == names
-    with pytest.raises(ArgumentError, match="columns are swapped of a scheme that trains"):
+    with pytest.raises(ArgumentError, match="channels are swapped of a scheme that trains"):
         planner.rows_with(usual_ones, 2, 0, None, Swapping("drawn"), proxies)
 
 
@@ -298,7 +298,7 @@ def test_a_selected_scheme_is_none_that_was_asked_for() -> None:
     given = PlannedRow("mine", parse_scheme("22:0.5,bias:4"))
     rows = planner.rows_with([*usual_ones, selected_one], 2, 0, Elastic(0.9), None)[1]
     assert [row.name for row in rows] == ["head only", "last", "selected", "elastic 0.9 of last"]
-    with pytest.raises(ArgumentError, match="columns are swapped of a scheme that trains"):
+    with pytest.raises(ArgumentError, match="channels are swapped of a scheme that trains"):
         planner.rows_with([*usual_ones, selected_one], 2, 0, None, Swapping("drawn"))
     both = [*usual_ones, given, selected_one]
     rows = planner.rows_with(both, 2, 1, Elastic(0.9), Swapping("drawn"))[1]
