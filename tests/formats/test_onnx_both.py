@@ -20,7 +20,7 @@ STEP = 1  # both round the same real number, we in fixed point
 LEAST_DB = 100.0  # float32 sums in another order
 OPSET = 20  # the first with Gelu
 OTHERS = {"Upsample", "RMSNormalization", "SimplifiedLayerNormalization"}
-"""Operators of other versions, or of onnxruntime; tests of their own have them."""
+"""Not of OPSET: older, newer, or onnxruntime's own. Their parts are held against it elsewhere."""
 POOL = {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}
 RNG = np.random.default_rng(0)
 KERNEL = RNG.integers(-127, 128, (3, 4, 3, 2)).astype(np.int8)
