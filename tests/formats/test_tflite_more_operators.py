@@ -12,7 +12,7 @@ from mcutrain.formats import load, read_float, write
 from mcutrain.ir.interpret import interpret
 from mcutrain.oracle.run_original import _run_tflite
 from mcutrain.quant.fake import snr_db
-from tests.formats.oracle import needs_interpreter, run_reference
+from tests.formats.oracle import PACKAGE, needs_interpreter, run_reference
 from tests.formats.tflite_builder import TfliteBuilder
 from tests.formats.tflite_models import int8, scales, seeds, zero_points
 
@@ -20,6 +20,10 @@ LEAST_DB = 100.0  # float32 in another order
 EXAMPLES = 12
 some = settings(max_examples=EXAMPLES)
 SHAPES = st.sampled_from([(1, 3, 2, 4), (1, 5, 3), (1, 2, 3, 2, 4)])
+IS_OLD = PACKAGE == "tflite_runtime"
+"""Knows no int8 LOG, ends the process where five axes are broadcast, and wraps EXP past 2**31."""
+TABLES = ("EXP", "RSQRT") if IS_OLD else ("EXP", "LOG", "RSQRT")
+WIDEST = 0.05 if IS_OLD else 0.5
 
 
 def saved(folder, builder, x, y):
@@ -44,12 +48,12 @@ def floats_agree(path, x):
 @needs_interpreter
 @pytest.mark.oracle
 @settings(max_examples=40)
-@given(name=st.sampled_from(("EXP", "LOG", "RSQRT")), data=st.data())
+@given(name=st.sampled_from(TABLES), data=st.data())
 def test_tables_are_those_of_the_interpreter(tmp_path_factory, name, data):
     """RSQRT refuses what is below its zero point while it runs."""
     zero_point = data.draw(zero_points)
     q = np.arange(-128, 128).astype(np.int8)[None]
-    x_scale = data.draw(st.floats(2**-9, 0.5, width=32))
+    x_scale = data.draw(st.floats(2**-9, WIDEST).map(np.float32).map(float))
     builder, kind = TfliteBuilder(), {"scale": x_scale, "zero_point": zero_point}
     if name == "RSQRT":
         q = q[:, q[0] >= zero_point]
@@ -91,7 +95,7 @@ LIKE = ("MAXIMUM", "MINIMUM")
 @st.composite
 def pairs(draw):
     """A shape, and another one that is broadcast to it."""
-    shape = draw(SHAPES)
+    shape = draw(SHAPES.filter(lambda shape: len(shape) < 5) if IS_OLD else SHAPES)
     kept = draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
     narrow = tuple(d if keeps else 1 for d, keeps in zip(shape, kept, strict=True))
     return (shape, narrow)[:: draw(st.sampled_from((1, -1)))]
