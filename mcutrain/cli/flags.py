@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import typer
 
 from mcutrain.arguments import Within
+from mcutrain.cli.needed import check_packages
 from mcutrain.cli.panels import flag_of, in_panels, option_of
 from mcutrain.errors import ArgumentError, OptionError
 from mcutrain.functions.keywords import Flag
@@ -55,6 +56,7 @@ def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
 
     def call(typed: dict[str, Any]) -> None:
         values = {flag.name: flag.value(typed[flag.name]) for flag in flags}
+        check_packages(command.__name__, values)
         try:
             for name, kind in groups.items():
                 values[name] = kind(**{f.name: values.pop(f.name) for f in fields(kind)})

@@ -1,5 +1,6 @@
 """Data sets: loaded, split, ordered, made to fit a model's input, and quantized for it."""
 
+from mcutrain.data._folders import SUFFIXES as IMAGE_SUFFIXES
 from mcutrain.data._folders import Progress
 from mcutrain.data._wav import read_samples
 from mcutrain.data.arrays import Data, is_path, of_arrays, samples_of
@@ -34,6 +35,7 @@ from mcutrain.data.transform import Transform
 
 __all__ = [
     "IGNORED",
+    "IMAGE_SUFFIXES",
     "AtMost",
     "Data",
     "Dataset",

@@ -12,6 +12,7 @@ from mcutrain_host.toolchain import ZIG, compiler_version, find_host_compiler
 
 from mcutrain import demo
 from mcutrain.cli.doctor import required_packages
+from mcutrain.cli.needed import NEEDS
 from mcutrain.demo import MODEL
 from mcutrain.demo import board as demo_board
 from mcutrain.oracle.tflite import find_interpreter
@@ -25,8 +26,8 @@ else:
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))[
     "project"
 ]
-NOT_A_USERS = {"docs", "test", "dev", "oracle-tflite"}
-"""Extras that only this project's own tests and checks need."""
+NOT_A_USERS = {"all", "docs", "test", "dev", "oracle-tflite"}
+"""Extras that only this project's own tests and checks need, and the one that is several."""
 Without = Callable[..., None]
 
 
@@ -98,6 +99,37 @@ def test_a_missing_package_is_a_sentence_before_work_begins(
     assert OPTIONAL[name].missing in sentence
     assert f"pip install 'mcutrain[{OPTIONAL[name].extra}]'" in sentence
     assert sorted(p.name for p in tmp_path.iterdir()) == ["images"]
+
+
+def test_all_that_a_line_needs_is_named_at_once(run: Run, without: Without, tmp_path: Path) -> None:
+    (tmp_path / "images" / "cat").mkdir(parents=True)
+    (tmp_path / "images" / "cat" / "1.png").touch()
+    missing = ("pillow", "tensorboardX", "uvicorn")
+    without(*missing)
+    line = ("train", ".", "--data", "images", "--tensorboard", "events", "--web")
+    sentence = run(*line).sentence
+    assert all(name in sentence for name in missing)
+    assert sentence.endswith("pip install 'mcutrain[images,tensorboard,web]'")
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_a_missing_compiler_is_named_beside_what_else_is_missing(
+    run: Run, without: Without, tmp_path: Path
+) -> None:
+    (tmp_path / "images" / "cat").mkdir(parents=True)
+    (tmp_path / "images" / "cat" / "1.png").touch()
+    without("ziglang", "pillow")
+    sentence = run("simulate", MODEL, "--data", "images").sentence
+    assert sentence.endswith("pip install 'mcutrain[compiler,images]'")
+    assert "compiler" not in run("info", "nowhere").sentence
+
+
+def test_the_extra_of_all_holds_what_any_line_may_need() -> None:
+    (line,) = PROJECT["optional-dependencies"]["all"]
+    extras = set(re.findall(r"[\w-]+", line)) - {"mcutrain"}
+    clusters = {"distributed", "ray"}
+    assert {OPTIONAL[name].extra for name in NEEDS if name not in clusters} <= extras
+    assert {OPTIONAL[name].extra for name in clusters}.isdisjoint(extras)
 
 
 @pytest.mark.usefixtures("no_compiler")
