@@ -14,6 +14,7 @@ from typing import Any
 from mcutrain_host.manifest import BoardProject
 
 from mcutrain.arguments import PathLike, Seed, checked
+from mcutrain.cost.instructions import estimate
 from mcutrain.data import Data, Split, is_path
 from mcutrain.errors import (
     ArgumentError,
@@ -23,6 +24,8 @@ from mcutrain.errors import (
     ModelError,
     OptionError,
 )
+from mcutrain.experiments.planner import Budget
+from mcutrain.experiments.rows import PlannedRow
 from mcutrain.formats import read_float, saying_order
 from mcutrain.functions.automatic import AUTO, auto_scheme
 from mcutrain.functions.board_options import OptionalLine
@@ -52,9 +55,11 @@ from mcutrain.functions.run_options import (
 from mcutrain.functions.simulating import Learnt, Simulation
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load
-from mcutrain.report.collect import resolved_scheme
+from mcutrain.report.answers import answers_of
+from mcutrain.report.collect import collect, resolved_scheme
+from mcutrain.report.content import Report
 from mcutrain.report.folder import read_folder
-from mcutrain.report.project import read_project
+from mcutrain.report.learning import Compared
 from mcutrain.report.write import draw
 from mcutrain.report.write import write as write_report
 from mcutrain.runs.result import SimulationResult
@@ -350,12 +355,13 @@ class _Fitting:
         plan = self._plan(graph, split, chosen)
         split = self._drawn(graph, split, plan)
         learnt = self._learn(graph, split, chosen, plan)
-        head = self._head(graph, split, learnt, plan)
+        head_only = self._head(graph, split, learnt, plan)
+        head = None if head_only is None else head_only.result
         trained = path / f"trained{int8.suffix}"
         export(int8, trained, path / CHECKPOINT)
         replace_file(path / SCHEME, _spelled_out(learnt.step).to_toml().encode())
         project = self._project(int8, learnt)
-        write_report(read_project(path / PROJECT), path)
+        write_report(self._report(split, learnt, head_only), path)
         draw(read_folder(path), path)  # with the run's log and the scheme
         self._chose("trained", str(trained), _beside(learnt, head))
         for doubt in learnt.doubts:
@@ -639,9 +645,7 @@ class _Fitting:
             raise KeyboardInterrupt
         return learnt
 
-    def _head(
-        self, graph: Graph, split: Split, learnt: Learnt, length: _Length
-    ) -> SimulationResult | None:
+    def _head(self, graph: Graph, split: Split, learnt: Learnt, length: _Length) -> Learnt | None:
         """Train the head alone, as long, to compare with; None if that is what was trained."""
         if learnt.step.scheme.name == HEAD:
             return None
@@ -650,7 +654,19 @@ class _Fitting:
         simulation = self._simulation(options, reading, KeptOptions())
         with self.listener.counting("the head alone, to compare") as tell:
             parts = _InParts(tell)
-            return simulation.run(graph, split, HEAD, self.asked.classes, None, parts)[0].result
+            return simulation.run(graph, split, HEAD, self.asked.classes, None, parts)[0]
+
+    def _report(self, split: Split, learnt: Learnt, head: Learnt | None) -> Report:
+        """What a step takes, both schemes where they have an accuracy, and what is confused."""
+        target = self.asked.hardware.target
+        report = replace(collect(learnt.step, target), model=self.asked.model.stem)
+        if not learnt.run.learns_classes or split.test.positions or learnt.run.judged is not None:
+            return report
+        budget = Budget(target, self.asked.hardware.sram)
+        lessons = [(learnt, "chosen")] + ([] if head is None else [(head, "head only")])
+        rows = tuple(_compared(budget, lesson, name) for lesson, name in lessons)
+        found = answers_of(learnt.run.samples.split.test, *learnt.run.answered(), split.test.x)
+        return replace(report, comparison=rows, answers=found)
 
     def _project(self, int8: Path, learnt: Learnt) -> Generated:
         hardware = self.asked.hardware
@@ -736,6 +752,20 @@ def _length(
     if fitting >= count:
         return _Length(1, None), "longer than the time allows"
     return _Length(1, fitting), f"with {fitting:,} of {count:,} samples, what the time allows"
+
+
+def _compared(budget: Budget, learnt: Learnt, name: str) -> Compared:
+    """A row of the report: what a scheme takes, and learnt."""
+    step, result = learnt.step, learnt.result
+    row = budget.row(PlannedRow(name, step.scheme), step)
+    instructions = sum(estimate(step.plan.training, budget.isa, step.plan.segments).values())
+    return replace(
+        row,
+        accuracies=(result.accuracy,),
+        before=(result.before,),
+        learning_rate=result.learning_rate,
+        instructions=instructions or None,
+    )
 
 
 def _spelled_out(step: TrainingStep) -> UpdateScheme:

@@ -67,8 +67,19 @@ class NumberTable:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """An image, as an address of data, and what it shows. Without an address only the words."""
+
+    address: str
+    says: str
+
+
+@dataclass(frozen=True)
 class Section:
-    """A heading, what it is about, charts, tables, and text as it is (a scheme, commands)."""
+    """A heading, what it is about, charts, tables, and text as it is (a scheme, commands).
+
+    pictures: side by side, below a sentence about all of them.
+    """
 
     name: str
     title: str
@@ -76,6 +87,8 @@ class Section:
     figures: tuple[Figure, ...] = ()
     tables: tuple[NumberTable, ...] = ()
     pre: str = ""
+    pictures: tuple[Picture, ...] = ()
+    pictures_say: str = ""
 
 
 def alike(values: Sequence[Hashable]) -> list[tuple[int, int, int]]:

@@ -11,6 +11,7 @@ import jinja2
 import mcutrain_templates
 
 from mcutrain.report import (
+    answers,
     elastic_sections,
     instruction_sections,
     memory_sections,
@@ -63,6 +64,7 @@ def sections_of(report: Report) -> Iterator[Section]:
     """Only what there is something to say about."""
     for part, section in (
         (report.curves, training_sections.curves),
+        (report.answers, answers.section),
         (report.choices, elastic_sections.choices),
         (report.selection, selection_sections.selection),
         (report.sweep, selection_sections.sweep),

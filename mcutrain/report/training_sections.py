@@ -94,13 +94,16 @@ def _of_unit(found: list[LearningCurve], unit: str) -> list[Figure]:
         accuracy += _series(curve, i, "test", lambda p: _hundred(p.test_accuracy))
         accuracy += _series(curve, i, "training", lambda p: _hundred(p.train_accuracy))
         loss += _series(curve, i, "loss", lambda p: p.loss)
+    accuracy, loss = _lasting(accuracy), _lasting(loss)
     figures = []
     if accuracy:
+        dotted = any(s.is_dotted for s in accuracy)
         figures.append(
             Figure(
                 f"chart-accuracy-{unit}",
-                "Solid: on test images, which are never trained on. Dotted: on the training "
-                "images, as they came." + _coincidence(accuracy),
+                "Solid: on test images, which are never trained on."
+                + " Dotted: on the training images, as they came." * dotted
+                + _coincidence(accuracy),
                 _lines(accuracy, unit, "accuracy, %", "{:.1f} %"),
                 _keys(accuracy),
             )
@@ -116,6 +119,11 @@ def _of_unit(found: list[LearningCurve], unit: str) -> list[Figure]:
             )
         )
     return figures
+
+
+def _lasting(found: list[_Series]) -> list[_Series]:
+    """The lines; a single point of a run says nothing of how it went on, and is in the table."""
+    return [s for s in found if len(s.points) > 1]
 
 
 def _hundred(share: float | None) -> float | None:
@@ -189,7 +197,8 @@ def comparison(rows: Sequence[Compared]) -> Section:
     limit = next((r.sram_limit for r in rows if r.sram_limit), None)
     fitting = [r for r in rows if r.fits is not False and r.accuracies]
     best = max(fitting, key=lambda r: r.accuracy, default=None)
-    says = f"The same training with each scheme, mean of {_runs(rows)}."
+    runs = _runs(rows)
+    says = f"The same training with each scheme, {'' if runs == 'one run' else 'mean of '}{runs}."
     if best is not None:
         where = "" if limit is None else f" Of those that fit in {count(limit)} bytes of SRAM,"
         says += f"{where or ' Of all,'} {best.name} is best with {percent(best.accuracy)}."
@@ -205,6 +214,8 @@ def comparison(rows: Sequence[Compared]) -> Section:
 def _runs(rows: Sequence[Compared]) -> str:
     """Return how many seeds, or episodes, there are."""
     runs = max((len(r.accuracies) for r in rows), default=0)
+    if runs == 1 and not any(r.ways for r in rows):
+        return "one run"
     ways, shots = next(((r.ways, r.shots) for r in rows if r.ways), (0, 0))
     if not ways:
         return f"{runs} seed{'s' * (runs != 1)}"
@@ -256,6 +267,15 @@ def accuracy_text(row: Compared) -> str:
     return f"{100 * row.accuracy:.1f} ± {100 * row.error:.1f} %"
 
 
+def _spread_said(rows: Sequence[Compared]) -> str:
+    """Say what the bars are, if there are any."""
+    if not any(r.error for r in rows):
+        return ""
+    if any(r.ways for r in rows):
+        return " The bars are the 95 % confidence intervals of the means."
+    return " The bars are the standard deviation over the seeds."
+
+
 def _cloud(rows: Sequence[Compared], limit: int | None) -> Figure:
     trained = [r for r in rows if r.accuracies]
     same = alike([(r.sram_bytes, r.accuracies) for r in trained])
@@ -269,18 +289,17 @@ def _cloud(rows: Sequence[Compared], limit: int | None) -> Figure:
         keys.append(Key(r.name + (f" (same as {trained[first].name})" if turn else ""), ink, shape))
     heights = [y for mark in marks for y in (mark.y - mark.spread, mark.y + mark.spread)]
     widths = [0, *(r.sram_bytes for r in rows), limit or 0]
+    upward = numbers("accuracy, %", heights)
+    from_zero = f" Upward the axis begins at {upward.low:g} %, not at 0." * (upward.low > 0)
     return Figure(
         "chart-comparison",
-        "Higher is better, further left is cheaper. "
-        + (
-            "The bars are the 95 % confidence intervals of the means."
-            if any(r.ways for r in rows)
-            else "The bars are the standard deviation over the seeds."
-        )
-        + ("" if limit is None else " What lies right of the dashed line does not fit."),
+        "Higher is better, further left is cheaper."
+        + _spread_said(trained)
+        + ("" if limit is None else " What lies right of the dashed line does not fit.")
+        + from_zero,
         Chart(
             numbers("bytes of SRAM", widths, text=si),
-            numbers("accuracy, %", heights),
+            upward,
             (*marks, *([] if limit is None else [Rule(limit, True, f"limit {count(limit)}")])),
             320,
         ),

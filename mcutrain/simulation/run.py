@@ -197,6 +197,26 @@ class Run:
         is_anomaly = test.y if test.is_labelled else None
         return self.reconstruction.tested(np.concatenate(losses), is_anomaly)
 
+    def answered(self) -> tuple[Array, Array]:
+        """Return the class that is said of each test sample, and by how much it beats the label.
+
+        In steps of the output; of one sigmoid from its threshold on. Of classifiers, one class for
+        a sample.
+        """
+        test, chunk = self.samples.split.test, EVALUATE_CHUNKS * self.chunk
+        said, lead = np.zeros(len(test), np.int64), np.zeros(len(test), np.int64)
+        for first in range(0, len(test), chunk):
+            y = self.simulator.infer(self.samples.test(first, first + chunk))
+            here = slice(first, first + len(y))
+            said[here] = self._answers(y)
+            wide = y.reshape(len(y), -1).astype(np.int64)
+            if self.threshold is not None:
+                lead[here] = np.abs(wide[:, 0] - self.threshold)
+            else:
+                rows = np.arange(len(y))
+                lead[here] = wide[rows, said[here]] - wide[rows, test.y[here]]
+        return said, lead
+
     def _counted(self, y: Array, labels: Array) -> Array:
         """Count what outputs say of labels of positions, or of their own."""
         return counts_of(y, labels) if self.judged is None else self.judged.counts(y, labels)

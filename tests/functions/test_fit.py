@@ -25,6 +25,7 @@ from mcutrain.functions.fit_readme import Story, readme
 from mcutrain.functions.fitting import LEAST_OF_A_CLASS, MOST_EPOCHS, _length
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.run_options import DataOptions, FitOptions
+from mcutrain.report.folder import read_folder
 from mcutrain.runs.watch import Watch
 from mcutrain.simulation import Progress, Run
 from tests.cli.conftest import Board, called
@@ -109,6 +110,15 @@ def test_a_float_model_becomes_a_folder_with_all_of_it(fitted):
     assert "last:2" in repr(found.project.plan) or found.result.scheme == "last:2"
     page = (found.folder / "report.html").read_text(encoding="utf-8")
     assert "<svg" in page  # the run's curve
+    report = read_folder(found.folder)
+    assert report.answers is not None
+    counts = np.array(report.answers.counts)
+    assert np.trace(counts) / counts.sum() == found.accuracy
+    chosen, head = report.comparison
+    assert (chosen.accuracies, chosen.scheme) == ((found.accuracy,), "last:2")
+    assert (head.accuracies, head.scheme) == ((found.head.accuracy,), "head")
+    assert report.usage is not None
+    assert chosen.sram_bytes == report.usage.sram_bytes > head.sram_bytes
 
 
 def test_the_commands_of_its_readme_end_with_the_same_bytes(fitted, tmp_path, monkeypatch):

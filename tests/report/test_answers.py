@@ -1,0 +1,66 @@
+"""Which classes are confused: counts against a plain loop, the surest mistakes, a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcutrain.data import Dataset
+from mcutrain.report.answers import MOST_MISTAKES, Answers, Mistake, answers_of, section
+from mcutrain.report.content import Report
+from mcutrain.report.html import render
+from mcutrain.report.json_values import from_json, to_json
+
+CLASSES = ("cat", "dog", "<b>cow</b>")
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 2)] * 2, st.integers(0, 255)), min_size=1, max_size=40))
+def test_answers_are_counted_and_the_surest_mistakes_come_first(
+    samples: list[tuple[int, int, int]],
+) -> None:
+    labels, said, lead = (np.array(column, np.int64) for column in zip(*samples, strict=True))
+    x = np.arange(len(samples), dtype=np.uint8).repeat(4).reshape(-1, 2, 2, 1)
+    found = answers_of(Dataset(x, labels, CLASSES), said, lead, x)
+    pairs = Counter(zip(labels.tolist(), said.tolist(), strict=True))
+    assert {
+        (i, j): n for i, row in enumerate(found.counts) for j, n in enumerate(row) if n
+    } == pairs
+    wrong = sorted((-s[2], i) for i, s in enumerate(samples) if s[0] != s[1])
+    assert [m.sample for m in found.mistakes] == [i for _, i in wrong[:MOST_MISTAKES]]
+    assert all((m.label, m.said) == samples[m.sample][:2] for m in found.mistakes)
+    assert from_json(Answers, to_json(found), "answers") == found
+
+
+def test_a_page_says_what_is_confused_most_and_shows_the_mistakes() -> None:
+    x = np.zeros((5, 2, 2, 1), np.uint8)
+    labels, said = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 1, 0, 0])
+    answers = answers_of(Dataset(x, labels, CLASSES), said, np.abs(labels - said), x)
+    found = section(answers)
+    assert found.says.startswith("2 of 5 ")
+    assert "<b>cow</b> taken for cat, 2 of 2" in found.says
+    assert [row[2:] for row in found.tables[0].rows] == [
+        ("2", "1", "50.0 %", "33.3 %"), ("1", "1", "100.0 %", "50.0 %"), ("2", "0", "0.0 %", ""),
+    ]  # fmt: skip
+    page = render(Report("m", answers=answers))
+    assert page.count('<img src="data:image/png;base64,') == 3
+    assert "<b>cow" not in page
+
+
+def test_a_network_without_mistakes_has_no_pictures() -> None:
+    x, labels = np.zeros((2, 3), np.float32), np.array([0, 1])
+    answers = answers_of(Dataset(x, labels, CLASSES[:2]), labels, 0 * labels, x)
+    assert answers.mistakes == ()
+    assert "None is taken for another" in section(answers).says
+
+
+@pytest.mark.parametrize(
+    "values",
+    [(CLASSES, ((1, 0),) * 3), (CLASSES[:1], ()), (CLASSES[:1], ((1,),), (Mistake(0, 0, 1),))],
+)
+def test_answers_that_contradict_themselves_are_refused(values: tuple[object, ...]) -> None:
+    with pytest.raises(ValueError, match="class"):
+        Answers(*values)  # type: ignore[arg-type]
