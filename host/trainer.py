@@ -177,7 +177,7 @@ class Training:
         if lessons.swap_every and not (identity.swaps and identity.has_slots):
             raise HostError(
                 f"the board at {self.board.name} cannot train other columns: that needs "
-                "firmware of --swap, and slots that keep the weights"
+                "firmware of --resample, and slots that keep the weights"
             )
         if not lessons.replay:
             return

@@ -46,7 +46,7 @@ _OWN = {
         "--every",
         "--importance",
         "--profile",
-        "--swap",
+        "--resample",
         "--batches",
     ),
     BOARD: (

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from mcutrain.cli.output import say
 from mcutrain.cli.panels import COMMON, MANY, flags_of_boxes
 
 ALL = "mcutrain.help_all"
@@ -15,8 +16,25 @@ ALL = "mcutrain.help_all"
 HELP_ALL = "--help-all"
 
 
+FORMER = {"--drift": "--policy-feedback", "--swap": "--resample"}
+"""Names that flags had, and have now. The former ones work until docs/stability.md has them go."""
+
+
 class ShortHelp(TyperCommand):
     """A command whose --help leaves out what few calls need."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read a line. A flag's former name stands for the flag, and a note says so once."""
+        own = {name for parameter in self.params for name in parameter.opts}
+        words = []
+        for word in args:
+            former, equals, value = word.partition("=")
+            now = FORMER.get(former)
+            words.append(f"{now}{equals}{value}" if now in own else word)
+            if now in own and former not in ctx.meta:
+                ctx.meta[former] = True
+                say(f"mcutrain: note: {former} is called {now} now; the former name still works")
+        return super().parse_args(ctx, words)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return arguments and flags, as they are read; --help-all is the last."""

@@ -63,7 +63,7 @@ class FleetLayout:
     def __post_init__(self) -> None:
         if self.step.plan.training.swapped:
             raise PlanError(
-                "with --swap, boards train other input channels at a time, whose sums mean "
+                "with --resample, boards train other input channels at a time, whose sums mean "
                 "nothing: train a fleet without it"
             )
 

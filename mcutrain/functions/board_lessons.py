@@ -97,13 +97,13 @@ def _check_swap(project: BoardProject, settings: RunSettings) -> None:
     if settings.swap and not project.manifest.shelf_bytes:
         raise ProjectError(
             f"the firmware of {project.folder} always trains the same channels: generate it with "
-            "--swap, to train others while it runs"
+            "--resample, to train others while it runs"
         )
     why = project.board.memory.why_no_saves
     if settings.swap and why:
         raise ProjectError(
             f"the board swaps channels with its flash, and it saves nothing there: {why}; train "
-            "without --swap"
+            "without --resample"
         )
 
 

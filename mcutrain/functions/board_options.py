@@ -95,6 +95,7 @@ class BoardChoices(Keywords):
         bool,
         Flag(
             "Train other input channels every so many steps, chosen by the project's firmware.",
+            "--resample",
             box=NOT_WORTH_IT,
         ),
     ] = False

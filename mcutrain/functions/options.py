@@ -269,6 +269,7 @@ class ProxyCascade(Keywords):
         Flag(
             "With --proxies: correct the policy by what samples taught, to cheaper fronts or to "
             "dearer ones; each 16th sample then takes the whole front, to compare with.",
+            "--policy-feedback",
             box=NOT_WORTH_IT,
         ),
     ] = False
@@ -301,7 +302,8 @@ class SwapRequest(Keywords):
         Flag(
             "Of layers that the scheme trains in part, other input channels can be trained while "
             "it runs, drawn at random or by what their turns were worth; the weights are kept in "
-            "flash: `train --swap`.",
+            "flash: `train --resample`.",
+            "--resample",
             box=NOT_WORTH_IT,
             shown=False,
         ),

@@ -385,7 +385,7 @@ Every = Annotated[
     Within(0),
     Flag(
         "From one choice of --elastic to the next, of which a tenth train everything to see what "
-        "helps, and from one --swap to the next; by default an epoch's.",
+        "helps, and from one --resample to the next; by default an epoch's.",
         metavar="STEPS",
         box=NOT_WORTH_IT,
         shown=False,
@@ -416,6 +416,7 @@ class ShareOptions(Keywords):
             "Choose anew, every so many steps, which input channels are trained of the layers that "
             "the scheme trains in part; all keep what they have learnt. drawn: at random; fisher: "
             "each has its turn, then those that moved most in theirs.",
+            "--resample",
             box=NOT_WORTH_IT,
             shown=False,
         ),

@@ -165,5 +165,5 @@ def test_firmware_that_trains_the_same_columns_swaps_none(
     with pytest.raises(RefusedError) as refused:
         device.swap(100)
     assert refused.value.status == Status.COMMAND
-    with pytest.raises(HostError, match="firmware of --swap"):
+    with pytest.raises(HostError, match="firmware of --resample"):
         taught(device, 2, save_every=0, state=tmp_path / "state.mcts", swap_every=1)

@@ -306,7 +306,7 @@ def test_words_are_the_same_from_python(run: Run, model: Path, images: Path) -> 
         (("--save-model", "x.tflite"), "give that, too"),
         (("--pet", "gain", "--save-model", "x.bin"), "must end with"),
         (("--pet", "adapter:99"), "fewer than 99"),
-        (("--pet", "lora:2", "--swap", "drawn"), "stay where they are"),
+        (("--pet", "lora:2", "--resample", "drawn"), "stay where they are"),
         (("--pet", "bias:2", "--scheme", "linear-bias:4"), "those of others, too: leave out one"),
     ],
 )

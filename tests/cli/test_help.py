@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcutrain.cli import commands, panels
+from mcutrain.cli import commands, panels, short_help
 from mcutrain.cli.commands import PANELS
 from mcutrain.demo import MODEL
 from mcutrain.errors import did_you_mean
@@ -121,6 +121,25 @@ def test_the_help_names_every_kind_of_module_and_every_option(run: Run, command:
     text = run(command, "--help-all").out
     for word in (*KINDS, *(f",{option}=" for option in LITE_OPTIONS), *EXPANDS, *UPS):
         assert word in text
+
+
+@pytest.mark.parametrize("flag", ["--swap drawn", "--swap=drawn", "--resample drawn"])
+def test_a_flags_former_name_works_and_is_said_once(run: Run, flag: str) -> None:
+    words = ("plan", MODEL, "--scheme", "22:0.25", *flag.split(), "--json")
+    now, found = (
+        run("plan", MODEL, "--scheme", "22:0.25", "--resample", "drawn", "--json"),
+        run(*words),
+    )
+    assert found.json == now.json != run("plan", MODEL, "--scheme", "22:0.25", "--json").json
+    assert found.err.count("--swap is called --resample now") == ("--swap" in flag)
+
+
+def test_a_former_name_is_only_read_where_the_flag_is(run: Run) -> None:
+    assert "--swap" in run("build", "folder", "--swap").err
+    assert "--resample" not in run("build", "folder", "--swap").err
+    assert set(short_help.FORMER.values()) <= {
+        f for fs in panels.flags_of_boxes().values() for f in fs
+    }
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_a_choice_that_drifts_is_said_with_its_levels(
     flags = ("simulate", model, *SCHEME, "--data", images, *FEW, "--proxies", proxies)
     plain = run(*flags, "--json").json
     ways = (["--reference"], ["--log", "log.jsonl"])
-    found = [run(*flags, "--drift", *way, "--json").json for way in ways]
+    found = [run(*flags, "--policy-feedback", *way, "--json").json for way in ways]
     assert len({facts["state_sha256"] for facts in found}) == 1
     facts = found[0]
     assert facts["state_bytes"] == plain["state_bytes"] + 8
@@ -89,13 +89,13 @@ def test_a_choice_that_drifts_is_said_with_its_levels(
     assert not any("drift" in epoch for epoch in plain["epochs"])
     last = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
     assert (last["levels"], last["drift"]) == (facts["levels"], facts["drift"])
-    said = run(*flags, "--drift")
+    said = run(*flags, "--policy-feedback")
     kind = "cheaper" if facts["drift"] > 0 else "dearer"
     assert f"drift           {facts['drift']:+g} of a score for each level: {kind}" in said.out
     assert f", drift {facts['drift']:+g}" in said.err
 
 
-@pytest.mark.parametrize("drift", [[], ["--drift"]], ids=["policy", "drift"])
+@pytest.mark.parametrize("drift", [[], ["--policy-feedback"]], ids=["policy", "drift"])
 def test_a_run_goes_on_from_a_checkpoint_with_its_counts(
     run: Run, model: Path, images: Path, proxies: Path, drift: list[str]
 ) -> None:
@@ -136,7 +136,10 @@ def test_samples_of_one_level_are_put_together(
     [
         (["--accumulate", 4], "there is none: give --proxies, too"),
         (["--proxies", "ladder"], "give --accumulate, too"),
-        (["--proxies", "ladder", "--accumulate", 4, "--drift"], "--drift decides with each sample"),
+        (
+            ["--proxies", "ladder", "--accumulate", 4, "--policy-feedback"],
+            "--policy-feedback decides with each sample",
+        ),
         (["--proxies", "ladder", "--accumulate", 4, "--gate", 1], "--gate leaves out some"),
     ],
 )
@@ -173,7 +176,7 @@ def test_a_plan_says_what_each_front_takes(run: Run, model: Path, proxies: Path)
     assert "3     fronts that make" in said
     assert "policy" in said
     assert not found["levels"]["drifts"]
-    drifting = ("plan", model, *SCHEME, "--proxies", proxies, "--drift")
+    drifting = ("plan", model, *SCHEME, "--proxies", proxies, "--policy-feedback")
     more = run(*drifting, "--json").json
     assert more["levels"]["drifts"]
     assert more["state_bytes"] == found["state_bytes"] + 8
@@ -208,7 +211,7 @@ def test_a_plan_draws_each_front_and_writes_its_buffers(
 ONCE = ("--samples", 20, "--test-samples", 10, "--epochs", 2, "--lr", "0.03")
 
 
-@pytest.mark.parametrize("drift", [[], ["--drift"]], ids=["policy", "drift"])
+@pytest.mark.parametrize("drift", [[], ["--policy-feedback"]], ids=["policy", "drift"])
 def test_ways_with_a_ladder_are_compared_at_what_they_cost(
     run: Run,
     model: Path,
@@ -328,7 +331,7 @@ def test_a_ladder_that_cannot_be_compared_is_a_sentence(
 ) -> None:
     flags = ("compare", model, "--data", images, *ONCE, "--seeds", 1)
     assert "`mcutrain proxies` makes such" in run(*flags, "--proxies", "nowhere").sentence
-    assert "there is no cascade" in run(*flags, "--drift").sentence
+    assert "there is no cascade" in run(*flags, "--policy-feedback").sentence
     assert "the gate's alpha is 17" in run(*flags, "--proxies", proxies, "--gate", 17).sentence
     full = run(*flags, "--proxies", proxies, "--scheme", "full").sentence
     assert full.startswith("proxies: the cascade ")
@@ -348,7 +351,7 @@ def test_a_project_keeps_its_levels_and_its_state_is_exported(
     run: Run, model: Path, proxies: Path, drifts: bool
 ) -> None:
     generate = ("generate", model, *SCHEME, "--proxies", proxies, "-o", "project")
-    assert run(*generate, *(["--drift"] if drifts else [])).code == 0
+    assert run(*generate, *(["--policy-feedback"] if drifts else [])).code == 0
     manifest = Manifest.read(Path("project/manifest.json"))
     step = prepare(model, ladders.SCHEME, ladder=kept_ladder(proxies), drift=drifts)
     assert manifest.levels is not None
@@ -389,12 +392,12 @@ def test_what_goes_with_no_ladder_is_a_sentence(
 ) -> None:
     ladder = (*SCHEME, "--proxies", proxies)
     simulated = ("simulate", model, "--data", images, *FEW, *ladder)
-    assert "or --drift" in run(*simulated, "--replay", 1, "--drift").sentence
+    assert "or --policy-feedback" in run(*simulated, "--replay", 1, "--policy-feedback").sentence
     level = ("--replay", 1, "--accumulate", 4, "--batches", "level")
     assert "what is replayed comes between them" in run(*simulated, *level).sentence
     assert "leave out the latent" in run(*simulated, "--latent", "conv").sentence
     assert "leave out the latent" in run(*simulated, "--latent", "conv", "--reference").sentence
-    assert "there is no cascade" in run("plan", model, *SCHEME, "--drift").sentence
+    assert "there is no cascade" in run("plan", model, *SCHEME, "--policy-feedback").sentence
     tail = ("generate", model, *ladder, "--part", "tail", "-o", "project")
     assert "a tail takes latents for samples" in run(*tail).sentence
     latent = run("generate", model, *ladder, "--latent", "conv", "-o", "project")
@@ -447,7 +450,7 @@ def test_a_board_replays_what_its_fronts_made(
 def test_a_board_takes_the_fronts_that_the_simulation_takes(
     run: Run, model: Path, images: Path, proxies: Path, tmp_path: Path
 ) -> None:
-    ladder = (*SCHEME, "--proxies", proxies, "--gate", 1, "--drift")
+    ladder = (*SCHEME, "--proxies", proxies, "--gate", 1, "--policy-feedback")
     simulated = ("simulate", model, *ladder, "--data", images, *FEW, "--save-state", "state")
     expected = run(*simulated, "--json").json
     folder = tmp_path / "project"

@@ -144,7 +144,7 @@ def test_what_is_no_profile_is_a_sentence(
 
 def test_a_step_whose_columns_can_be_exchanged_takes_another_time(run: Run, model: Path) -> None:
     flags = ("profile", model, "--scheme", "16:0.5", "--json")
-    plain, swapped = run(*flags).json, run(*flags, "--swap", "drawn").json
+    plain, swapped = run(*flags).json, run(*flags, "--resample", "drawn").json
     assert [n["name"] for n in plain["nodes"]] == [n["name"] for n in swapped["nodes"]]
     assert total(plain) != total(swapped)
     found = mcutrain.profile(model, "16:0.5", swap="drawn")

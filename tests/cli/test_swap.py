@@ -1,4 +1,4 @@
-"""`--swap`: plan, generate, simulate and train, and the model in the end."""
+"""`--resample`: plan, generate, simulate and train, and the model in the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cli.conftest import Board, Run, done
 SCHEME = ("--scheme", "22:0.25,19:0.25,bias:4")
 DATA = ("--data", str(IMAGES), "--samples", "50", "--test-samples", "10")
 FLAGS = (*DATA, "--epochs", "2", "--lr", "0.05", "--every", "20")
-RULE = ("--swap", "fisher")
+RULE = ("--resample", "fisher")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def simulated() -> dict[str, Any]:
 def test_a_board_ends_with_the_simulations_bits_and_its_model_has_all_columns(
     run: Run, board: Board, folder: Path, simulated: dict[str, Any], tmp_path: Path
 ) -> None:
-    found = run("train", folder, *FLAGS, "--swap", "--port", board.url, "--json").json
+    found = run("train", folder, *FLAGS, "--resample", "--port", board.url, "--json").json
     assert found["state_sha256"] == simulated["state_sha256"]
     assert found["accuracy"] == simulated["accuracy"]
     lines = map(json.loads, (folder / "train.jsonl").read_text().splitlines())
@@ -52,9 +52,9 @@ def test_a_board_ends_with_the_simulations_bits_and_its_model_has_all_columns(
 def test_a_swapping_board_takes_no_state_over_the_line(
     run: Run, board: Board, folder: Path
 ) -> None:
-    run("train", folder, *FLAGS, "--swap", "--port", board.url)
+    run("train", folder, *FLAGS, "--resample", "--port", board.url)
     state = folder / "trained.mcts"
-    again = run("train", folder, *FLAGS, "--swap", "--from", state, "--port", board.url)
+    again = run("train", folder, *FLAGS, "--resample", "--from", state, "--port", board.url)
     assert "where no state is written over the line" in again.sentence
 
 
@@ -103,5 +103,5 @@ def test_what_cannot_be_swapped_is_a_sentence(
 def test_firmware_that_trains_the_same_columns_is_a_sentence(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "plain"
     assert run("generate", MODEL, *SCHEME, "--board", "native", "-o", folder).code == 0
-    found = run("train", folder, *DATA, "--swap", "--lr", "0.03", "--port", "socket://x:1")
-    assert "generate it with --swap" in found.sentence
+    found = run("train", folder, *DATA, "--resample", "--lr", "0.03", "--port", "socket://x:1")
+    assert "generate it with --resample" in found.sentence

@@ -42,12 +42,12 @@ FLAGS = {
     "gate": "--scheme last:2 --gate 0.5",
     "accumulate": "--scheme bias:2 --accumulate 3",
     "elastic": "--scheme last:2 --elastic 1",
-    "swap": "--scheme narrow:0.5 --swap drawn",
-    "fisher": "--scheme narrow:0.5,wide:0.5 --swap fisher --gate 0.3",
+    "swap": "--scheme narrow:0.5 --resample drawn",
+    "fisher": "--scheme narrow:0.5,wide:0.5 --resample fisher --gate 0.3",
     "classes": "--scheme last:1 --classes 6",
     "added": "--scheme last:1 --add-class e --add-class f",
     "scheme file": "--scheme mine.toml",
-    "all": "--scheme narrow:0.5,bias:3 --swap drawn --elastic 1 --gate 0.5 --accumulate 2 "
+    "all": "--scheme narrow:0.5,bias:3 --resample drawn --elastic 1 --gate 0.5 --accumulate 2 "
     "--bias-bits 32 --residual-bits 4 --head-residual-bits 8 --classes 6 --gradient-bits 16",
 }
 PETS = ("adapter:2", "lora:1", "lora-fa:1", "gain", "bias:2", "adapter:1,gain,bias,rate:0.5")
@@ -159,7 +159,7 @@ def test_a_state_of_another_loss_says_so(run: Run, model: Path) -> None:
     assert difference(exported(run, "auto.onnx", bare, "--scheme", "last:2"), graph) == ""
 
 
-@pytest.mark.parametrize("drift", ["", "--drift"])
+@pytest.mark.parametrize("drift", ["", "--policy-feedback"])
 def test_a_state_knows_its_ladder(run: Run, drift: str) -> None:
     whole, _ = ladders.front_of(ladders.step())
     write_ladder(ladders.ladder(whole), Path("ladder"), whole)
@@ -193,7 +193,7 @@ CONTRADICTIONS = [
     ("--accumulate 1", "--accumulate 3, and --accumulate 1 is given"),
     ("--gate 0.7", "--gate 0.5, and --gate 0.7 is given"),
     ("--elastic", "no --elastic, and --elastic is given"),
-    ("--swap drawn", "no --swap, and --swap drawn is given"),
+    ("--resample drawn", "no --resample, and --resample drawn is given"),
     ("--gradient-bits 16", "--gradient-bits 8, and --gradient-bits 16 is given"),
     ("--no-qas", "no --no-qas, and --no-qas is given"),
     ("--bias-bits 32", "--bias-bits 16, and --bias-bits 32 is given"),
@@ -202,7 +202,7 @@ CONTRADICTIONS = [
     ("--add-class e", "no --add-class, and --add-class e is given"),
     ("--loss mse", "--loss cross-entropy, and --loss mse is given"),
     ("--pet adapter:2", "no --pet, and --pet adapter:2 is given"),
-    ("--drift", "no --drift, and --drift is given"),
+    ("--policy-feedback", "no --policy-feedback, and --policy-feedback is given"),
     ("--part tail", "--part whole, and --part tail is given"),
 ]
 

@@ -89,7 +89,7 @@ def test_no_rule_takes_the_state_of_another() -> None:
     [
         (StepOptions("int16"), "--gradient-bits"),
         (StepOptions(elastic=True), "--elastic"),
-        (StepOptions(swap="drawn"), "--swap"),
+        (StepOptions(swap="drawn"), "--resample"),
     ],
 )
 def test_what_a_rule_does_not_go_with_is_a_sentence(options: StepOptions, flag: str) -> None:

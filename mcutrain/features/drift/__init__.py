@@ -39,20 +39,25 @@ FEATURE = StepFeature(
     sources=lambda training: ("runtime/mct_drift.h",),
     resident_bytes=8,  # the level that the policy chose, and whether a probe takes its place
     level_choice=DriftChoice(),
-    flags={"--drift": lambda options: "--drift" if options.drift else "no --drift"},
+    flags={
+        "--policy-feedback": lambda options: (
+            "--policy-feedback" if options.drift else "no --policy-feedback"
+        )
+    },
     option="drift",
     conflicts={
         "no ladder": (
             "drift corrects which front of a cascade a sample takes, and there is no cascade: give "
-            "one (--proxies), too, or leave out --drift"
+            "one (--proxies), too, or leave out --policy-feedback"
         ),
         "batches": (
-            "samples of one level in each update have to be known before it, and --drift decides "
-            "with each sample: leave it out, or --batches level"
+            "samples of one level in each update have to be known before it, and --policy-feedback "
+            "decides with each sample: leave it out, or --batches level"
         ),
         "replay": (
-            "a board replays the latents that its fronts made once, and with --drift a simulation "
-            "might take others when it makes them again: leave out the replay, or --drift"
+            "a board replays the latents that its fronts made once, and with --policy-feedback a "
+            "simulation might take others when it makes them again: leave out the replay, "
+            "or --policy-feedback"
         ),
     },
 )

@@ -40,8 +40,8 @@ def check_learning(training: TrainGraph, told: Any, is_board: bool) -> None:
         )
     if training.shelf or training.levels is not None or told.elastic is not None:
         raise McutrainError(
-            "lessons go back to saved states, which --elastic, --swap and proxies use otherwise: "
-            "leave out these, or --app"
+            "lessons go back to saved states, which --elastic, --resample and proxies use "
+            "otherwise: leave out these, or --app"
         )
 
 

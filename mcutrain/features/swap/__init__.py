@@ -79,7 +79,11 @@ FEATURE = StepFeature(
     sources=lambda training: ("runtime/mct_columns.c",),
     commands="swap",
     commands_without="write",  # its state ends in flash, which is not written over the line
-    flags={"--swap": lambda options: f"--swap {options.swap}" if options.swap else "no --swap"},
+    flags={
+        "--resample": lambda options: (
+            f"--resample {options.swap}" if options.swap else "no --resample"
+        )
+    },
     check=modules_stay,
     check_made=has_columns,
     run=RUN,

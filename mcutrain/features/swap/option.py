@@ -37,7 +37,7 @@ class SwapRewriting(Rewriting):
     """
 
     swaps_columns = True
-    needs_sgd = "input channels that change while it runs (--swap)"
+    needs_sgd = "input channels that change while it runs (--resample)"
 
     def __init__(self, rule: str) -> None:
         self.rule = rule

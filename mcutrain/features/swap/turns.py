@@ -73,5 +73,5 @@ RUN = RunPart(
     setting="swap",
     options=lambda settings: {"swap": settings.swap},
     turn=_swaps,
-    anew="a run that swaps input channels begins anew: leave out --swap, or --after",
+    anew="a run that swaps input channels begins anew: leave out --resample, or --after",
 )
