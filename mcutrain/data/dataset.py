@@ -155,6 +155,11 @@ class Split:
         """The largest label."""
         return max(highest(part.y) for part in self._parts)
 
+    @property
+    def may_have_rows(self) -> bool:
+        """Whether labels can be a row for each sample, a 0 or 1 for each output."""
+        return len(self.positions) == 1 and self.is_labelled and self.highest <= 1
+
     def with_rows(self) -> "Split":
         """Return the split with a row of 0 and 1 for each sample, 1 at its class."""
         one = np.eye(max(len(self.names), 2), dtype=np.uint8)

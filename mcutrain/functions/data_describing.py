@@ -22,7 +22,7 @@ from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.loading import loaded
 from mcutrain.functions.run_options import DataOptions
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline.losses import fit_to_data
+from mcutrain.pipeline.losses import BINARY_CROSS_ENTROPY, Fitted, fit_to_data
 from mcutrain.runs.sample_reading import load_data, model_input
 from mcutrain.shown import Record, Shown
 
@@ -150,11 +150,10 @@ def describe_data(
             split = _read(data, graph, reading, seed, tell, notes)
     except DataError as error:
         return DataInfo(place, unreadable=_unreadable(data, reading, seed), refusal=str(error))
-    outputs: dict[str, int] = {}
-    if isinstance(graph, Graph):
-        outputs = _outputs(graph, split, reading, notes)
+    fitted = _fitted(graph, split, reading, notes) if isinstance(graph, Graph) else None
     parts = _parts(split)
-    notes += _imbalance(split)
+    counted = _with_columns(split, fitted)
+    notes += _imbalance(counted)
     values = [(part.x.min(), part.x.max()) for part in parts.values()]
     return DataInfo(
         place,
@@ -163,7 +162,7 @@ def describe_data(
         float(min(low for low, _ in values)),
         float(max(high for _, high in values)),
         _lengths(split),
-        tuple(_classes(split, outputs)),
+        tuple(_classes(counted, _outputs(counted, fitted))),
         tuple(_targets(split)),
         tuple(_twins(parts, _names(data, parts, reading, seed))),
         notes=tuple(notes),
@@ -242,20 +241,41 @@ def _unreadable(data: Data, reading: DataOptions, seed: int) -> tuple[Unreadable
     return () if files is None else files.unreadable()
 
 
-def _outputs(graph: Graph, split: Split, reading: DataOptions, notes: list[str]) -> dict[str, int]:
-    """Outputs of the model by the names of the classes, as training would take them."""
+def _fitted(graph: Graph, split: Split, reading: DataOptions, notes: list[str]) -> Fitted | None:
+    """The data as training would take it; None where it would not."""
     try:
         fitted = fit_to_data(graph, split, "auto", "auto", (), reading.class_names or ())
     except DataError as error:
         notes.append(f"training would say: {error}")
-        return {}
+        return None
     notes += fitted.notes
     if fitted.classes is not None and split.is_labelled and not split.has_targets:
         notes.append(
             f"the model's own outputs do not fit: training begins with a new head of "
             f"{fitted.classes} outputs"
         )
-    if split.positions or not split.is_labelled:
+    return fitted
+
+
+def _with_columns(split: Split, fitted: Fitted | None) -> Split:
+    """The split; where its labels are rows of 0 and 1, with a name for each column."""
+    if not split.may_have_rows or (fitted and fitted.loss != BINARY_CROSS_ENTROPY):
+        return split
+    if fitted:
+        return fitted.split
+    (columns,) = split.positions
+    unnamed = split.has_numbers_for_names and columns > 1
+    return split.with_names(tuple(map(str, range(columns)))) if unnamed else split
+
+
+def _has_columns(split: Split) -> bool:
+    """Whether each name is of a column of the labels."""
+    return split.may_have_rows and split.positions == (len(split.names),)
+
+
+def _outputs(split: Split, fitted: Fitted | None) -> dict[str, int]:
+    """Outputs of the model by the names of the classes, as training would take them."""
+    if fitted is None or not split.is_labelled or (split.positions and not _has_columns(split)):
         return {}
     return {name: i for i, name in enumerate(fitted.split.names)}
 
@@ -270,10 +290,13 @@ def _lengths(split: Split) -> tuple[int, int, int]:
     return len(split.train), len(split.test), validation
 
 
-def _counted(part: Dataset | None, classes: int) -> list[int]:
-    """How many samples have each class; of positions, how many positions."""
+def _counted(split: Split, part: Dataset | None) -> list[int]:
+    """How many samples of a part have each class, or each label; of positions, how many have it."""
+    classes = len(split.names)
     if part is None or not part.is_labelled:
         return [0] * classes
+    if _has_columns(split):
+        return [int(n) for n in (part.y == 1).sum(axis=0)]
     labels = part.y[part.y != datasets.IGNORED] if part.positions else part.y
     return [int(n) for n in np.bincount(labels.ravel(), minlength=classes)]
 
@@ -282,7 +305,7 @@ def _classes(split: Split, outputs: dict[str, int]) -> Iterator[ClassSamples]:
     if split.has_targets or not (split.is_labelled or split.test.is_labelled):
         return
     known = (split.train, split.test, split.validation)
-    counts = (_counted(part, len(split.names)) for part in known)
+    counts = (_counted(split, part) for part in known)
     for name, train, test, validation in zip(split.names, *counts, strict=True):
         yield ClassSamples(name, outputs.get(name), train, test, validation)
 
@@ -299,12 +322,12 @@ def _imbalance(split: Split) -> Iterator[str]:
     if split.has_targets or not split.is_labelled:
         return
     for name, part in _parts(split).items():
-        counts = _counted(part, len(split.names))
+        counts = _counted(split, part)
         missing = [n for n, count in zip(split.names, counts, strict=True) if not count]
         if missing:
             which = listed(missing)
             yield f"the {name} part has no sample of {which}: nothing is known of it there"
-    counts = _counted(split.train, len(split.names))
+    counts = _counted(split, split.train)
     most, least = max(counts), min(filter(None, counts), default=0)
     if least and most >= IMBALANCE * least:
         largest, smallest = (split.names[counts.index(n)] for n in (most, least))

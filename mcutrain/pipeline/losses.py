@@ -336,7 +336,7 @@ def _why_sigmoids(graph: Graph, split: Split, classes: int | str, loss: str) -> 
         return ""
     if ends_in_sigmoids(graph):
         return "the model ends in sigmoids"
-    if not split.positions or len(split.positions) > 1 or split.highest > 1:
+    if not split.may_have_rows:
         return ""
     is_row = math.prod(_logits(graph).type.shape[1:-1]) == 1
     return "the data's labels are rows of 0 and 1" if is_row else ""

@@ -115,6 +115,43 @@ def test_real_targets_have_ranges(run: Run, tmp_path: Path) -> None:
     assert "height" in run("data", "t.csv", "--model", model, "--targets", "height").out
 
 
+def test_labels_that_do_not_exclude_each_other_are_counted_each(run: Run) -> None:
+    rows = [(i % 7, i % 5, int(i % 5 == 0), 255 if i == 9 else int(i % 2)) for i in range(60)]
+    Path("t.csv").write_text(
+        "x,z,fan,door\n" + "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in rows)
+    )
+    net = OnnxNetwork(["batch", 2])
+    model = net.save(Path("float.onnx"), net.gemm("input", 2, 2))
+    flags = ("--model", model, "--targets", "fan,door")
+    found = run("data", "t.csv", *flags, "--json").json
+    counts = {c["name"]: c["train"] + c["test"] for c in found["classes"]}
+    assert counts == {"fan": 12, "door": 29}
+
+
+@pytest.mark.parametrize("names", [(), ("hum", "knock", "whistle")])
+@pytest.mark.parametrize("with_model", [False, True])
+def test_columns_of_arrays_are_labels_of_outputs(
+    tmp_path: Path, names: tuple[str, ...], with_model: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (40, 28, 28, 1), dtype=np.uint8)
+    y = np.stack([np.arange(40) % 2, np.arange(40) % 4 == 0, np.zeros(40)], 1).astype(np.uint8)
+    np.savez(tmp_path / "x.npz", x=x, y=y, **({"names": names} if names else {}))
+    found = mcutrain.describe_data(tmp_path / "x.npz", MODEL if with_model else None)
+    assert [c.train + c.test for c in found.classes] == [20, 10, 0]
+    assert [c.name for c in found.classes] == list(names or "012")
+    assert [c.output for c in found.classes] == ([0, 1, 2] if with_model else [None] * 3)
+    assert sum("no sample of" in note for note in found.notes) == 2  # in each part
+
+
+def test_labels_of_positions_are_counted_by_class(tmp_path: Path) -> None:
+    y = np.zeros((20, 5), np.uint8)
+    y[:, :2] = 1
+    np.savez(tmp_path / "x.npz", x=np.zeros((20, 5, 4), np.float32), y=y, names=["quiet", "loud"])
+    found = mcutrain.describe_data(tmp_path / "x.npz")
+    assert [c.train + c.test for c in found.classes] == [60, 40]
+
+
 def test_a_contact_sheet_shows_samples_of_each_class(run: Run, folder: Path) -> None:
     assert run("data", folder, "--html", "sheet.html").code == 0
     page = Path("sheet.html").read_text()
