@@ -49,19 +49,12 @@ class Scaled:
 
 
 @dataclass(frozen=True)
-class Add(ClampingOp):
-    """y = saturate(a·ka + b·kb + zero_point): each operand is requantized, then their sum.
-
-    TFLite's ADD in int8. a, b, y: the same shape.
-    """
+class ScaledOperands(ClampingOp):
+    """An elementwise operator of two int8 tensors of one shape, each with a scale of its own."""
 
     a: Scaled
     b: Scaled
     y: Scaled
-    left_shift: int = 20
-    low: int = -128
-    high: int = 127
-    saves_mask: bool = False
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The operands' shape."""
@@ -72,16 +65,69 @@ class Add(ClampingOp):
             )
         return clamped_types(TensorType(a.shape), self.saves_mask)
 
+    def operands(self, values: Sequence[Array], left_shift: int) -> tuple[Array, ...]:
+        """Both operands, int64 with left_shift fraction bits before their multipliers."""
+        return tuple(
+            fixedpoint.multiply_by_quantized_multiplier(
+                (value.astype(np.int64) - scaled.zero_point) << left_shift,
+                scaled.mult_q31,
+                scaled.shift,
+            )
+            for value, scaled in zip(values, (self.a, self.b), strict=True)
+        )
+
+    def result(self, value: Array) -> tuple[Array, ...]:
+        """y of a value that is computed from both: requantized and clamped."""
+        y = fixedpoint.multiply_by_quantized_multiplier(value, self.y.mult_q31, self.y.shift)
+        return clamped(y + self.y.zero_point, self.low, self.high, self.saves_mask)
+
+    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
+        """Elementwise."""
+        return rows_apart(types, results, "elements")
+
+    def call(self, name: str, y: TensorType, *more: Param) -> KernelCall:
+        """mct_<name>_s8. more: its parameters behind the scales."""
+        params = (
+            Param("elements", y.elements),
+            *self.a.params("a"),
+            *self.b.params("b"),
+            *self.y.params("y"),
+            *more,
+            Param("low", self.low),
+            Param("high", self.high),
+        )
+        operands = (*inputs(0, 1), *outputs(0), *mask_operand(self.saves_mask))
+        return KernelCall(name, f"mct_{name}_s8", params, operands)
+
+    def operand_bounds(self, left_shift: int) -> tuple[int, tuple[Bound, ...]]:
+        """The largest sum of both operands, and the bound of each."""
+        shifted = DIFFERENCE << left_shift
+        factors = [(s.mult_q31, s.shift) for s in (self.a, self.b)]
+        total = sum(largest_scaled(shifted, *factor) for factor in factors)
+        return total, tuple(requantized("operands", shifted, *factor) for factor in factors)
+
+    @property
+    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
+        """Elementwise: y may lie where a or b was."""
+        return {0: (0, 1)}
+
+
+@dataclass(frozen=True)
+class Add(ScaledOperands):
+    """y = saturate(a·ka + b·kb + zero_point): each operand is requantized, then their sum.
+
+    TFLite's ADD in int8. a, b, y: the same shape.
+    """
+
+    left_shift: int = 20
+    low: int = -128
+    high: int = 127
+    saves_mask: bool = False
+
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Scale up, requantize, add, requantize, clamp."""
-        total = np.zeros(inputs[0].shape, np.int64)
-        for value, scaled in zip(inputs, (self.a, self.b), strict=True):
-            shifted = (value.astype(np.int64) - scaled.zero_point) << self.left_shift
-            total += fixedpoint.multiply_by_quantized_multiplier(
-                shifted, scaled.mult_q31, scaled.shift
-            )
-        y = fixedpoint.multiply_by_quantized_multiplier(total, self.y.mult_q31, self.y.shift)
-        return clamped(y + self.y.zero_point, self.low, self.high, self.saves_mask)
+        a, b = self.operands(inputs, self.left_shift)
+        return self.result(a + b)
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
@@ -94,35 +140,11 @@ class Add(ClampingOp):
             for x, s in zip(inputs, (self.a, self.b), strict=True)
         )
 
-    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
-        """Elementwise."""
-        return rows_apart(types, results, "elements")
-
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_add_s8."""
-        params = (
-            Param("elements", results[0].elements),
-            *self.a.params("a"),
-            *self.b.params("b"),
-            *self.y.params("y"),
-            Param("left_shift", self.left_shift),
-            Param("low", self.low),
-            Param("high", self.high),
-        )
-        operands = (*inputs(0, 1), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("add", "mct_add_s8", params, operands)
+        return self.call("add", results[0], Param("left_shift", self.left_shift))
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """Each operand, and their sum."""
-        shifted = DIFFERENCE << self.left_shift
-        factors = [(s.mult_q31, s.shift) for s in (self.a, self.b)]
-        total = sum(largest_scaled(shifted, *factor) for factor in factors)
-        return (
-            *(requantized("operands", shifted, *factor) for factor in factors),
-            requantized("sums of operands", total, self.y.mult_q31, self.y.shift),
-        )
-
-    @property
-    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
-        """Elementwise: y may lie where a or b was."""
-        return {0: (0, 1)}
+        total, operands = self.operand_bounds(self.left_shift)
+        return *operands, requantized("sums of operands", total, self.y.mult_q31, self.y.shift)

@@ -12,20 +12,9 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType
-from mcutrain.ir.op import (
-    Bound,
-    Emit,
-    Gradient,
-    KernelCall,
-    Param,
-    Rows,
-    inputs,
-    outputs,
-    rows_apart,
-)
-from mcutrain.ops.add import Add, Scaled
-from mcutrain.ops.bounds import DIFFERENCE, largest_scaled, requantized
-from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
+from mcutrain.ir.op import Bound, Emit, Gradient, KernelCall
+from mcutrain.ops.add import Add, Scaled, ScaledOperands
+from mcutrain.ops.bounds import requantized
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.gradients import OutputStage
 from mcutrain.ops.mul import MulGradInput
@@ -34,7 +23,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class SquaredDifference(ClampingOp):
+class SquaredDifference(ScaledOperands):
     """y = clamp((a' - b')**2 * factor + zero_point), a' and b' requantized: TFLite's
     SQUARED_DIFFERENCE in int8. a, b, y: the same shape.
 
@@ -45,33 +34,14 @@ class SquaredDifference(ClampingOp):
     SUM_SHIFT: ClassVar[int] = 20
     """Fraction bits of the difference that the backward pass computes again, in 8 bits."""
 
-    a: Scaled
-    b: Scaled
-    y: Scaled
     low: int = -128
     high: int = 127
     saves_mask: bool = False
 
-    def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """The operands' shape."""
-        a, b = inputs
-        if a.shape != b.shape:
-            raise ValueError(f"shapes {a.shape} and {b.shape} differ")
-        return clamped_types(TensorType(a.shape), self.saves_mask)
-
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Scale up, requantize, subtract, square, requantize, clamp."""
-        a, b = (
-            fixedpoint.multiply_by_quantized_multiplier(
-                (value.astype(np.int64) - scaled.zero_point) << self.LEFT_SHIFT,
-                scaled.mult_q31,
-                scaled.shift,
-            )
-            for value, scaled in zip(inputs, (self.a, self.b), strict=True)
-        )
-        square = np.square(a - b)
-        y = fixedpoint.multiply_by_quantized_multiplier(square, self.y.mult_q31, self.y.shift)
-        return clamped(y + self.y.zero_point, self.low, self.high, self.saves_mask)
+        a, b = self.operands(inputs, self.LEFT_SHIFT)
+        return self.result(np.square(a - b))
 
     def gradient(
         self, emit: Emit, dy: Gradient, inputs: Sequence[Tensor], y: Tensor
@@ -97,35 +67,15 @@ class SquaredDifference(ClampingOp):
             for x, scaled in ((a, self.a), (b, minus_b))
         )
 
-    def rows(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> Rows | None:
-        """Elementwise."""
-        return rows_apart(types, results, "elements")
-
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_squared_difference_s8."""
-        params = (
-            Param("elements", results[0].elements),
-            *self.a.params("a"),
-            *self.b.params("b"),
-            *self.y.params("y"),
-            Param("low", self.low),
-            Param("high", self.high),
-        )
-        operands = (*inputs(0, 1), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("squared_difference", "mct_squared_difference_s8", params, operands)
+        return self.call("squared_difference", results[0])
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """Each operand, and the square of their difference."""
-        shifted = DIFFERENCE << self.LEFT_SHIFT
-        factors = [(s.mult_q31, s.shift) for s in (self.a, self.b)]
-        largest = sum(largest_scaled(shifted, *factor) for factor in factors)
+        largest, operands = self.operand_bounds(self.LEFT_SHIFT)
         return (
-            *(requantized("operands", shifted, *factor) for factor in factors),
+            *operands,
             Bound("squared differences", largest**2, "use scales that are closer together"),
             requantized("squares", largest**2, self.y.mult_q31, self.y.shift),
         )
-
-    @property
-    def may_overwrite(self) -> dict[int, tuple[int, ...]]:
-        """Elementwise: y may lie where a or b was."""
-        return {0: (0, 1)}
