@@ -190,7 +190,8 @@ class Gateway:
         run.state = replace(run.state, saved=fleet.base.raw)
         result = run.train()
         state = fleet.layout.saved(result.saved, board.name)
-        return _TrainedBoard(state, result.before)
+        accuracy = None if result.before is None else result.before.accuracy
+        return _TrainedBoard(state, accuracy)
 
     def _on_board(
         self,

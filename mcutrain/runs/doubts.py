@@ -65,11 +65,14 @@ def rate_warning(
 
 def _bad_sign(step: TrainingStep, run: Run) -> str:
     """Say that a run learnt nothing, or forgot; else ""."""
-    state, last = run.state, run.state.epochs[-1]
+    before, last = run.state.before, run.state.epochs[-1]
     if step.plan.training.has_labels:
         if step.plan.training.takes_targets:
             return ""
         guessing = step.plan.training.guessing
-        return bad_sign(last.loss, guessing, state.before, last.test_accuracy)
-    before = state.loss_before
-    return "" if before is None else loss_sign(last.loss, before, "the begin")
+        return bad_sign(
+            last.loss, guessing, before.accuracy if before else None, last.test_accuracy
+        )
+    if before is None or before.loss is None:
+        return ""
+    return loss_sign(last.loss, before.loss, "the begin")

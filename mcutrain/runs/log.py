@@ -142,14 +142,8 @@ class _Taking:
         self.log.write("connected", position, facts)
         state = self.run.state
         if position == 0 and state.before is not None:
-            found = {
-                "loss": state.loss_before,
-                "auc": state.auc_before,
-                "f1": state.f1_before,
-                "mae": state.mae_before,
-                "r2": state.r2_before,
-            }
-            self._evaluated(0, state.before, found)
+            found = {n: getattr(state.before, n) for n in ("loss", "auc", "f1", "mae", "r2")}
+            self._evaluated(0, state.before.accuracy, found)
 
     def _names(self) -> tuple[str, ...]:
         """Names of the classes, if the data has all of them."""

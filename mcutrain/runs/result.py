@@ -14,18 +14,20 @@ from mcutrain.features import Decision, FeatureFacts
 from mcutrain.pipeline import TrainingStep
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import EpochResult, LatentReference, LatentSimulator, Run
-from mcutrain.simulation.reconstruction import OutputScore, mean_of_known
+from mcutrain.simulation.reconstruction import OutputScore, Tested
 
 Array = npt.NDArray[Any]
 
+BEFORE = ("loss", "auc", "mae", "r2", "iou", "f1", "outputs")
+"""Measures that a result also has of the test before the first step."""
 TAKES_LATENTS = (LatentSimulator, LatentReference)
 
 
-@dataclass(frozen=True, repr=False)
-class SimulationResult(Shown, FeatureFacts):
+@dataclass(frozen=True, repr=False, kw_only=True)
+class SimulationResult(Shown, FeatureFacts, Tested):
     """What a run did, and what features of its step counted in it: skipped, levels, drift.
 
-    before, accuracy: shares of the test samples that are right.
+    before, accuracy: shares of the test samples that are right, before and after.
     saved: the trained state, as mct_state_save writes it.
     learning_rate: the run's, given or found.
     seconds: of the steps. latent: what they began with, if not with the samples.
@@ -48,7 +50,6 @@ class SimulationResult(Shown, FeatureFacts):
     """
 
     before: float
-    accuracy: float
     epochs: tuple[EpochResult, ...]
     steps: int
     seconds: float
@@ -56,22 +57,12 @@ class SimulationResult(Shown, FeatureFacts):
     state_bytes: int
     saved: bytes
     loss_before: float | None = None
-    loss: float | None = None
     auc_before: float | None = None
-    auc: float | None = None
     mae_before: float | None = None
-    mae: float | None = None
     r2_before: float | None = None
-    r2: float | None = None
     iou_before: float | None = None
-    iou: float | None = None
-    class_iou: tuple[float | None, ...] = ()
     f1_before: float | None = None
-    f1: float | None = None
-    class_f1: tuple[float | None, ...] = ()
-    class_auc: tuple[float | None, ...] = ()
     outputs_before: tuple[OutputScore, ...] = ()
-    outputs: tuple[OutputScore, ...] = ()
     learning_rate: float | None = None
     recipe: str = ""
     saturated_biases: int = 0
@@ -102,7 +93,7 @@ class SimulationResult(Shown, FeatureFacts):
 
     def to_dict(self) -> Record:
         """All of it but the saved state, of which there is the SHA-256."""
-        left_out = ("saved", "recipe", "epochs", "decisions")
+        left_out = ("saved", "recipe", "epochs", "decisions", "answers")
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         return {
             **values,
@@ -129,36 +120,19 @@ def result_of(step: TrainingStep, run: Run) -> SimulationResult:
     from mcutrain.trained import output_exponent
 
     state = run.state
-    accuracy = state.epochs[-1].test_accuracy if state.epochs else state.before
-    assert state.before is not None
-    begin = run.simulator
-    assert accuracy is not None, "after the last epoch there is always a test"
+    before, begin = state.before, run.simulator
+    assert before is not None
+    assert state.tested is not None
     return SimulationResult(
-        before=state.before,
-        accuracy=accuracy,
+        **vars(state.tested),
+        before=before.accuracy,
+        **{f"{name}_before": getattr(before, name) for name in BEFORE},
         epochs=state.epochs,
         steps=state.trained,
         seconds=state.seconds,
         arena_bytes=step.plan.arena_bytes,
         state_bytes=step.plan.state_bytes,
         saved=state.saved,
-        loss_before=state.loss_before,
-        loss=state.epochs[-1].test_loss if state.epochs else state.loss_before,
-        auc_before=state.auc_before,
-        auc=state.auc,
-        mae_before=state.mae_before,
-        mae=state.epochs[-1].test_mae if state.epochs else state.mae_before,
-        r2_before=state.r2_before,
-        r2=state.epochs[-1].test_r2 if state.epochs else state.r2_before,
-        iou_before=state.iou_before,
-        iou=state.epochs[-1].test_iou if state.epochs else state.iou_before,
-        class_iou=state.class_iou,
-        f1_before=state.f1_before,
-        f1=mean_of_known(state.class_f1),
-        class_f1=state.class_f1,
-        class_auc=state.class_auc,
-        outputs_before=state.outputs_before,
-        outputs=state.outputs,
         learning_rate=run.settings.learning_rate,
         recipe="" if step.recipe is None else step.recipe.to_json(),
         saturated_biases=saturated_biases(state.saved, run.table),

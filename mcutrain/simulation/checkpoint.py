@@ -21,7 +21,7 @@ from mcutrain.data.array_file import ArrayFile, array_file
 from mcutrain.errors import DataError, StateError
 from mcutrain.features import Decision
 from mcutrain.simulation.progress import EpochResult, RunState
-from mcutrain.simulation.reconstruction import OutputScore
+from mcutrain.simulation.reconstruction import OutputScore, Tested
 from mcutrain.simulation.replay import Earlier
 from mcutrain.simulation.samples import Samples
 from mcutrain.simulation.settings import RunSettings
@@ -30,6 +30,8 @@ Array = npt.NDArray[Any]
 
 MOST_LOOKS = 3
 """States that one selection of tensors compares."""
+TESTS = ("before", "tested")
+"""Fields of a run's state that are results of tests."""
 LARGEST_NUMBER = 8
 """Bytes of a number of a sample."""
 
@@ -44,6 +46,8 @@ def write_checkpoint(
     arrays = ("saved", "looks")
     counts = {f.name: getattr(state, f.name) for f in fields(state) if f.name not in arrays}
     counts |= {name: [asdict(one) for one in counts[name]] for name in ("epochs", "decisions")}
+    tests = {name: counts[name] for name in TESTS}
+    counts |= {name: None if one is None else asdict(one) for name, one in tests.items()}
     if not state.order_doubt:
         del counts["order_doubt"]
     texts = [np.array(text) for text in (json.dumps({**counts, **more}), recipe)]
@@ -83,10 +87,8 @@ def read_checkpoint(path: Path, identity: str, saved_bytes: int) -> RunState:
         epochs = tuple(_epoch(e) for e in counts["epochs"])
         counts.pop("learning_rate", None)
         counts.pop("left", None)
-        of_each = ("class_iou", "class_f1", "class_auc")
-        counts |= {name: tuple(counts.get(name, ())) for name in of_each}
-        for name in ("outputs_before", "outputs"):
-            counts[name] = tuple(OutputScore(*score) for score in counts.get(name, ()))
+        tests = {name: counts[name] for name in TESTS}
+        counts |= {name: None if one is None else _tested(one) for name, one in tests.items()}
         decisions = tuple(Decision.of(d) for d in counts.pop("decisions", ()))
         return RunState(saved, **{**counts, "epochs": epochs}, looks=kept, decisions=decisions)
 
@@ -202,6 +204,16 @@ def _reading(path: Path, hint: str, whose: str = "this version of mcutrain") -> 
 
 
 def _epoch(values: dict[str, Any]) -> EpochResult:
-    """Make an epoch's result of a checkpoint's values, whose tuples JSON has as lists."""
-    read: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
-    return EpochResult(**read)
+    """Make an epoch's result of a checkpoint's values."""
+    return EpochResult(**_with_tuples(values))
+
+
+def _tested(values: dict[str, Any]) -> Tested:
+    """Make the result of a test of a checkpoint's values."""
+    outputs = tuple(OutputScore(*score) for score in values["outputs"])
+    return Tested(**{**_with_tuples(values), "outputs": outputs})
+
+
+def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
+    """The values; JSON has tuples as lists."""
+    return {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}

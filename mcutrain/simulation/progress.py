@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mcutrain.features import FeatureFacts, TurnState
 from mcutrain.simulation.rates import LearningRate
-from mcutrain.simulation.reconstruction import OutputScore
+from mcutrain.simulation.reconstruction import Tested
 
 Array = npt.NDArray[Any]
 
@@ -78,27 +78,14 @@ class EpochResult(FeatureFacts, TrainedEpoch):
 class RunState(TurnState):
     """How far a run is. seconds: in training steps, so far.
 
-    before, loss_before, auc_before, iou_before, f1_before, mae_before, r2_before: of the test
-    before the first step, outputs_before as well. class_iou, class_f1, class_auc, auc, outputs: of
-    the last test. order_doubt: what the test before the first step says against the order of the
-    classes.
+    before: the test before the first step; tested: the last one. order_doubt: what the test before
+    the first step says against the order of the classes.
     """
 
     correct: int = 0
     loss_q16: int = 0
     seconds: float = 0.0
-    before: float | None = None
-    loss_before: float | None = None
-    auc_before: float | None = None
-    iou_before: float | None = None
-    mae_before: float | None = None
-    r2_before: float | None = None
-    class_iou: tuple[float | None, ...] = ()
-    f1_before: float | None = None
-    class_f1: tuple[float | None, ...] = ()
-    class_auc: tuple[float | None, ...] = ()
-    auc: float | None = None
-    outputs_before: tuple[OutputScore, ...] = ()
-    outputs: tuple[OutputScore, ...] = ()
+    before: Tested | None = None
+    tested: Tested | None = None
     order_doubt: str = ""
     epochs: tuple[EpochResult, ...] = ()

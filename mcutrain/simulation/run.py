@@ -120,23 +120,8 @@ class Run:
         self._end_epoch(evaluating)
         if self.state.before is None:
             found = self.test(evaluating)
-            self.state = replace(
-                self.state,
-                before=found.accuracy,
-                loss_before=found.loss,
-                auc_before=found.auc,
-                iou_before=found.iou,
-                mae_before=found.mae,
-                r2_before=found.r2,
-                class_iou=found.class_iou,
-                f1_before=found.f1,
-                class_f1=found.class_f1,
-                class_auc=found.class_auc,
-                auc=found.auc,
-                outputs_before=found.outputs,
-                outputs=found.outputs,
-                order_doubt=self._order_doubt(found),
-            )
+            kept, doubt = replace(found, answers=None), self._order_doubt(found)
+            self.state = replace(self.state, before=kept, tested=kept, order_doubt=doubt)
             if self.state.order_doubt:
                 noting(self.state.order_doubt)
         busy_seconds, first = 0.0, self.state.trained
@@ -348,14 +333,7 @@ class Run:
             **self.counted(FACTS.of(epoch) for epoch in self.state.epochs),
         )
         if found is not None:
-            self.state = replace(
-                self.state,
-                class_iou=found.class_iou,
-                class_f1=found.class_f1,
-                class_auc=found.class_auc,
-                auc=found.auc,
-                outputs=found.outputs,
-            )
+            self.state = replace(self.state, tested=replace(found, answers=None))
         self.state = replace(self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result))
 
     def counted(self, before: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:

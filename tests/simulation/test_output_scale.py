@@ -67,7 +67,17 @@ def test_fewer_right_answers_at_a_larger_scale_are_said_with_it() -> None:
     simulator = trained(step)[0]
     exponent = output_exponent(step, simulator.save())
     assert exponent == simulator.state["output.exponent"][0] > 0
-    worse = SimulationResult(0.6, 0.59, (), 80, 1.0, 0, 0, b"", output_exponent=exponent)
+    worse = SimulationResult(
+        before=0.6,
+        accuracy=0.59,
+        epochs=(),
+        steps=80,
+        seconds=1.0,
+        arena_bytes=0,
+        state_bytes=0,
+        saved=b"",
+        output_exponent=exponent,
+    )
     assert f"have {2**exponent} times the scale" in coarseness_warning(worse)
     for other in (
         replace(worse, before=0.4),
