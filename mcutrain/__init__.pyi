@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mcutrain.analysis.progress import TrialsDone
 from mcutrain.arguments import PathLike
 from mcutrain.experiments.parallel import Standing
-from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, BuildOptions, ClassOptions, EmulationOptions, FlashOptions, LessonOptions, LineOptions, OptionalLine, RecordOptions, ReplayOptions, StateOptions, WaitOptions
+from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, BuildOptions, ClassOptions, EmulationOptions, FlashOptions, LessonOptions, LineOptions, OptionalLine, ProofOptions, RecordOptions, ReplayOptions, StateOptions, WaitOptions
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.options import BoardOptions, GeneratedRequest, HeadOptions, LearningRequest, MeasureOptions, MemoryOptions, PlanOptions, PreparedRequest, ProfiledRequest, ProgramOptions, ProxyCascade, SimulatedRequest, StepRequest
 from mcutrain.functions.quantize_options import CalibrationOptions, InputOptions, QuantizeOptions
@@ -849,15 +849,16 @@ def select_for_budgets(
 def selftest(
     board: PathLike | Target,
     *,
+    how: ProofOptions = ...,
     port: str | None = ...,
-    emulator: bool = ...,
-    steps: int = ...,
-    power_cuts: int | None = ...,
     flash: bool = ...,
-    keep: PathLike | None = ...,
     may_flash: Callable[[str], bool] = ...,
     cut: Callable[[int], None] | None = ...,
     listener: Listener = ...,
+    emulator: bool = ...,
+    steps: int = ...,
+    power_cuts: int | None = ...,
+    keep: PathLike | None = ...,
 ) -> SelfTestResult: ...
 
 def simulate(

@@ -64,7 +64,6 @@ class Within:
 
 Count = Annotated[int, Within(1)]
 Seed = Annotated[int, Within(0, 2**31 - 2)]
-Share = Annotated[float, Within(0, 1)]
 Positive = Annotated[float, Within(0, is_above=True)]
 
 

@@ -11,7 +11,7 @@ from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import say, show, show_json, show_table
 from mcutrain.cli.training import counting
-from mcutrain.functions.board_options import Port
+from mcutrain.functions.board_options import Port, ProofOptions
 from mcutrain.functions.files import check_writable
 from mcutrain.functions.options import boards as known_boards
 
@@ -31,28 +31,12 @@ def selftest(
         ),
     ] = None,
     port: Port = None,
-    emulator: Annotated[
-        bool, typer.Option("--emulator", help="A virtual board instead of one with a cable.")
-    ] = False,
-    steps: Annotated[int, typer.Option(min=1, max=2000, help="Steps to compare.")] = 100,
-    power_cuts: Annotated[
-        int | None,
-        shared_flags.option(
-            "Power cuts. It asks you to pull the cable for each; 0 if not given, 10 for an "
-            "emulator.",
-            min=0,
-            max=500,
-            metavar="N",
-        ),
-    ] = None,
+    *,
+    how: ProofOptions,
     flash: Annotated[
         bool, typer.Option("--flash/--no-flash", help="Write the program, or go on with it.")
     ] = True,
     yes: Annotated[bool, typer.Option("--yes", help="Flash without asking.")] = False,
-    keep: Annotated[
-        Path | None,
-        shared_flags.option("Keeps the generated program there.", metavar="DIR"),
-    ] = None,
     output: Annotated[
         Path | None,
         shared_flags.written("FILE", "Writes the report."),
@@ -94,12 +78,9 @@ def selftest(
         check_writable(output)
     result = tested(
         board,
+        how=how,
         port=port,
-        emulator=emulator,
-        steps=steps,
-        power_cuts=power_cuts,
         flash=flash,
-        keep=keep,
         may_flash=lambda title: yes or _may_flash(title),
         cut=_ask_for_a_cut,
         listener=OnScreen(json),

@@ -98,13 +98,9 @@ def auto_scheme(
     split = load_data(
         graph,
         data,
-        reading.test_share,
-        seed,
+        seed=seed,
         validation=validation,
-        samples=reading.samples,
-        test_samples=reading.test_samples,
-        stride=reading.stride,
-        targets=reading.targets,
+        **reading.taken,
     )
     names = reading.class_names or ()
     fitted = fit_to_data(graph, split, classes, request.loss, (), names)

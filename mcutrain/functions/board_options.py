@@ -217,6 +217,12 @@ class ClassOptions(Keywords):
     ] = None
 
 
+def rate_of_steps(usual: str) -> Flag:
+    """Return the flag of a learning rate that a board is told with a class. usual: the default."""
+    text = "Learning rate of these steps, per sample: a number or a fraction."
+    return Flag(text, "--lr", metavar="RATE", kind=str, parse=number, shown=usual)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions(Keywords):
     """The training that follows a class that is learnt without."""
@@ -231,14 +237,7 @@ class ReplayOptions(Keywords):
     ] = 0
     learning_rate: Annotated[
         Positive,
-        Flag(
-            "Learning rate of these steps, per sample: a number or a fraction.",
-            "--lr",
-            metavar="RATE",
-            kind=str,
-            parse=number,
-            shown="0.001",
-        ),
+        rate_of_steps("0.001"),
     ] = 0.001
 
 
@@ -269,18 +268,32 @@ class LessonOptions(Keywords):
     ] = 0
     learning_rate: Annotated[
         Positive,
-        Flag(
-            "Learning rate of these steps, per sample: a number or a fraction.",
-            "--lr",
-            metavar="RATE",
-            kind=str,
-            parse=number,
-            shown="0.01",
-        ),
+        rate_of_steps("0.01"),
     ] = 0.01
     wait: Annotated[
         float, Within(0.0), Flag("Seconds that the samples may take.", metavar="SECONDS")
     ] = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofOptions(Keywords):
+    """How a board proves that it computes what the simulation computes."""
+
+    emulator: Annotated[bool, Flag("A virtual board instead of one with a cable.")] = False
+    steps: Annotated[int, Within(1, 2000), Flag("Steps to compare.")] = 100
+    power_cuts: Annotated[
+        Annotated[int, Within(0, 500)] | None,
+        Flag(
+            "Power cuts. It asks you to pull the cable for each; 0 if not given, 10 for an "
+            "emulator.",
+            metavar="N",
+            shown=False,
+        ),
+    ] = None
+    keep: Annotated[
+        PathLike | None,
+        Flag("Keeps the generated program there.", metavar="DIR", kind=Path, shown=False),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

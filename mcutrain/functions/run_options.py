@@ -6,7 +6,7 @@ As mcutrain.functions.options, a field is a keyword and a flag.
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mcutrain.arguments import Count, PathLike, Positive, Within
 from mcutrain.errors import ArgumentError, DataError, OptionError
@@ -150,6 +150,12 @@ class DataOptions(ReadingOptions):
         Count | None,
         some_samples("Only N test samples, drawn by the seed, of every class alike."),
     ] = None
+
+    @property
+    def taken(self) -> dict[str, Any]:
+        """Keywords of load_data: what of the data is read."""
+        names = ("test_share", "samples", "test_samples", "stride", "targets")
+        return {name: getattr(self, name) for name in names}
 
 
 # ----------------------------------------------------------------------------------------- training

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
 
 import numpy as np
 from mcutrain_host.build import build, find_toolchain
@@ -33,13 +32,15 @@ from mcutrain_host.selftest import (
 from mcutrain_host.virtual.errors import check_installed
 
 from mcutrain import __version__, demo
-from mcutrain.arguments import PathLike, Within, checked
+from mcutrain.arguments import PathLike, checked
 from mcutrain.codegen import Interface, Project
 from mcutrain.cost.profile import timing_of
 from mcutrain.cost.timing import time_on_board
 from mcutrain.errors import ArgumentError, McutrainError, PlanError
 from mcutrain.functions.board_line import find_baud, find_port
+from mcutrain.functions.board_options import ProofOptions
 from mcutrain.functions.files import replace_file
+from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.pipeline import TrainingStep
 from mcutrain.shown import Record, Shown
@@ -50,7 +51,7 @@ from mcutrain.target import Target, load_target
 Report = Callable[[str, int, int], None]
 """Called with what is being done, how much of it, and of how much."""
 STEPS, MOST_STEPS = 100, 2000
-EMULATED_CUTS, MOST_CUTS = 10, 500
+EMULATED_CUTS = 10
 TITLE = "selftest"
 SEED = 1
 REMEMBER = 8
@@ -99,16 +100,14 @@ class SelfTestResult(Shown):
         return facts if ours is None else facts | {"bits_of_this_version": ours}
 
 
+@with_keywords
 @checked
 def selftest(
     board: Target | PathLike,
     *,
+    how: ProofOptions = ProofOptions(),
     port: str | None = None,
-    emulator: bool = False,
-    steps: Annotated[int, Within(1, MOST_STEPS)] = STEPS,
-    power_cuts: Annotated[int, Within(0, MOST_CUTS)] | None = None,
     flash: bool = True,
-    keep: PathLike | None = None,
     may_flash: Callable[[str], bool] = lambda title: True,
     cut: Callable[[int], None] | None = None,
     listener: Listener = SILENT,
@@ -117,10 +116,9 @@ def selftest(
 
     What it trains comes with mcutrain. Its program replaces the board's, and what that has saved.
 
-    board: its name, or a folder with a board.toml. port: where it is; None takes the only board
-        that answers. emulator: a virtual board instead.
-    steps: whose states are compared. power_cuts: 10 of an emulator by default, else none.
-    flash: False goes on with the program that is there. keep: a folder for the generated program.
+    board: its name, or a folder with a board.toml. how: its fields are keywords, too.
+    port: where the board is; None takes the only one that answers.
+    flash: False goes on with the program that is there.
     may_flash: is asked with the board's title before it is flashed. cut: cuts the power of a board
         with a cable, by the cut's number. listener: hears progress.
 
@@ -128,16 +126,17 @@ def selftest(
 
     >>> selftest("nucleo-f446re", emulator=True).passed
     """
-    cuts = (EMULATED_CUTS if emulator else 0) if power_cuts is None else power_cuts
-    if cuts and not emulator and cut is None:
+    usual = EMULATED_CUTS if how.emulator else 0
+    cuts = usual if how.power_cuts is None else how.power_cuts
+    if cuts and not how.emulator and cut is None:
         raise ArgumentError("power_cuts of a board with a cable: give cut, which cuts its power")
-    if port is not None and not emulator:
+    if port is not None and not how.emulator:
         check_port(port)
     where = board if isinstance(board, Target) else Path(board)
     with TemporaryDirectory() as scratch:
         with listener.counting(TITLE) as report:
-            prepared = prepare_selftest(where, Path(keep or scratch), steps, cuts, report)
-        if emulator:
+            prepared = prepare_selftest(where, Path(how.keep or scratch), how.steps, cuts, report)
+        if how.emulator:
             check_installed()
             from mcutrain_host.virtual.board import VirtualBoard  # needs what was checked
 
