@@ -22,7 +22,7 @@ from mcutrain.simulation import (
     Samples,
     latents_of_folder,
 )
-from mcutrain.simulation.labels import OwnLabels
+from mcutrain.simulation.metrics.labels import OwnLabels
 
 
 def input_of(

@@ -24,8 +24,8 @@ from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.sample_reading import load_data, samples_of
 from mcutrain.shown import Shown
 from mcutrain.simulation import CompiledSimulator, PlannedReference, Reconstruction, RunSettings
-from mcutrain.simulation.labels import OwnLabels
-from mcutrain.simulation.positions import counts_of, scores_of
+from mcutrain.simulation.metrics.labels import OwnLabels
+from mcutrain.simulation.metrics.positions import counts_of, scores_of
 from mcutrain.simulation.rates import LearningRate
 
 Array = npt.NDArray[Any]

@@ -12,8 +12,8 @@ from mcutrain_host.trainer import Lessons, Scores
 
 from mcutrain import data as datasets
 from mcutrain.simulation import Course, Reconstruction, Regression
-from mcutrain.simulation.labels import OwnLabels
-from mcutrain.simulation.positions import counts_of, scores_of
+from mcutrain.simulation.metrics.labels import OwnLabels
+from mcutrain.simulation.metrics.positions import counts_of, scores_of
 
 Array = npt.NDArray[Any]
 

@@ -14,7 +14,7 @@ from mcutrain.features import Decision, FeatureFacts
 from mcutrain.pipeline import TrainingStep
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import EpochResult, LatentReference, LatentSimulator, Run
-from mcutrain.simulation.reconstruction import OutputScore, Tested
+from mcutrain.simulation.metrics.tested import OutputScore, Tested
 
 Array = npt.NDArray[Any]
 

@@ -35,7 +35,7 @@ from mcutrain.simulation import (
     step_macs,
 )
 from mcutrain.simulation.batches import BY_LEVEL, MIXED, LevelBatches
-from mcutrain.simulation.labels import OwnLabels
+from mcutrain.simulation.metrics.labels import OwnLabels
 from mcutrain.sparse.elastic import ElasticTimes
 
 Array = npt.NDArray[Any]

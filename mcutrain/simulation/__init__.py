@@ -7,6 +7,10 @@ from mcutrain.simulation.course import Course
 from mcutrain.simulation.folder import latents_of_folder, simulator_of_folder
 from mcutrain.simulation.ladder import LadderReference, reference_of
 from mcutrain.simulation.latent import LatentReference, LatentSamples, LatentSimulator
+from mcutrain.simulation.metrics.reconstruction import Reconstruction
+from mcutrain.simulation.metrics.regression import Regression
+from mcutrain.simulation.metrics.several import SeveralOutputs, judging
+from mcutrain.simulation.metrics.tested import OutputScore, Tested, area_under_roc
 from mcutrain.simulation.progress import EpochResult, Progress
 from mcutrain.simulation.range_test import (
     FEWEST_STEPS,
@@ -17,19 +21,11 @@ from mcutrain.simulation.range_test import (
     step_macs,
     warning,
 )
-from mcutrain.simulation.reconstruction import (
-    OutputScore,
-    Reconstruction,
-    Tested,
-    area_under_roc,
-)
 from mcutrain.simulation.reference import PlannedReference, ReferenceSimulator
-from mcutrain.simulation.regression import Regression
 from mcutrain.simulation.replay import Earlier
 from mcutrain.simulation.run import CountsLevels, Run, Simulator
 from mcutrain.simulation.samples import Samples
 from mcutrain.simulation.settings import RunSettings, rounding_seed
-from mcutrain.simulation.several import SeveralOutputs, judging
 
 __all__ = [
     "FEWEST_STEPS",

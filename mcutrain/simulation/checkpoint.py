@@ -20,8 +20,8 @@ from mcutrain import data
 from mcutrain.data.array_file import ArrayFile, array_file
 from mcutrain.errors import DataError, StateError
 from mcutrain.features import Decision
+from mcutrain.simulation.metrics.tested import OutputScore, Tested
 from mcutrain.simulation.progress import EpochResult, RunState
-from mcutrain.simulation.reconstruction import OutputScore, Tested
 from mcutrain.simulation.replay import Earlier
 from mcutrain.simulation.samples import Samples
 from mcutrain.simulation.settings import RunSettings

@@ -9,8 +9,8 @@ from typing import Any
 import numpy.typing as npt
 
 from mcutrain.features import FeatureFacts, TurnState
+from mcutrain.simulation.metrics.tested import Tested
 from mcutrain.simulation.rates import LearningRate
-from mcutrain.simulation.reconstruction import Tested
 
 Array = npt.NDArray[Any]
 

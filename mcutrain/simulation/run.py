@@ -21,12 +21,13 @@ from mcutrain.features import FACTS, Turn
 from mcutrain.simulation.batches import LevelBatches
 from mcutrain.simulation.checkpoint import read_checkpoint, write_checkpoint
 from mcutrain.simulation.course import CHUNK, Course
-from mcutrain.simulation.labels import OwnLabels, classes_tested
-from mcutrain.simulation.positions import counts_of, scores_of
+from mcutrain.simulation.metrics.labels import OwnLabels, classes_tested
+from mcutrain.simulation.metrics.positions import counts_of, scores_of
+from mcutrain.simulation.metrics.reconstruction import Reconstruction
+from mcutrain.simulation.metrics.regression import Regression
+from mcutrain.simulation.metrics.tested import Tested
 from mcutrain.simulation.progress import EpochResult, Progress, RunState, Steps
 from mcutrain.simulation.rates import LearningRate
-from mcutrain.simulation.reconstruction import Reconstruction, Tested
-from mcutrain.simulation.regression import Regression
 from mcutrain.simulation.replay import NOTHING, Earlier
 from mcutrain.simulation.samples import Samples, content_of
 from mcutrain.simulation.settings import RunSettings

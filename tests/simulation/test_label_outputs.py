@@ -23,8 +23,8 @@ from mcutrain.ir.interpret import interpret
 from mcutrain.ops.lookup import lookup
 from mcutrain.pipeline.losses import fit_to_data
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator
-from mcutrain.simulation.labels import classes_tested, label_counts, labels_tested
-from mcutrain.simulation.reconstruction import area_under_roc
+from mcutrain.simulation.metrics.labels import classes_tested, label_counts, labels_tested
+from mcutrain.simulation.metrics.tested import area_under_roc
 from mcutrain.trained import trained_graph
 from mcutrain.trained.graph import trained_by
 from mcutrain.trained.state import read_state

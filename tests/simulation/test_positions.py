@@ -17,7 +17,7 @@ from mcutrain.pipeline import StepOptions, TrainingStep, differentiated
 from mcutrain.pipeline.losses import fit_to_data, loss_of
 from mcutrain.runs.training import prepare_run
 from mcutrain.simulation import CompiledSimulator, ReferenceSimulator, RunSettings
-from mcutrain.simulation.positions import counts_of, scores_of
+from mcutrain.simulation.metrics.positions import counts_of, scores_of
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import parse_scheme
 from tests.ops.drawing import Source, drawn

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mcutrain.autodiff import TrainGraph
 from mcutrain.data import IGNORED
-from mcutrain.simulation.reconstruction import Tested, area_under_roc, mean_of_known
+from mcutrain.simulation.metrics.tested import Tested, area_under_roc, mean_of_known
 
 Array = npt.NDArray[Any]
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.data import IGNORED
-from mcutrain.simulation.reconstruction import Tested
+from mcutrain.simulation.metrics.tested import Tested
 
 Array = npt.NDArray[Any]
 

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from mcutrain.data import IGNORED, TargetPart, Targets
 from mcutrain.ops.target_error import UNIT_STEPS
-from mcutrain.simulation.labels import label_counts, labels_tested
-from mcutrain.simulation.positions import counts_of, scores_of
-from mcutrain.simulation.reconstruction import OutputScore, Tested
-from mcutrain.simulation.regression import Regression
+from mcutrain.simulation.metrics.labels import label_counts, labels_tested
+from mcutrain.simulation.metrics.positions import counts_of, scores_of
+from mcutrain.simulation.metrics.regression import Regression
+from mcutrain.simulation.metrics.tested import OutputScore, Tested
 
 Array = npt.NDArray[Any]
 

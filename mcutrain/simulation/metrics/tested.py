@@ -1,16 +1,13 @@
-"""How far a network's outputs are from its inputs, and how well that tells anomalies apart."""
+"""What tests find: accuracy, F1, areas under ROC curves, errors; of several outputs, each's."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from mcutrain.ir.graph import TensorType
 
 Array = npt.NDArray[Any]
 
@@ -27,16 +24,20 @@ class OutputScore(NamedTuple):
 class Tested:
     """What a network does with the test samples.
 
-    accuracy: the share of which the largest output is their class; NaN where there are no classes,
-    but then loss: the mean over the samples of mean((output - input)**2), in squared steps of the
-    input; and auc: the area under the ROC curve of that as a score, None without labels. Of a
-    network that gives a class for each position the accuracy is of positions, and there are iou,
-    the mean intersection over union, and class_iou, of each class; None: it is nowhere. Where
-    outputs say yes or no each by itself, the accuracy is of labels, and there are f1, auc, and of
-    each output class_f1 and class_auc, see mcutrain.simulation.labels. mae, r2: of real targets,
-    beside the loss, mean((output - target)**2), in the targets' unit. answers: the largest output
-    for each sample, of a network that gives one class. outputs: of several outputs, beside the
-    loss, the weighted sum of theirs.
+    accuracy: the share of samples whose largest output is their class; of positions, or of labels,
+        where a sample has several of these. NaN where there are no classes.
+    loss: of an autoencoder the mean over the samples of mean((output - input)**2), in squared
+        steps of the input; of real targets mean((output - target)**2), in their unit; of several
+        outputs the weighted sum of theirs.
+    auc: the area under the ROC curve; of an autoencoder, of its loss as a score for anomalies.
+    mae, r2: of real targets.
+    iou, class_iou: intersection over union, where each position has a class: the mean, and that of
+        each class; None for a class that is nowhere.
+    f1, class_f1, class_auc: of classifiers and of labels, the mean and of each class or label.
+    outputs: the measures of each of several outputs.
+    answers: the largest output for each sample, of a network that gives one class.
+
+    None, or nothing, where a measure has no meaning.
     """
 
     accuracy: float
@@ -64,37 +65,6 @@ class Tested:
                 "class_auc": list(self.class_auc),
             }
         return {"accuracy": self.accuracy, "iou": self.iou, "class_iou": list(self.class_iou)}
-
-
-@dataclass(frozen=True)
-class Reconstruction:
-    """How a network reproduces its input; both are int8."""
-
-    x_scale: float
-    x_zero_point: int
-    y_scale: float
-    y_zero_point: int
-
-    @staticmethod
-    def of(x: TensorType, y: TensorType) -> Reconstruction:
-        """Make it of the types of input and output."""
-        return Reconstruction(x.scale, x.zero_point, y.scale, y.zero_point)
-
-    def losses(self, x: Array, y: Array) -> Array:
-        """mean((y - x)**2) of each sample in squared steps of the input, float64 [n].
-
-        x, y: int8 [n, …]. The loss of a training step has the same unit, but compares the sums
-        before they are rounded to the output's int8.
-        """
-        wanted = x.reshape(len(x), -1).astype(np.float64) - self.x_zero_point
-        found = y.reshape(len(y), -1).astype(np.float64) - self.y_zero_point
-        losses: Array = ((found * (self.y_scale / self.x_scale) - wanted) ** 2).mean(axis=1)
-        return losses
-
-    def tested(self, losses: Array, is_anomaly: Array | None) -> Tested:
-        """Return what the losses of all test samples say. is_anomaly: 0 and 1, if that is known."""
-        auc = None if is_anomaly is None else area_under_roc(losses, is_anomaly[: len(losses)])
-        return Tested(math.nan, float(losses.mean()), auc)
 
 
 def mean_of_known(values: Sequence[float | None]) -> float | None:

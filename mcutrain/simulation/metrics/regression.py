@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.data import Targets
-from mcutrain.simulation.reconstruction import Tested
+from mcutrain.simulation.metrics.tested import Tested
 
 Array = npt.NDArray[Any]
 
