@@ -65,6 +65,8 @@ class Within:
 Count = Annotated[int, Within(1)]
 Seed = Annotated[int, Within(0, 2**31 - 2)]
 Positive = Annotated[float, Within(0, is_above=True)]
+EPOCHS = 4
+"""Passes over the training samples, by default."""
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:

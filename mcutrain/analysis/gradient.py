@@ -42,6 +42,7 @@ from mcutrain.analysis.module_parts import ModuleParts, module_parts
 from mcutrain.analysis.problem import HEAD_EPOCHS, Problem
 from mcutrain.analysis.store import analysis_folder
 from mcutrain.analysis.trial import HeadTrials, TrialSettings, evaluate
+from mcutrain.arguments import EPOCHS
 from mcutrain.codegen import generate
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph
@@ -87,7 +88,7 @@ class GradientSettings:
     learning_rate: float = 0.1 / 256
     seed: int = 0
     head_epochs: int = HEAD_EPOCHS["gradient"]
-    epochs: int = 4
+    epochs: int = EPOCHS
     is_found: bool = False
     module_rate: float | None = None
     head_rates: tuple[float, ...] = ()

@@ -27,6 +27,7 @@ from mcutrain.analysis.progress import Estimate, Report, Times, TrialsDone
 from mcutrain.analysis.store import Store, analysis_folder
 from mcutrain.analysis.trial import TrialSettings, run_trial, trained_head
 from mcutrain.analysis.workers import Call, Execution, Workers, workers
+from mcutrain.arguments import EPOCHS
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.selection.contribution import Contributions, Gains
@@ -58,7 +59,7 @@ class TrainingSettings:
     orders and roundings are averaged, from `seed` on.
     """
 
-    epochs: int = 4
+    epochs: int = EPOCHS
     learning_rate: float = 0.1 / 256
     seed: int = 0
     seeds: int = 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from mcutrain.arguments import Count, PathLike, Positive, Within
+from mcutrain.arguments import EPOCHS, Count, PathLike, Positive, Within
 from mcutrain.errors import ArgumentError, DataError, OptionError
 from mcutrain.functions.keywords import (
     COMPUTER,
@@ -329,7 +329,7 @@ class SimulationOptions(ScheduledOptions):
         int,
         Within(0),
         Flag("Passes over the training samples; 0 trains nothing.", box=TRAINING),
-    ] = 4
+    ] = EPOCHS
     test_every: Annotated[
         int,
         Within(0),
@@ -646,7 +646,7 @@ class AnalysisOptions(Keywords):
 
     epochs: Annotated[
         Count, Flag("Passes over the training samples, of every candidate.", box=TRAINING)
-    ] = 4
+    ] = EPOCHS
     head_epochs: Annotated[
         Annotated[int, Within(0)] | None,
         Flag(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mcutrain.arguments import EPOCHS
 from mcutrain.errors import DataError
 from mcutrain.features import FeatureSettings
 from mcutrain.simulation.augment import check_kinds
@@ -34,7 +35,7 @@ class RunSettings(FeatureSettings):
     batches: whether the samples of an update are mixed, as they come, or of one level of proxies.
     """
 
-    epochs: int = 4
+    epochs: int = EPOCHS
     learning_rate: float | None = None
     schedule: str = "cosine"
     warmup: float = 0.1
