@@ -199,8 +199,13 @@ def fitted_to(
     Also what may be forgotten, unless samples of an earlier run are replayed. Raises DataError.
     """
     loss, added = asked.options.loss, asked.options.added
+    if graph.row and loss != AUTO:
+        raise OptionError(
+            "loss",
+            f"is of one output: say what each learns, losses {graph.output_names[0]}={loss}",
+        )
     if graph.row:
-        fitted = fit_row(graph, split, classes, asked.options.losses)
+        fitted = fit_row(graph, split, classes, asked.options.losses, class_names)
     else:
         fitted = fit_to_data(graph, split, classes, loss, added, class_names)
     for note in filter(None, (*fitted.notes, "" if replays else fitted.forgets)):

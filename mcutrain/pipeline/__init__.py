@@ -307,12 +307,14 @@ def _with_row(graph: Graph, options: StepOptions) -> StepOptions:
         "class_weights": options.class_weights,
         "label_smoothing": options.label_smoothing,
         "distill": options.distill,
+        "gate": options.gate is not None,
+        "added classes": options.added,
     }
-    said = next((name for name, value in without.items() if value), "added" * bool(options.added))
-    if said or options.gate is not None:
+    said = next((name for name, value in without.items() if value), None)
+    if said is not None:
         raise SchemeError(
-            f"several outputs are trained without {said or 'gate'}: leave it out, or name one "
-            "output (--model-output)"
+            f"several outputs are trained without {said}: leave that out, or name one output "
+            "(--model-output)"
         )
     targets = options.targets or row_targets(graph, options.losses)
     return replace(options, targets=targets, losses=losses_text(targets))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mcutrain.autodiff import OutputLoss
@@ -40,7 +40,7 @@ def row_targets(graph: Graph, losses: str) -> Targets:
 
 def losses_text(targets: Targets) -> str:
     """What row_targets reads."""
-    return ",".join(f"{p.output}={p.loss}:{p.weight:g}" for p in targets.parts)
+    return ",".join(f"{p.output}={p.loss}:{p.weight!r}" for p in targets.parts)
 
 
 def row_losses(graph: Graph, targets: Targets) -> tuple[OutputLoss, ...]:
@@ -62,8 +62,15 @@ def row_losses(graph: Graph, targets: Targets) -> tuple[OutputLoss, ...]:
     return tuple(found)
 
 
-def fit_row(graph: Graph, split: Split, classes: int | str, losses: str) -> Fitted:
+def fit_row(
+    graph: Graph, split: Split, classes: int | str, losses: str, class_names: Sequence[str] = ()
+) -> Fitted:
     """Fit the outputs in a row to samples with a row of labels. Raises DataError."""
+    if class_names:
+        raise DataError(
+            "class names are of one output, and the numbers of several outputs' data are their "
+            "classes: leave them out, or name one output (--model-output)"
+        )
     if isinstance(classes, int):
         raise DataError(
             f"--classes {classes} puts a new head there, but several outputs keep theirs: leave it "
@@ -102,15 +109,17 @@ def _singles(graph: Graph) -> Iterator[tuple[str, Graph]]:
 
 def _wanted(graph: Graph, losses: str) -> dict[str, tuple[str, float]]:
     """Loss and weight of each output."""
-    found: dict[str, tuple[str, float]] = dict.fromkeys(graph.output_names, (AUTO, 1.0))
+    found: dict[str, tuple[str, float]] = {}
     for text in filter(None, losses.split(",")):
         name, _, said = text.rpartition("=")
         loss, _, weight = said.partition(":")
-        if name not in found:
+        if name not in graph.output_names:
             raise SchemeError(
                 f"--losses says {text[:60]!a}, but the outputs are "
                 f"{some_of(map(repr, graph.output_names))}: write NAME=LOSS or NAME=LOSS:WEIGHT"
             )
+        if name in found:
+            raise SchemeError(f"--losses names {name!r} twice: name each output once")
         if loss not in (*LEARNT, AUTO):
             raise SchemeError(
                 f"there is no loss {loss[:40]!a} of an output: take {', '.join(LEARNT)}"
@@ -125,7 +134,7 @@ def _wanted(graph: Graph, losses: str) -> dict[str, tuple[str, float]]:
                 f"to {MOST_WEIGHT:g}"
             )
         found[name] = (loss, number)
-    return found
+    return {name: found.get(name, (AUTO, 1.0)) for name in graph.output_names}
 
 
 def _part(single: Graph, name: str, loss: str, weight: float) -> TargetPart:

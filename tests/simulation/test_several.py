@@ -13,7 +13,7 @@ import pytest
 from mcutrain import simulate
 from mcutrain.autodiff import TrainOptions, differentiate
 from mcutrain.data import load, of_arrays
-from mcutrain.errors import DataError, ModelError, SchemeError
+from mcutrain.errors import DataError, ModelError, OptionError, SchemeError
 from mcutrain.formats.outputs import choosing, kept
 from mcutrain.ir.graph import Graph
 from mcutrain.ops.target_error import HUBER_STEPS, UNIT_STEPS
@@ -153,11 +153,15 @@ def test_what_several_outputs_cannot_learn_gets_a_sentence() -> None:
         ("above 0, up to 100", {"losses": "boxes=huber:0"}),
         ("above 0, up to 100", {"losses": "boxes=huber:nan"}),
         ("without gate", {**both, "gate": 0.8}),
+        ("names 'boxes' twice", {"losses": "boxes=huber,boxes=mse"}),
+        ("is of one output", {**both, "loss": "mse"}),
+        ("class names are of one output", {**both, "class_names": ("a", "b", "c")}),
+        ("without added classes", {**both, "added": ("d",)}),
         ("without class_weights", {**both, "class_weights": "1,2"}),
         ("keep theirs", {**both, "classes": 3}),
     ]
     for why, given in wrong:
-        with pytest.raises((SchemeError, DataError), match=why):
+        with pytest.raises((SchemeError, DataError, OptionError), match=why):
             simulate(graph, data, "head", epochs=1, learning_rate=0.01, **given)
     for row, why in ((data[1][:, :4], "5 numbers"), (data[1] + 1, "labels from 0 to 2")):
         with pytest.raises(DataError, match=why):
@@ -170,6 +174,11 @@ def test_what_several_outputs_cannot_learn_gets_a_sentence() -> None:
         )
     with pytest.raises(DataError, match="one output"):
         fit_to_data(graph, of_arrays(data), "keep", "auto", ())
+
+
+def test_a_weight_keeps_all_its_digits() -> None:
+    step = prepare(detector("boxes,classes"), "head", StepOptions(losses="boxes=huber:1.2345678"))
+    assert step.recipe.options.losses == "boxes=huber:1.2345678,classes=cross-entropy:1.0"
 
 
 def test_arrays_named_after_the_outputs_are_their_labels(tmp_path: Path) -> None:
