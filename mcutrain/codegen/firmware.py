@@ -242,6 +242,11 @@ def with_latents(
     if interface.centre:
         target = replace(target, imprint_bytes=IMPRINT_BYTES + 4 * len(interface.centre))
     front = frontend_of(plan.training) if interface.listen else None
+    if interface.sensor and not target.emulation.unicorn:
+        raise TargetError(
+            f"only a virtual board has the source that a sensor reads, and {target.name} has no "
+            "virtual twin: leave out --sensor"
+        )
     if front is not None:
         heard = listening_bytes(front, interface.history, interface.app)
         target = replace(target, listening_bytes=heard, app=interface.app, sensor=interface.sensor)

@@ -371,5 +371,7 @@ def test_what_has_no_lessons_is_a_sentence() -> None:
     ):
         with pytest.raises(McutrainError, match=sentence):
             step.firmware(board, interface)
+    with pytest.raises(McutrainError, match="native has no virtual twin: leave out --sensor"):
+        step.firmware(load_target("native"), PLAIN)
     with pytest.raises(McutrainError, match="give --board, too"):
         step.library(replace(PLAIN, listen=False, sensor=False))
