@@ -127,7 +127,9 @@ def read_files(
 def windows_of(input_shape: tuple[int, ...] | None, stride: int | None) -> Windows:
     """Return how CSV files are cut. Raises DataError where no model says it."""
     if input_shape is None:
-        raise DataError("a CSV is cut into windows as a model takes them: give its input_shape")
+        raise DataError(
+            "a CSV is cut into windows as a model takes them: give the model, or its input_shape"
+        )
     return Windows(input_shape, stride)
 
 

@@ -14,8 +14,9 @@ from mcutrain.arguments import PathLike, Seed, checked
 from mcutrain.data import Data, Dataset, Split
 from mcutrain.data.dataset import listed
 from mcutrain.data.files import FolderFiles, UnreadableFile
-from mcutrain.errors import DataError, ModelError
+from mcutrain.errors import DataError, ModelError, OptionError
 from mcutrain.formats import read_float
+from mcutrain.functions.chosen import of_outputs
 from mcutrain.functions.files import replace_file
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
@@ -27,6 +28,7 @@ from mcutrain.runs.sample_reading import load_data, model_input
 from mcutrain.shown import Record, Shown
 
 PARTS = ("train", "test", "validation")
+OF_A_MODEL = ("mean", "std", "stride", "class_names", "frontend")
 IMBALANCE = 3
 """So many times as many samples of one class as of another are said."""
 SHOWN_OF_A_CLASS = 8
@@ -138,11 +140,14 @@ def describe_data(
     reading: how the data is read; seed draws the test part where the data has none.
     listener: hears how far it is.
 
-    What stops training is the result's `refusal`, and no error. Raises ModelError for the model.
+    What stops training is the result's `refusal`, and no error. Raises ModelError for the model,
+    OptionError for options that need one.
 
     >>> describe_data("images/", "model.tflite").to_pandas()
     """
     place = str(data) if datasets.is_path(data) else "arrays"
+    if model is None:
+        _check_alone(data, reading)
     graph = None if model is None else _taking(model, listener)
     notes: list[str] = []
     try:
@@ -150,7 +155,9 @@ def describe_data(
             split = _read(data, graph, reading, seed, tell, notes)
     except DataError as error:
         return DataInfo(place, unreadable=_unreadable(data, reading, seed), refusal=str(error))
-    fitted = _fitted(graph, split, reading, notes) if isinstance(graph, Graph) else None
+    fitted = None
+    if isinstance(graph, Graph) and not graph.row:
+        fitted = _fitted(graph, split, reading, notes)
     parts = _parts(split)
     counted = _with_columns(split, fitted)
     notes += _imbalance(counted)
@@ -168,6 +175,15 @@ def describe_data(
         notes=tuple(notes),
         split=split,
     )
+
+
+def _check_alone(data: Data, reading: DataOptions) -> None:
+    """Raise OptionError for what counts only for a model, where there is none."""
+    said = next((name for name in OF_A_MODEL if getattr(reading, name)), None)
+    if said is not None:
+        raise OptionError(said, "says how a model takes samples: give the model, too (--model)")
+    if datasets.is_path(data) and Path(data).suffix.lower() == ".csv":
+        raise OptionError("model", "says how a CSV file is cut into windows: give one, too")
 
 
 def _taking(model: Graph | PathLike, listener: Listener) -> Graph | datasets.InputOrder:
@@ -193,6 +209,7 @@ def _read(
 ) -> Split:
     if isinstance(model, Graph):
         taken = model_input(model).with_frontend(reading.frontend)
+        reading = of_outputs(model.output_names, data, reading)
         split = load_data(
             taken,
             data,

@@ -10,6 +10,8 @@ import mcutrain
 from mcutrain.demo import IMAGES, MODEL
 from tests.cli.conftest import Run
 from tests.quant.networks import OnnxNetwork
+from tests.simulation.networks import detector
+from tests.simulation.test_several import learnable
 
 
 @pytest.fixture
@@ -150,6 +152,27 @@ def test_labels_of_positions_are_counted_by_class(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=np.zeros((20, 5, 4), np.float32), y=y, names=["quiet", "loud"])
     found = mcutrain.describe_data(tmp_path / "x.npz")
     assert [c.train + c.test for c in found.classes] == [60, 40]
+
+
+def test_what_is_of_a_model_needs_one(run: Run, folder: Path) -> None:
+    Path("t.csv").write_text("a,label\n1,x\n2,y\n")
+    for why, given in (
+        ("--frontend", (folder, "--frontend", "nope")),
+        ("--class-names", (folder, "--class-names", "a,b")),
+        ("--model", ("t.csv",)),
+    ):
+        outcome = run("data", *given)
+        assert outcome.code == 2, given
+        assert f"Invalid value for {why}" in outcome.err
+
+
+def test_several_outputs_have_the_ranges_of_their_labels(tmp_path: Path) -> None:
+    x, y = learnable("boxes,classes")
+    np.savez(tmp_path / "d.npz", x=x, boxes=y[:, :4], classes=y[:, 4].astype(np.int64))
+    found = mcutrain.describe_data(tmp_path / "d.npz", detector("boxes,classes"))
+    assert not found.notes
+    assert not found.refusal
+    assert [(row.low, row.high) for row in found.targets][4:] == [(0, 2)]
 
 
 def test_a_contact_sheet_shows_samples_of_each_class(run: Run, folder: Path) -> None:

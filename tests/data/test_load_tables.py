@@ -197,7 +197,7 @@ def test_labels_beside_class_folders_and_other_widths_are_refused(tmp_path: Path
 
 def test_no_text_no_model_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put(tmp_path / "s.csv", "x,y,label", *GOOD)
-    with pytest.raises(DataError, match="give its input_shape"):
+    with pytest.raises(DataError, match="give the model, or its input_shape"):
         load(path)
     monkeypatch.setattr(tables, "MAX_SET_BYTES", 60)
     with pytest.raises(DataError, match="give a larger --stride"):
