@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import operator
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,16 +18,18 @@ from mcutrain_host.client import RAW_BYTES, Device
 from mcutrain_host.errors import HostError, ProjectError, RefusedError
 from mcutrain_host.files import unwritable, write_whole
 from mcutrain_host.manifest import BoardProject
-from mcutrain_host.protocol import LessonPlan, Rate, Status
+from mcutrain_host.protocol import LearntReport, LessonPlan, Rate, Status
 from mcutrain_host.pull import check_firmware
 
 from mcutrain.arguments import PathLike, checked
 from mcutrain.data import read_samples
+from mcutrain.data.array_file import array_file
 from mcutrain.errors import DataError, McutrainError, OptionError
 from mcutrain.frontends import parse
 from mcutrain.functions.board_line import connected
 from mcutrain.functions.board_options import ClassOptions, LessonOptions, LineOptions
 from mcutrain.functions.board_samples import added_classes
+from mcutrain.functions.files import check_writable_folder
 from mcutrain.functions.imprinting import numbers_of_class
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
@@ -35,6 +39,8 @@ from mcutrain.simulation.field import SEED, Decisions, Field, FieldLesson, Field
 from mcutrain.simulation.rates import LearningRate
 
 LESSONS, SAMPLES = "lessons.jsonl", "samples.npz"
+MOST_NUMBER = 1 << 30
+"""No window, class or count of a lesson is larger."""
 POLL_SECONDS = 0.05
 MOST_HEARD = 60 * 16_000
 """Samples of a file that are played to a board: a minute of sound."""
@@ -108,15 +114,20 @@ class _Lessons:
         """Read what the folder has. Raises DataError for what is no such folder, or of others."""
         found = _Lessons(folder, project)
         if not (folder / LESSONS).exists():
+            if (folder / SAMPLES).exists():
+                raise DataError(f"{folder} has a {SAMPLES} of no lessons: give another folder")
             return found
         try:
             text = (folder / LESSONS).read_text(encoding="utf-8")
             found.lines = [json.loads(line) for line in text.splitlines()]
-            with np.load(folder / SAMPLES, allow_pickle=False) as arrays:
-                found.x = [row.tobytes() for row in arrays["x"]]
-                found.y = arrays["y"].tolist()
+            most_bytes = (folder / SAMPLES).stat().st_size
+            with array_file(folder / SAMPLES) as arrays:
+                x, y = (arrays.array(key, most_bytes) for key in ("x", "y"))
             is_own = {line["model_hash"] for line in found.lines} <= {project.manifest.model_hash}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            if is_own:
+                found.x, found.y = [row.tobytes() for row in x], y.tolist()
+                found.check(x)
+        except (OSError, ValueError, KeyError, TypeError, DataError) as error:
             raise DataError(
                 f"{folder} holds no lessons that can be read: {error}; give another folder"
             ) from error
@@ -125,6 +136,22 @@ class _Lessons:
                 f"{folder} holds lessons of another model or scheme: give another folder"
             )
         return found
+
+    def check(self, x: npt.NDArray[Any]) -> None:
+        """Raise ValueError, KeyError or TypeError for what is no lesson of this project."""
+        shape = (len(self.y), *self.project.manifest.input.shape[1:])
+        if x.dtype != np.int8 or x.shape != shape:
+            raise ValueError(f"x is {x.dtype} of shape {x.shape}, not int8 of {shape}")
+        for line in self.lines:
+            if line["kind"] in ("undo", "forget"):
+                continue
+            windows, how = line["windows"], _how(line)
+            is_one = line["kind"] == "lesson" and len(windows) == 1 and how.steps > 0
+            is_class = line["kind"] == "class" and len(windows) > 0
+            numbers = (line["label"], line["known"], how.steps, how.replay, *windows)
+            is_whole = all(isinstance(n, int) and 0 <= n <= MOST_NUMBER for n in numbers)
+            if not ((is_one or is_class) and is_whole and max(windows) < len(x)):
+                raise ValueError(f"{json.dumps(line)[:60]} is no lesson")
 
     def add(self, kind: str, windows: Sequence[bytes] = (), label: int = 0, **facts: Any) -> None:
         """Add a lesson, and write the files. Raises McutrainError if they cannot be written."""
@@ -154,6 +181,12 @@ class _Lessons:
         """All windows (n, …), as the network's input has them."""
         shape = self.project.manifest.input.shape[1:]
         return np.frombuffer(b"".join(self.x), np.int8).reshape(len(self.x), *shape)
+
+
+def _how(line: dict[str, Any]) -> FieldLesson:
+    """How a line's windows were learnt. Raises TypeError, ValueError, KeyError."""
+    rate = LearningRate(operator.index(line["mult_q31"]), operator.index(line["shift"]))
+    return FieldLesson(rate, line["steps"], line["replay"])
 
 
 def _names(project: BoardProject) -> tuple[str, ...]:
@@ -203,13 +236,17 @@ def teach(
         raise OptionError("check", "compares with lessons that were recorded: give record, too")
     label, known = numbers_of_class(found, name, which) if name else (0, 0)
     lessons = None if record is None else _Lessons.of(Path(record), found)
+    if record is not None:
+        check_writable_folder(Path(record))
     sound = None if hear is None else _sound(found, Path(hear))
     rate = LearningRate.of(how.learning_rate)
     plan = LessonPlan.of(how.steps, how.replay, Rate(rate.mult_q31, rate.shift))
+    rates = {"mult_q31": rate.mult_q31, "shift": rate.shift}
+    more = {"known": known, "steps": how.steps, "replay": how.replay, **rates} if name else {}
     with connected(found, line, listener) as device:
         _check_learns(found, device)
         try:
-            windows = _told(device, kind, label, known, how, plan, sound)
+            windows = list(_told(device, kind, label, known, how, plan, sound))
         except RefusedError as error:
             meaning = MEANINGS.get(Status(error.status))
             raise (
@@ -218,9 +255,7 @@ def teach(
         learnt, identity = device.learnt(), device.identify()
         state = device.read_state() if check else b""
     if lessons is not None:
-        rates = {"mult_q31": rate.mult_q31, "shift": rate.shift}
-        more = {"known": known, "steps": how.steps, "replay": how.replay, **rates}
-        lessons.add(kind, windows, label, **(more if name else {}), position=identity.position)
+        lessons.add(kind, windows, label, **more, position=identity.position)
     agrees = None if not check or lessons is None else _replayed(lessons) == state
     own = label if name else None
     numbers = (identity.position, identity.save_number, learnt.detections)
@@ -259,20 +294,30 @@ def _told(
     how: LessonOptions,
     plan: LessonPlan,
     sound: bytes | None,
-) -> list[bytes]:
-    """Return the windows that were learnt."""
+) -> Iterator[bytes]:
+    """The windows that were learnt, as they come."""
     if kind == "undo":
         device.undo()
     elif kind == "forget":
         device.forget()
     elif kind == "class":
-        return list(_gathered(device, label, known, how, plan, sound))
+        yield from _gathered(device, label, known, how, plan, sound)
     else:
         for _ in _played(device, sound):
             pass
         taught = device.teach(label, plan)
-        return [device.read_window(taught.frame)]
-    return []
+        yield _window(device, taught.frame)
+
+
+def _window(device: Device, frame: int) -> bytes:
+    """A window that was just learnt. Raises HostError if the board has it no more."""
+    try:
+        return device.read_window(frame)
+    except RefusedError as error:
+        raise HostError(
+            "the board has learnt a window, but keeps its frames no more, so it was not brought "
+            "here: generate with a longer --history, to record lessons"
+        ) from error
 
 
 def _played(device: Device, sound: bytes | None) -> Iterator[None]:
@@ -296,6 +341,18 @@ def _gathered(
     """The windows of a class, as they come."""
     before = device.learnt()
     device.teach_class(label, known, how.samples, plan)
+    try:
+        yield from _awaited(device, how, before, sound)
+    except (HostError, KeyboardInterrupt):
+        with suppress(HostError):
+            device.restore()  # or it would take what it hears next for the class
+        raise
+
+
+def _awaited(
+    device: Device, how: LessonOptions, before: LearntReport, sound: bytes | None
+) -> Iterator[bytes]:
+    """The windows that a board awaits. Raises HostError if they do not come."""
     played, end = _played(device, sound), time.monotonic() + how.wait
     seen = before.collected
     while True:
@@ -304,20 +361,21 @@ def _gathered(
         if learnt.failed != before.failed:
             raise HostError("the board's flash did not take a window: nothing is awaited any more")
         if learnt.collected - seen > 1:
+            way = "teach the class again" if learnt.left else "undo"
             raise HostError(
-                "two windows came at once, and one was not brought here: undo, and "
-                "say the samples more slowly"
+                f"two windows came at once, and one was not brought here: {way}, and say the "
+                "samples more slowly"
             )
         if learnt.collected != seen:
             seen = learnt.collected
-            yield device.read_window(learnt.frame)
+            yield _window(device, learnt.frame)
         if learnt.left == 0:
             return
         if is_over and (sound is not None or time.monotonic() > end):
             count = how.samples - learnt.left
             raise HostError(
-                f"the board heard {count} of {how.samples} samples, and waits for the others: "
-                "teach it again, which begins anew"
+                f"the board heard {count} of {how.samples} samples, and waits no longer: teach "
+                "the class again, which begins anew"
             )
         if is_over:
             time.sleep(POLL_SECONDS)
@@ -348,9 +406,7 @@ def _replayed(lessons: _Lessons) -> bytes:
         if line["kind"] == "forget":
             desk.forget()
             continue
-        how = FieldLesson(
-            LearningRate(line["mult_q31"], line["shift"]), line["steps"], line["replay"]
-        )
+        how = _how(line)
         if line["kind"] == "lesson":
             desk.lesson(x[line["windows"][0]], line["label"], how)
             continue

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mcutrain
-from mcutrain.errors import BuildError, DataError, OptionError
+from mcutrain.errors import BuildError, DataError, McutrainError, OptionError
 from tests.cli.conftest import Board, Run, board, folder, run
 from tests.frontends.networks import float_file, sound_folder, write_wav
 
@@ -116,7 +116,52 @@ def test_what_cannot_be_taught_is_a_sentence(board: Board, folder: Path, tmp_pat
     write_wav(tmp_path / "slow.wav", np.zeros(8000, np.int16), 8000)
     with pytest.raises(DataError, match="one channel of 16-bit PCM"):
         mcutrain.teach(folder, "low", hear=tmp_path / "slow.wav", **port)
-    (tmp_path / "torn").mkdir()
-    (tmp_path / "torn/lessons.jsonl").write_text("{")
-    with pytest.raises(DataError, match="holds no lessons that can be read"):
-        mcutrain.teach(folder, "low", record=tmp_path / "torn", **port)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(McutrainError, match="cannot write"):
+        mcutrain.teach(folder, "low", hear=sound, record=tmp_path / "file", **port)
+    assert mcutrain.teach(folder, "low", hear=sound, steps=1, **port).save_number == 2
+
+
+def test_damaged_lessons_are_a_sentence(board: Board, folder: Path, tmp_path: Path) -> None:
+    port = {"port": board.url, "record": tmp_path / "lessons"}
+    mcutrain.teach(folder, "low", hear=words(tmp_path / "one.wav", 1), **port)
+    lines, samples = tmp_path / "lessons/lessons.jsonl", tmp_path / "lessons/samples.npz"
+    text, whole = lines.read_text(), samples.read_bytes()
+    line = json.loads(text)
+    wrong = [
+        {"windows": [7]},
+        {"windows": []},
+        {"windows": [0.0]},
+        {"label": -1},
+        {"kind": "class", "windows": []},
+        {"kind": "other"},
+        {"shift": "a"},
+    ]
+    texts = ["{", "3", *(json.dumps({**line, **changed}) for changed in wrong)]
+    for damaged in texts:
+        lines.write_text(damaged)
+        with pytest.raises(DataError, match="holds no lessons that can be read"):
+            mcutrain.teach(folder, "low", **port)
+    lines.write_text(text)
+    for content in (b"", b"PK\3\4", whole[:300]):
+        samples.write_bytes(content)
+        with pytest.raises(DataError, match="holds no lessons that can be read"):
+            mcutrain.teach(folder, "low", **port)
+    lines.unlink()
+    with pytest.raises(DataError, match="of no lessons: give another folder"):
+        mcutrain.teach(folder, "low", **port)
+    assert samples.read_bytes() == whole[:300]
+
+
+def test_a_class_that_was_not_finished_leaves_the_board_as_it_was(
+    board: Board, folder: Path, tmp_path: Path
+) -> None:
+    given = {"port": board.url, "record": tmp_path / "lessons", "check": True}
+    low, hello = words(tmp_path / "low.wav", 1, 300), words(tmp_path / "hello.wav", 2)
+    for _ in range(9):  # the ring is full
+        assert mcutrain.teach(folder, "low", hear=low, steps=1, **given).agrees
+    with pytest.raises(BuildError, match="heard 2 of 3 samples"):
+        mcutrain.teach(folder, "hello", samples=3, hear=hello, **given)
+    assert mcutrain.teach(folder, "low", hear=low, replay=2, **given).agrees
+    assert mcutrain.teach(folder, undo=True, **given).agrees
+    assert mcutrain.teach(folder, "hello", samples=2, hear=hello, replay=1, **given).agrees
