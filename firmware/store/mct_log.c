@@ -467,8 +467,9 @@ bool mct_store_save(mct_store *store, mct_role role, uint8_t *page) {
 
 #ifdef MCT_LEARN
 bool mct_store_make_room(mct_store *store, uint32_t latents, uint8_t *page) {
-    return mct_log_has_room(store, latents * MCT_LATENT_PAGES + 2u * MCT_STATE_PAGES) ||
-           mct_log_move(store, MCT_ROLE_NONE, page);
+    const uint32_t pages = latents * MCT_LATENT_PAGES + MCT_STATE_PAGES;
+    return mct_log_has_room(store, pages + MCT_STATE_PAGES) ||
+           (mct_log_move(store, MCT_ROLE_NONE, page) && mct_log_has_room(store, pages));
 }
 #endif
 

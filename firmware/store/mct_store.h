@@ -125,8 +125,8 @@ bool mct_store_offer(mct_store *store, const int8_t *latent, int32_t label, uint
 const int8_t *mct_store_recall(const mct_store *store, uint32_t position, int32_t *label);
 
 #ifdef MCT_LEARN
-/* Makes room in the slot for so many latents and two states, with a save if there is none. As
- * mct_store_save. */
+/* Makes room in the slot for so many latents and the states before and behind them, with a save if there
+ * is none. As mct_store_save; false, too, where they do not fit beside the ring. */
 bool mct_store_make_room(mct_store *store, uint32_t latents, uint8_t *page);
 #endif
 

@@ -48,6 +48,8 @@ MEANINGS = {
     Status.SAMPLE_INCOMPLETE: "it has not heard a whole window yet: let it hear one, then teach it",
     Status.NOT_KEPT: "there is no lesson to undo: the newest saved state is not that behind a "
     "lesson, or the one before it is gone",
+    Status.FLASH: "its flash failed, or a slot has no room for so many samples beside those it "
+    "remembers: give fewer (--samples), or generate it with a smaller --remember",
     Status.UNSUPPORTED: "it has no slots to keep states in, or its firmware imprints no classes: "
     "generate it with --imprint",
 }

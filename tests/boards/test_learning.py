@@ -205,6 +205,16 @@ def test_a_board_does_what_the_desk_does_with_any_events(
         run()
 
 
+def test_samples_that_find_no_room_beside_the_ring_are_not_awaited(projects_root: Path) -> None:
+    """Else the ring would move to the other slot meanwhile, and undo would find half of them."""
+    with as_program(project(projects_root, "native", RING)) as device:
+        pair = Pair(device, twin(RING), device.restart)
+        carry_out(pair, [*BURST, *[("lesson", 1)] * 6])
+        pair.refused(Status.FLASH, device.teach_class, 2, 3, 60, plan(pair.replay)[0])
+        pair.check()
+        carry_out(pair, [*BURST, ("gather", 2, 3), *BURST * 3, ("undo",), ("lesson", 0)])
+
+
 class OnChip(Pair):
     """A virtual board, which hears what is played to it in its own time."""
 
