@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import shutil
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -64,11 +65,19 @@ TRAINING_THE_DEMO = (
 )
 """Those of CHIPS that train more than the small network: in `make test` one of each core, and
 another with each commit. All boards train the small network in test_evidence.py."""
+TWO_BODIES = ("nucleo-f446re", "rpi-pico")
+"""The kernels of a Cortex-M4 and M7, and those of a Cortex-M0+."""
 Lessons = tuple[npt.NDArray[np.int8], npt.NDArray[Any]]
 """Samples as a network takes them, and labels."""
 RATE = LearningRate.of(0.03)
 SCHEME = "fashion-sparse"
 SEED = 1  # what the firmware starts from
+
+
+def with_a_board(cases: Iterable[str], boards: Sequence[str] = TWO_BODIES) -> list[tuple[str, str]]:
+    """Each case on one of the boards, on others with each commit; `make stress` takes all."""
+    pairs = [[(case, board) for board in boards] for case in cases]
+    return [pair for each in pairs for pair in drawn_by_commit(each, 1)]
 
 
 @lru_cache(maxsize=4)

@@ -25,12 +25,14 @@ from tests.boards.projects import built, lessons, simulated_state, training_step
 from tests.boards.test_same_bits import trained
 from tests.codegen.test_own_program import compiler, run
 from tests.compiled import make
+from tests.drawing import drawn_by_commit
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STEPS = 3
 DIFFERENCE = 0.01
 """Of the instructions of a step; here the same compiler has made the same code."""
-BOARDS = ("mps2-an386", "rpi-pico")
+BOARDS = drawn_by_commit(("mps2-an386", "stm32f746g-disco", "rpi-pico"), 1)
+"""A Cortex-M4, a Cortex-M7, which has the same bodies, and a Cortex-M0+."""
 
 
 @pytest.fixture(scope="module")

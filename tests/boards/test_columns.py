@@ -21,6 +21,7 @@ from tests.boards.projects import RATE, SEED, Lessons, built
 from tests.boards.stress import boards_with_power_cuts, end_power_cuts, taught
 from tests.boards.test_faults import IS_STRESS
 from tests.boards.test_same_bits import on_unicorn
+from tests.drawing import drawn_by_commit
 from tests.simulation.networks import residual_network, samples
 
 BOARDS = ("rpi-pico", "nucleo-f446re", "stm32f746g-disco")
@@ -33,7 +34,7 @@ REPLAY, REMEMBER = 1, 5
 DISTURBED = (
     [(board, remember) for board in MOST_INSTRUCTIONS for remember in (0, REMEMBER)]
     if IS_STRESS
-    else [("nucleo-f446re", 0), ("rpi-pico", REMEMBER)]
+    else drawn_by_commit([("nucleo-f446re", 0), ("rpi-pico", REMEMBER)], 1)
 )
 SENT_RATE = Rate(RATE.mult_q31, RATE.shift)
 
@@ -65,7 +66,7 @@ def simulated(order: list[int], every: int) -> tuple[bytes, list[tuple[int, ...]
     return simulator.save(), columns
 
 
-@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("board", drawn_by_commit(BOARDS, 1))
 def test_boards_train_the_columns_that_the_simulation_trains(
     projects_root: Path, tmp_path: Path, board: str
 ) -> None:

@@ -22,6 +22,7 @@ from tests.boards.projects import RATE, SEED, Lessons, built
 from tests.boards.stress import boards_with_power_cuts, end_power_cuts, taught
 from tests.boards.test_faults import IS_STRESS
 from tests.boards.test_same_bits import on_unicorn
+from tests.drawing import drawn_by_commit
 from tests.simulation.networks import residual_network, samples
 
 BOARDS = ("rpi-pico", "nucleo-f446re", "stm32f746g-disco")
@@ -31,7 +32,7 @@ REPLAY, REMEMBER = 1, 5
 DISTURBED = (
     [(board, remember) for board in MOST_INSTRUCTIONS for remember in (0, REMEMBER)]
     if IS_STRESS
-    else [("nucleo-f446re", 0), ("rpi-pico", REMEMBER)]
+    else drawn_by_commit([("rpi-pico", REMEMBER), ("nucleo-f446re", 0)], 1)
 )
 SENT_RATE = Rate(RATE.mult_q31, RATE.shift)
 
@@ -82,7 +83,8 @@ def selecting(periods: Periods, measure: str = MOVES) -> Selecting:
 
 
 @pytest.mark.parametrize(
-    ("board", "measure"), [*((board, MOVES) for board in BOARDS), (BOARDS[0], SQUARES)]
+    ("board", "measure"),
+    [*((board, MOVES) for board in drawn_by_commit(BOARDS, 1)), (BOARDS[0], SQUARES)],
 )
 def test_boards_choose_what_the_simulation_chooses(
     projects_root: Path, tmp_path: Path, board: str, measure: str

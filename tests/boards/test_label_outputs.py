@@ -12,14 +12,15 @@ from mcutrain_host.virtual.link import LoopbackLink
 
 from mcutrain import prepare
 from mcutrain.simulation.rates import LearningRate
-from tests.boards.projects import SEED, built
+from tests.boards.projects import SEED, TWO_BODIES, built
+from tests.drawing import drawn_by_commit
 from tests.simulation.test_label_outputs import LOSS, OUTPUTS, lessons, network
 
 RATE = LearningRate.of(0.1)
 STEPS = 12
 
 
-@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
+@pytest.mark.parametrize("board", drawn_by_commit(TWO_BODIES, 1))
 def test_boards_learn_as_the_simulation(projects_root, board: str) -> None:
     step = prepare(network(), "last:1", loss=LOSS)
     data = lessons(step.graph, STEPS).train

@@ -25,7 +25,7 @@ from mcutrain.frontends import Frontend
 from mcutrain.frontends.trigger import activities, loudest, windows_heard
 from mcutrain.pipeline import TrainingStep
 from mcutrain.target import load_target
-from tests.boards.projects import RATE, SEED, built
+from tests.boards.projects import RATE, SEED, built, with_a_board
 from tests.boards.test_replay import SENT_RATE
 from tests.boards.test_same_bits import PATIENCE, SECONDS, as_program, on_unicorn
 from tests.frontends.networks import KINDS, listener
@@ -83,8 +83,7 @@ def learnt(device: Device, kind: str) -> tuple[bytes, ...]:
 
 
 @pytest.mark.timeout(SECONDS)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize(("kind", "board"), with_a_board(KINDS, BOARDS))
 def test_every_chip_hears_numpys_bits_in_the_memory_that_was_planned(
     projects_root: Path, board: str, kind: str
 ) -> None:
@@ -214,8 +213,7 @@ def test_beside_latents_it_has_the_memory_that_was_planned(
 
 
 @pytest.mark.timeout(SECONDS)
-@pytest.mark.parametrize("board", ["rpi-pico", "nucleo-f446re"])
-@pytest.mark.parametrize("kind", ["audio", "mfcc", "features"])
+@pytest.mark.parametrize(("kind", "board"), with_a_board(("audio", "mfcc", "features")))
 def test_a_board_finds_what_stands_out_and_learns_its_window(
     projects_root: Path, board: str, kind: str
 ) -> None:

@@ -15,7 +15,8 @@ from mcutrain.data import IGNORED
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import prepare
 from mcutrain.simulation.rates import LearningRate
-from tests.boards.projects import SEED, built
+from tests.boards.projects import SEED, TWO_BODIES, built
+from tests.drawing import drawn_by_commit
 from tests.simulation import segmentation
 from tests.simulation.segmentation import CLASSES, SIDE
 
@@ -24,7 +25,7 @@ RATE = LearningRate.of(0.1)
 SENT = Rate(RATE.mult_q31, RATE.shift)
 
 
-@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
+@pytest.mark.parametrize("board", drawn_by_commit(TWO_BODIES, 1))
 def test_a_u_net_ends_with_the_simulations_bits(projects_root, board):
     step = prepare(segmentation.unet(), "full")
     x, y = segmentation.images(STEPS)

@@ -35,6 +35,7 @@ from tests.boards.stress import (
 )
 from tests.boards.test_evidence import IS_STRESS, MOST_INSTRUCTIONS
 from tests.boards.test_same_bits import on_unicorn
+from tests.drawing import drawn_by_commit
 from tests.firmware.elf import Section, sections
 from tests.simulation.networks import residual_network
 
@@ -68,7 +69,7 @@ def simulated(index: np.ndarray) -> bytes:
     return simulator.save()
 
 
-@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("board", drawn_by_commit(BOARDS, 1))
 def test_latents_and_samples_over_the_line_give_the_same_bits(projects_root: Path, board: str):
     x, y = quick_lessons()
     front = latents().front(x)
@@ -117,7 +118,7 @@ def train(
             device.train(int(y[new]), position, SENT_RATE)
 
 
-@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("board", drawn_by_commit(BOARDS, 2))
 def test_a_board_replays_with_the_bits_of_the_simulation(projects_root: Path, board: str):
     """Also from samples, and after the power failed behind what was saved."""
     device = on_unicorn(built(projects_root, board, step=quick_step(), interface=RING))
@@ -222,7 +223,7 @@ def fit(board: Target) -> int:
     return pages - 2 * -(-(saved + LOG_HEADER_BYTES) // PAGE_BYTES) - 1
 
 
-@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("board", drawn_by_commit(BOARDS, 1))
 def test_a_ring_that_the_boards_own_slots_have_no_room_for_gets_larger_ones(
     projects_root: Path, board: str
 ):

@@ -36,6 +36,7 @@ from tests.boards.projects import (
     RATE,
     SEED,
     TRAINING_THE_DEMO,
+    TWO_BODIES,
     built,
     has_compiler,
     lessons,
@@ -44,6 +45,7 @@ from tests.boards.projects import (
     quick_step,
     simulated_state,
     training_step,
+    with_a_board,
 )
 from tests.cost.networks import attending, cutting, grouped, normalizing, resizing
 from tests.drawing import drawn_by_commit
@@ -76,7 +78,21 @@ OTHERWISE_BUILT = [
 OF_EACH_COMPILER = (("rpi-pico", "gcc", "-Os"), ("nucleo-f446re", "zig", "-O3"))
 PATIENCE = Patience(answer_seconds=5.0, work_seconds=600.0)
 SECONDS = 7200 if IS_STRESS else 600
-QEMU_BOARDS = ("mps2-an386", "mps2-an500", "netduinoplus2", *ONLY_IN_QEMU)
+QEMU_BOARDS = (
+    "mps2-an386",
+    *drawn_by_commit(("mps2-an500", "netduinoplus2", *ONLY_IN_QEMU), 1),
+)
+ALL_BODIES = ("nucleo-f446re", "rpi-pico", "stm32f746g-disco")
+NETWORKS = {
+    "resizing": (resizing, "full"),
+    "cutting": (cutting, "full"),
+    "attending": (attending, "full"),
+    "normalizing": (normalizing, "full"),
+    "grouped": (grouped, "full"),
+    "grouped in part": (grouped, "bias:4,1:0.25,2:0.5"),
+    "transformer": (transformer_network, "full"),
+    "transformer in part": (transformer_network, "bias:9,2:0.5,8:0.25"),
+}
 PROGRAM = re.compile(r"port (\S+)")
 
 
@@ -140,7 +156,9 @@ def test_qemu_ends_with_the_simulations_bits(projects_root, board):
 
 
 @pytest.mark.timeout(SECONDS)
-@pytest.mark.parametrize("board", ["bbc-microbit-v2", "nucleo-f303re", "rpi-pico-2"])
+@pytest.mark.parametrize(
+    "board", drawn_by_commit(("bbc-microbit-v2", "nucleo-f303re", "rpi-pico-2"), 1)
+)
 def test_a_state_of_many_pages_is_saved_until_all_places_were_erased(projects_root, board):
     device = on_unicorn(built(projects_root, board))
     x, y = lessons()
@@ -253,7 +271,7 @@ def test_deep_networks_take_the_stack_of_shallow_ones(projects_root, compiler):
 
 
 @pytest.mark.timeout(SECONDS)
-@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
+@pytest.mark.parametrize("board", drawn_by_commit(TWO_BODIES, 1))
 def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, board):
     step = prepare(modern_network(), "full")
     x, y, simulator = simulated(step, 24, 4)
@@ -262,23 +280,9 @@ def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, 
 
 
 @pytest.mark.timeout(SECONDS)
-@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
-@pytest.mark.parametrize(
-    ("network", "scheme"),
-    [
-        *((network, "full") for network in (resizing, cutting, attending, normalizing, grouped)),
-        (grouped, "bias:4,1:0.25,2:0.5"),
-        (transformer_network, "full"),
-        (transformer_network, "bias:9,2:0.5,8:0.25"),
-    ],
-    ids=[
-        *("resizing", "cutting", "attending", "normalizing", "grouped", "grouped in part"),
-        *("transformer", "transformer in part"),
-    ],
-)
-def test_networks_of_all_operators_end_with_the_simulations_bits(
-    projects_root, board, network, scheme
-):
+@pytest.mark.parametrize(("name", "board"), with_a_board(NETWORKS))
+def test_networks_of_all_operators_end_with_the_simulations_bits(projects_root, board, name):
+    network, scheme = NETWORKS[name]
     step = prepare(network(0), scheme)
     x, y, simulator = simulated(step, 24, 3)
     device = on_unicorn(built(projects_root, board, step=step))
@@ -348,8 +352,7 @@ def test_biases_of_all_widths_end_with_the_simulations_bits(projects_root, bias_
 
 
 @pytest.mark.timeout(SECONDS)
-@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico", "stm32f746g-disco"])
-@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize(("dtype", "board"), with_a_board(("int8", "int16"), ALL_BODIES))
 def test_gradients_of_both_widths_end_with_the_simulations_bits(projects_root, board, dtype):
     """Windows of all sizes, and more positions than int32 sums of int16 gradients hold."""
     scheme = UpdateScheme(f"all of {dtype}", None, {}, None)
@@ -361,7 +364,7 @@ def test_gradients_of_both_widths_end_with_the_simulations_bits(projects_root, b
 
 
 @pytest.mark.timeout(SECONDS)
-@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico", "stm32f746g-disco"])
+@pytest.mark.parametrize("board", drawn_by_commit(ALL_BODIES, 1))
 def test_a_gate_skips_the_same_samples_on_a_board(projects_root, board):
     """Saved on the board, too, and taken up again."""
     scheme = UpdateScheme("gated", None, {}, 2)
@@ -388,7 +391,7 @@ def with_ladder() -> TrainingStep:
 
 
 @pytest.mark.timeout(SECONDS)
-@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico", "stm32f746g-disco"])
+@pytest.mark.parametrize("board", drawn_by_commit(ALL_BODIES, 1))
 def test_a_board_chooses_the_same_fronts(projects_root, board):
     """Saved on the board, too, and taken up again."""
     step = with_ladder()

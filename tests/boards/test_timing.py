@@ -20,8 +20,9 @@ from mcutrain.errors import TargetError
 from mcutrain.pipeline import TrainingStep
 from mcutrain.target import load_target
 from tests.boards import projects
-from tests.boards.projects import SEED, built, lessons, simulated_state, training_step
+from tests.boards.projects import SEED, TWO_BODIES, built, lessons, simulated_state, training_step
 from tests.boards.test_same_bits import on_unicorn
+from tests.drawing import drawn_by_commit
 from tests.simulation.networks import residual_network, samples
 
 STEP_ERROR = 0.05
@@ -115,8 +116,10 @@ def test_a_timed_step_computes_the_same_bits_in_the_same_stack(
     assert device.statistics().stack_used_bytes < device.identity.stack_bytes
 
 
-@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
-@pytest.mark.parametrize("remember", [0, 8])
+@pytest.mark.parametrize(
+    ("remember", "board"),
+    drawn_by_commit([(count, board) for count in (0, 8) for board in TWO_BODIES], 1),
+)
 def test_a_timed_step_of_the_demo_fits_the_stack(
     projects_root: Path, board: str, remember: int
 ) -> None:

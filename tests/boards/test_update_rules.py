@@ -13,7 +13,7 @@ from mcutrain.codegen import Interface
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.sparse import parse_scheme
 from mcutrain.update_rules import RULES, SGD
-from tests.boards.projects import RATE, SEED, built
+from tests.boards.projects import RATE, SEED, built, with_a_board
 from tests.boards.stress import boards_with_power_cuts, end_power_cuts, taught
 from tests.boards.test_library_on_cores import SECONDS, add_samples, built_for_risc_v
 from tests.boards.test_same_bits import on_unicorn
@@ -42,8 +42,7 @@ def expected(rule: str) -> bytes:
     return simulator.save()
 
 
-@pytest.mark.parametrize("rule", OTHERS)
-@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
+@pytest.mark.parametrize(("rule", "board"), with_a_board(OTHERS))
 def test_a_board_trains_by_a_rule_as_the_simulation_does(
     projects_root: Path, tmp_path: Path, board: str, rule: str
 ) -> None:
