@@ -381,6 +381,59 @@ def test_scales_far_apart_are_no_error_since_it_normalizes(tmp_path):
     assert LayerNorm in {type(n.op) for n in graph.nodes}
 
 
+# ------------------------------------------------------------------------- as one operator around 0
+
+
+RMS_OPSET = 23  # the first with RMSNormalization
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("shape", "axis"), [(SEQUENCE, -1), (SEQUENCE, 1), (IMAGE, 2)])
+def test_rms_normalization_in_float_is_onnxruntimes(shape, axis, tmp_path):
+    net = OnnxNetwork(list(shape), RMS_OPSET)
+    gamma = net.real(RNG.normal(0, 1, shape[axis:]))
+    y = net.op("RMSNormalization", "input", gamma, axis=axis, epsilon=0.5)
+    path = net.save(tmp_path / "m.onnx", y)
+    (norm,) = (n.op for n in read_float(path).network.nodes if isinstance(n.op, FloatLayerNorm))
+    assert not norm.is_centred
+    assert ran(path, shape) > LEAST_DB
+
+
+def rms_in_parts(net: QdqModel, gamma: str) -> str:
+    """x / sqrt(mean of squares + epsilon) * gamma."""
+    of_squares = net.op("ReduceMean", net.op("Mul", net.x, net.x), axes=[-1], keepdims=1)
+    above_0 = net.op("Add", of_squares, net.constant(np.float32(EPSILON)))
+    return net.op("Mul", net.op("Div", net.x, net.op("Sqrt", above_0)), gamma)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("shape", [SEQUENCE, (1, 3, 200)])
+def test_rms_normalization_in_int8_is_onnxruntimes_and_that_in_parts(shape, tmp_path):
+    pytest.importorskip("onnxruntime")
+    gamma = RNG.normal(0, 1, shape[-1]).astype(np.float32)
+    graphs = []
+    for opset in (RMS_OPSET, 17):
+        model = QdqModel(shape, opset=opset)
+        factors = model.constant(gamma)
+        y = (
+            model.op("RMSNormalization", model.x, factors, axis=-1, epsilon=EPSILON)
+            if opset == RMS_OPSET
+            else rms_in_parts(model, factors)
+        )
+        path = model.save(tmp_path / f"{opset}.onnx", model.requantize(y, 0.03, 5))
+        graphs.append(load(path))
+    graph = graphs[0]
+    (norm,), (other,) = ([n.op for n in g.nodes if isinstance(n.op, LayerNorm)] for g in graphs)
+    assert norm == other
+    (name,), (out,) = graph.inputs, graph.outputs
+    x = RNG.integers(-128, 128, (100, *graph.tensors[name].type.shape[1:])).astype(np.int8)
+    theirs = onnxruntime_outputs(tmp_path / f"{RMS_OPSET}.onnx", x, graph, optimize=False)
+    ours = np.concatenate([interpret(graph, {name: one[None]})[out] for one in x])
+    apart = np.abs(theirs.reshape(ours.shape).astype(int) - ours)
+    assert apart.max() <= 1
+    assert apart.mean() < 1e-3  # beside ties
+
+
 # ---------------------------------------------------------------------------------- other formats
 
 
