@@ -85,8 +85,8 @@ def _position(training: TrainGraph, ladder: Ladder, align_bytes: int) -> int:
         )
     if training.positions:
         raise PlanError(
-            "the network learns a label for each position, and these wait in the memory that "
-            "fronts compute in: leave out the cascade"
+            "a sample has several labels (of positions, targets or outputs), and these wait in the "
+            "memory that fronts compute in: leave out the cascade"
         )
     try:
         latent = find_latent(lay_out(training, align_bytes, "off"), ladder.latent)

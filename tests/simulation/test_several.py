@@ -9,25 +9,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from mcutrain_host.saved import HEADER_BYTES
 
 from mcutrain import simulate
 from mcutrain.autodiff import TrainOptions, differentiate
 from mcutrain.data import load, of_arrays
-from mcutrain.errors import DataError, ModelError, OptionError, SchemeError
+from mcutrain.errors import DataError, ModelError, OptionError, PlanError, SchemeError
 from mcutrain.formats.outputs import choosing, kept
 from mcutrain.ir.graph import Graph
+from mcutrain.memplan import find_latent
 from mcutrain.ops.target_error import HUBER_STEPS, UNIT_STEPS
-from mcutrain.pipeline import StepOptions, prepare
+from mcutrain.pipeline import StepOptions, TrainingStep, prepare
 from mcutrain.pipeline.losses import fit_to_data
 from mcutrain.pipeline.several import row_losses, row_targets
 from mcutrain.runs.result import SimulationResult
 from mcutrain.simulation.rates import LearningRate
-from mcutrain.sparse import find_head, heads_of
+from mcutrain.sparse import UpdateScheme, find_head, heads_of
 from tests.autodiff.measure import cosine, float_derivatives, integer_derivatives, size_ratio
+from tests.codegen.test_budget import Budgeted, budgeted
+from tests.memplan.ladders import with_ladder
 from tests.simulation.networks import detector, raw_updates
 
 Array = npt.NDArray[Any]
 
+RATE = LearningRate.of(0.05)
 ALL = "boxes,classes,parts,tags"
 
 
@@ -105,6 +110,80 @@ def test_one_output_of_two_learns_what_it_learns_alone() -> None:
     assert (states[0][2] < states[1][2]).any()
 
 
+TWO = "boxes,classes"
+SHARES = UpdateScheme("shares", 1, {"0": 0.5, "1": 0.5})
+
+
+def two_outputs(scheme: UpdateScheme | str = "last:1", **options: Any) -> TrainingStep:
+    return prepare(detector(TWO), scheme, StepOptions(losses="boxes=huber:2", **options))
+
+
+def of_step(step: TrainingStep, count: int = 24) -> tuple[Array, Array]:
+    """Samples and coded rows of labels."""
+    assert step.recipe is not None
+    assert step.recipe.options.targets is not None
+    x, y = learnable(TWO, count)
+    return x, step.recipe.options.targets.codes(y)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "options"),
+    [
+        (SHARES, {"swap": "drawn"}),
+        (SHARES, {"swap": "fisher", "accumulate": 3}),
+        ("full", {"elastic": True}),
+        (SHARES, {"elastic": True, "swap": "drawn", "gradient_dtype": "int16"}),
+        ("last:1", {"part": "tail"}),
+    ],
+)
+def test_features_of_a_step_hold_the_same_bits(
+    scheme: UpdateScheme | str, options: dict[str, Any]
+) -> None:
+    step = two_outputs(scheme, **options)
+    x, codes = of_step(step)
+    if step.plan.training.is_tail:
+        whole = two_outputs(scheme)
+        x = whole.latent_simulator(find_latent(whole.plan)).front(x)
+    found = []
+    for simulator in (step.reference(7), step.simulator(7), step.simulator(7, portable=True)):
+        said = []
+        for here in (slice(12), slice(12, 24)):
+            if "swap" in options:
+                simulator.swap()
+            said += [v.tolist() for v in simulator.train(x[here], codes[here], [RATE] * 12)]
+        found.append((said, simulator.save(), simulator.infer(x).tolist()))
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_tail_learns_what_the_whole_learns() -> None:
+    whole, behind = two_outputs(), two_outputs(part="tail")
+    x, codes = of_step(whole)
+    simulators = whole.reference(7), behind.reference(7)
+    latents = whole.latent_simulator(find_latent(whole.plan)).front(x)
+    for simulator, begin in zip(simulators, (x, latents), strict=True):
+        simulator.train(begin, codes, [RATE] * len(x))
+    assert len({simulator.save()[HEADER_BYTES:] for simulator in simulators}) == 1
+
+
+@pytest.mark.parametrize("elastic", [False, True])
+def test_steps_that_return_in_between_end_with_the_same_bits(elastic: bool) -> None:
+    step = two_outputs(elastic=elastic)
+    x, codes = of_step(step, 4)
+    simulator, reference = Budgeted(step.plan, budgeted(step.plan)), step.reference(7)
+    for one, row in zip(x, codes, strict=True):
+        losses, said = reference.train(one[None], row[None], [RATE])
+        assert simulator.begin(one, row, RATE) == 0
+        calls, result = simulator.finish((1, 0, 5000))
+        assert calls > 2
+        assert result == (losses[0], said.ravel()[0])
+        assert simulator.save() == reference.save()
+
+
+def test_a_cascade_of_fronts_gets_a_sentence() -> None:
+    with pytest.raises(PlanError, match=r"labels \(of positions, targets or outputs\).*leave out"):
+        with_ladder(two_outputs().plan.training)
+
+
 def box_error(single: Graph, target: Array, weight: float) -> Any:
     """Huber's derivative by the logits, of a box that is to be the target."""
     y = single.tensors[single.outputs[0]].type
@@ -158,6 +237,7 @@ def test_what_several_outputs_cannot_learn_gets_a_sentence() -> None:
         ("class names are of one output", {**both, "class_names": ("a", "b", "c")}),
         ("without added classes", {**both, "added": ("d",)}),
         ("without class_weights", {**both, "class_weights": "1,2"}),
+        ("without distill", {**both, "distill": 0.5}),
         ("keep theirs", {**both, "classes": 3}),
     ]
     for why, given in wrong:
