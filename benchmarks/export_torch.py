@@ -521,6 +521,8 @@ OF_TOKENS: Mapping[str, Made] = {
     ),
     "lstm": lambda: LastStep(nn.LSTM(6, 8, batch_first=True)),
     "gru": lambda: LastStep(nn.GRU(6, 8, batch_first=True)),
+    "lstm_both_ways": lambda: LastStep(nn.LSTM(6, 4, bidirectional=True, batch_first=True)),
+    "gru_of_two_layers": lambda: LastStep(nn.GRU(6, 8, 2, batch_first=True)),
 }  # fmt: skip
 NETWORKS = {**OF_IMAGES, **OF_SEQUENCES, **OF_TOKENS}
 

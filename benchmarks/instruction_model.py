@@ -112,7 +112,7 @@ class Case:
 MADE = (
     *("made", "modern", "reproducing", "resizing", "cutting", "normalizing", "grouped"),
     *("attending", "segmenting", "averaging", "rescaling", "deciding"),
-    *("tagging", "weighing", "targeting", "detecting", "remembering", "reading"),
+    *("tagging", "weighing", "targeting", "detecting", "remembering", "recalling", "reading"),
 )
 """Networks of tests/cost/networks.py, each with a number."""
 
@@ -183,7 +183,7 @@ CASES = (
         for loss in ("mse", "huber", "absolute")
     ),
     *(Case(f"detecting-{i}", "head") for i in range(4)),
-    *(Case(f"remembering-{i}", "head") for i in range(4)),
+    *(Case(f"{name}-{i}", "head") for name in ("remembering", "recalling") for i in range(6)),
     *(
         Case(f"weighing-{i}", "head", gradient_dtype=dtype, distill=0.5)
         for i in range(4)

@@ -89,6 +89,32 @@ static inline int32_t mct_row_sum(const int8_t *x, int32_t zero_point, const int
     return sum;
 }
 
+/* The same of a state; NULL stands for one of zeros. */
+static inline int32_t mct_state_sum(const int8_t *h, int32_t zero_point, const int8_t *u,
+                                    int32_t units) {
+    return h == NULL ? 0 : mct_row_sum(h, zero_point, u, units);
+}
+
+/* Beyond it a second part saturates the sum of 16 bits, whatever the first is. */
+#define MCT_GATE_REACH 65536
+
+/* A gate's sum, Q3.12, of its parts of x and of the state. */
+static inline int32_t mct_gate_sum(int32_t of_x, int32_t of_h) {
+    return mct_saturate16(mct_saturate16(of_x) + mct_clamp(of_h, -MCT_GATE_REACH, MCT_GATE_REACH));
+}
+
+static inline void mct_clear_state(int16_t *state, int32_t units) {
+    for (int32_t k = 0; k < units; k++) {
+        state[k] = 0;
+    }
+}
+
+static inline void mct_copy_state(int8_t *to, const int8_t *from, int32_t units) {
+    for (int32_t k = 0; k < units; k++) {
+        to[k] = from[k];
+    }
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -34,6 +34,7 @@ from mcutrain.quant.float_elementwise import Function
 from mcutrain.quant.float_graph import FloatGraph
 from mcutrain.quant.float_norm import FloatLayerNorm
 from mcutrain.quant.float_op import FloatOp
+from mcutrain.quant.float_recurrent import FloatGru, FloatLstm
 from mcutrain.quant.rounding import rounding_once
 
 __all__ = [
@@ -52,7 +53,11 @@ __all__ = [
 ]
 
 SUFFIXES = (".tflite", ".onnx")
-ONLY_ONNX: dict[type[FloatOp], str] = {FloatLayerNorm: "layer normalization"}
+ONLY_ONNX: dict[type[FloatOp], str] = {
+    FloatLayerNorm: "layer normalization",
+    FloatLstm: "LSTM that mcutrain writes",
+    FloatGru: "GRU",
+}
 """Float operators whose int8 form no .tflite file has, in words."""
 
 

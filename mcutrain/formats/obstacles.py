@@ -110,8 +110,8 @@ REASONS = (
         ("sqrt|rsqrt", DIFFERENCE),
     ),
     Reason(
-        "a recurrent network in a form that is not read; int8 LSTMs of .tflite are, and "
-        "convolutions over a window of time",
+        "a recurrent network in a form that is not read; LSTM and GRU of .onnx are, and int8 LSTMs "
+        "of .tflite",
         r"(\w*(lstm|gru|rnn)|scan|loop|while) ",
     ),
     Reason(

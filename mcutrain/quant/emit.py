@@ -116,7 +116,11 @@ class Emitter:
         if limits != multipliers.INT8:
             op = op.with_channel_limits(*limits)
         order = node.op.order(*(kind.shape for kind in types))
-        self.node(node, op, tuple(names[i] for i in order))
+        constants = [
+            self._constant(f"{node.name}/{name}", kind, data)
+            for name, kind, data in node.op.parameters(types, y)
+        ]
+        self.node(node, op, (*(names[i] for i in order), *constants))
 
     def sums(self, node: FloatNode, op: Sums) -> None:
         """A layer with its weight and bias."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
+NamedData = tuple[str, TensorType, Array]
+"""Of a constant: what it is, its type, its numbers."""
 
 LEVELS = 255  # steps between the smallest and the largest int8
 EMPTY_RANGE = 1e-7  # a tensor that stays within is taken for constantly 0
@@ -143,6 +145,10 @@ class FloatOp(ABC):
         Raises ValueError if the scales are too far apart.
         """
         raise AssertionError(f"a {type(self).__name__} is no single int8 operator")
+
+    def parameters(self, x: Sequence[TensorType], y: Quantization) -> Sequence[NamedData]:
+        """What the int8 operator reads besides its inputs."""
+        return ()
 
     def order(self, *x: Shape) -> tuple[int, ...]:
         """The places of the operands in the order in which the int8 operator takes them."""

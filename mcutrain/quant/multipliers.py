@@ -22,6 +22,7 @@ from mcutrain.ops.batch_matmul import BatchMatMul
 from mcutrain.ops.conv_2d import Requantize
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.mul import Mul
+from mcutrain.ops.recurrent import GATE_INTEGER_BITS, Multipliers
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.squared_difference import SquaredDifference
 
@@ -33,6 +34,11 @@ LARGEST_PRODUCT_SHIFT = 15  # of products of two int8, less their zero points
 
 INT8 = (-128, 127)
 ADD_LEFT_SHIFT = 20
+
+GateStages = tuple[int, Multipliers, Multipliers]
+"""Of a recurrent layer: x's zero point, and what makes its gates' sums of x and of h Q3.12."""
+MOST_CELL_BITS = 4
+"""Before the point of a cell state, unless a file says otherwise: ±16."""
 
 TOO_FAR_APART = "its scales are too far apart; are they damaged?"
 
@@ -55,6 +61,25 @@ def conv_multipliers(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(mult_q31, shift) per weight scale: s_x * s_w / s_y in double precision."""
     return _pairs([x_scale * w / y_scale for w in w_scales])
+
+
+def gates(scale: float, w_scales: Sequence[float]) -> Multipliers:
+    """(mult_q31, shift) per gate of a recurrent layer to Q3.12, computed in single precision."""
+    unit = np.float32(math.ldexp(1.0, GATE_INTEGER_BITS - 15))
+    with np.errstate(over="ignore"):  # what is infinite is refused as a multiplier
+        return _pairs([float(np.float32(s) * np.float32(scale) / unit) for s in w_scales])
+
+
+def of_state(fraction_bits: int, y_scale: float) -> tuple[int, int]:
+    """(mult_q31, shift) from a state with so many bits behind the point to y."""
+    with np.errstate(over="ignore"):
+        stage = np.float32(math.ldexp(1.0, -fraction_bits) / y_scale)
+    return fixedpoint.quantize_multiplier(float(stage))
+
+
+def cell_integer_bits(steps: int) -> int:
+    """Bits before the point of a cell state, which grows by less than 1 in a step."""
+    return min((steps - 1).bit_length(), MOST_CELL_BITS)
 
 
 def conv_requantize(

@@ -19,12 +19,15 @@ from mcutrain.quant.float_elementwise import Clamp
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_matmul import FloatBatchMatMul
 from mcutrain.quant.float_norm import FloatLayerNorm
+from mcutrain.quant.float_recurrent import FloatRecurrent
 from mcutrain.quant.float_shapes import (
+    FloatConcat,
     FloatMean,
     FloatMove,
     FloatPad,
     FloatPool,
     FloatReshape,
+    FloatSlice,
     FloatSoftmax,
 )
 from mcutrain.quant.float_sums import Sums
@@ -375,8 +378,48 @@ def _no_affine(graph: FloatGraph, node: FloatNode) -> Edit | None:
     return Edit({node.output: (replace(node, op=FloatReshape(graph.shapes[node.output])),)})
 
 
+def _last_step(graph: FloatGraph, node: FloatNode) -> Edit | None:
+    """The last step of a sequence alone is not computed as a sequence, which needs more memory."""
+    first = _before(graph, node)
+    if first is None or not isinstance(node.op, FloatSlice):
+        return None
+    op, (_, steps, *_) = first.op, graph.shapes[node.inputs[0]]
+    if not isinstance(op, FloatRecurrent) or len(op.w) > 1 or op.is_last:
+        return None
+    last = 0 if op.direction == "reverse" else steps - 1
+    if node.op.part.first != (0, last, 0) or not node.op.is_homogeneous:
+        return None
+    if node.op.part.sizes[1] > 1:
+        return None
+    view = replace(node, op=FloatReshape(graph.shapes[node.output]))
+    alone = replace(first, op=replace(op, is_last=True))
+    return Edit({first.output: (alone,), node.output: (view,)})
+
+
+def _part_of_join(graph: FloatGraph, node: FloatNode) -> Edit | None:
+    """A part that lies within one of what is joined is a part of that alone."""
+    first = graph.producers.get(node.inputs[0])
+    if not isinstance(node.op, FloatSlice) or first is None:
+        return None
+    if not isinstance(first.op, FloatConcat) or first.op.constants:
+        return None
+    axis, part = first.op.axis, node.op.part
+    end = 0
+    for name in first.inputs:
+        shape = graph.shapes[name]
+        start, end = end, end + shape[axis]
+        if start <= part.places[axis][0] and part.places[axis][-1] < end:
+            places = (*part.first[:axis], part.first[axis] - start, *part.first[axis + 1 :])
+            op = FloatSlice(replace(part, first=places), shape[-1])
+            whole = FloatReshape(shape) if part.sizes == shape else op
+            return Edit({node.output: (replace(node, op=whole, inputs=(name,)),)})
+    return None
+
+
 RULES: tuple[Rule, ...] = (
     known_product,
+    _last_step,
+    _part_of_join,
     _no_affine,
     _pool_to_mean,
     _affine_to_the_front,

@@ -9,8 +9,9 @@ import numpy as np
 from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.ops.embedding import Embedding
+from mcutrain.ops.gru import Gru
 from mcutrain.ops.leaky_relu import LeakyRelu
-from mcutrain.ops.lstm import GATES, Lstm
+from mcutrain.ops.lstm import Lstm
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D
 from mcutrain.ops.spatial import Window
 from tests.simulation.autoencoders import convolutional, dense
@@ -93,23 +94,30 @@ def weighing(seed: int) -> Graph:
     return net.graph(net.conv(y, (2, 4, 12, 40)[seed]), f"weighing-{seed}")
 
 
-def remembering(seed: int) -> Graph:
-    """Sequences of few steps and of many through units of a long short-term memory."""
-    inputs, units, steps = (3, 10, 16, 24)[seed], (2, 8, 12, 20)[seed], (30, 12, 9, 5)[seed]
-    net, drawn = Network((1, steps, inputs), seed), np.random.default_rng(seed)
-    shapes = ((GATES * units, inputs), (GATES * units, units))
+def remembering(seed: int, kind: type[Lstm] | type[Gru] = Lstm) -> Graph:
+    """Sequences of few steps and of many through recurrent units."""
+    inputs, units, steps = (9, 3, 40, 8, 20, 2)[seed], (2, 8, 12, 20, 4, 5)[seed], 30 - 2 * seed
+    net, drawn, rows = Network((1, steps, inputs), seed), np.random.default_rng(seed), kind.gates
+    shapes = ((rows * units, inputs), (rows * units, units))
     weights = [drawn.integers(-127, 128, shape).astype(np.int8) for shape in shapes]
-    of_x, of_h = ((((2**30,) * GATES), ((-5,) * GATES)) for _ in range(2))
-    op = Lstm(net.type(net.x).zero_point, of_x, of_h, 4, 2**15 - 1, (2**30, -22), 3)
-    b = drawn.integers(-(2**12), 2**12, GATES * units).astype(np.int32)
-    kinds = (("int8", (0.01,), 0), ("int8", (0.01,), 0), ("int32", (0.001,), 0))
+    of_x, of_h = ((((2**30,) * rows), ((-5,) * rows)) for _ in range(2))
+    hidden = (2**30, -22 if kind is Lstm else -7)
+    op = kind(net.type(net.x).zero_point, of_x, of_h, hidden, 3)
+    lengths = (rows * units, *((units,) if kind.has_h_bias else ()))
+    biases = [drawn.integers(-(2**12), 2**12, count).astype(np.int32) for count in lengths]
+    kinds = (*(("int8", (0.01,), 0),) * 2, *(("int32", (0.001,), 0),) * len(biases))
     constants = [
-        net._tensor(f"of{i}", TensorType(value.shape, *kind), value)
-        for i, (value, kind) in enumerate(zip((*weights, b), kinds, strict=True))
+        net._tensor(f"of{i}", TensorType(value.shape, *of), value)
+        for i, (value, of) in enumerate(zip((*weights, *biases), kinds, strict=True))
     ]
     x = net.reshape(net.x, (1, steps, inputs))
     y = net.reshape(net._add(op, (x, *constants), (1 / 128, 3)), (1, 1, steps, units))
-    return net.graph(net.reshape(net.conv(net.mean(y), 4), (1, 4)), f"remembering-{seed}")
+    return net.graph(net.reshape(net.conv(net.mean(y), 4), (1, 4)), f"{kind.__name__}-{seed}")
+
+
+def recalling(seed: int) -> Graph:
+    """The same through gated recurrent units."""
+    return remembering(seed, Gru)
 
 
 def reading(seed: int) -> Graph:

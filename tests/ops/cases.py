@@ -40,11 +40,12 @@ from mcutrain.ops.grouped_conv_2d import (
     GroupedConv2DGradInput,
     GroupedConv2DGradWeight,
 )
+from mcutrain.ops.gru import Gru
 from mcutrain.ops.layer_norm import EPSILON_LIMIT, LayerNorm, LayerNormGradInput
 from mcutrain.ops.leaky_relu import LeakyRelu, LeakyReluGradInput
 from mcutrain.ops.lookup import Lookup, LookupGradInput
 from mcutrain.ops.loss import OutputRange
-from mcutrain.ops.lstm import GATES, Lstm
+from mcutrain.ops.lstm import Lstm
 from mcutrain.ops.mean_squared_error import MeanSquaredError
 from mcutrain.ops.merge_columns import MergeColumns
 from mcutrain.ops.mul import Mul, MulGradInput
@@ -60,6 +61,7 @@ from mcutrain.ops.pooling import (
     ScaledAveragePool2D,
 )
 from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
+from mcutrain.ops.recurrent import DIRECTIONS
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import ONE, Resize, ResizeGradInput, summable
@@ -569,22 +571,33 @@ def layer_norm(s: Source, channels_of: Count = channels) -> Sample:
     return Sample.of(LayerNorm(gamma, beta, *rest), x)
 
 
-def lstm(s: Source) -> Sample:
-    """Gates that saturate and some that do not, states with each number of integer bits."""
+def recurrent(s: Source, kind: type[Lstm] | type[Gru], **own: int) -> Sample:
+    """Gates that saturate and some that do not, in each direction, of each step or the last."""
     n, units, steps = s.integer(1, 20), s.integer(1, 9), s.integer(1, 6)
+    direction, is_last = s.choice(tuple(DIRECTIONS)), s.boolean()
 
     def stage(length: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         largest = 14 - math.ceil(math.log2(255 * 128 * length))
-        shifts = (s.integer(largest - 6, largest + 8) for _ in range(GATES))
-        return tuple(s.integer(2**30, 2**31 - 1) for _ in range(GATES)), tuple(shifts)
+        shifts = tuple(s.integer(largest - 6, largest + 8) for _ in range(kind.gates))
+        return tuple(s.integer(2**30, 2**31 - 1) for _ in shifts), shifts
 
     x_zero_point, y_zero_point = (s.integer(-128, 127) for _ in range(2))
-    bits, limit = s.integer(0, 6), s.choice((2**15 - 1, 2**15 - 2, 20000, 1))
-    hidden = (s.integer(2**30, 2**31 - 1), s.integer(-26, -20))
-    op = Lstm(x_zero_point, stage(n), stage(units), bits, limit, hidden, y_zero_point)
+    least = 5 - kind.largest_state.bit_length()
+    hidden = (s.integer(2**30, 2**31 - 1), s.integer(least, least + 6))
+    stages = (x_zero_point, stage(n), stage(units), hidden, y_zero_point)
+    op = kind(*stages, direction=direction, is_last=is_last, **own)
+    ways = len(DIRECTIONS[direction])
+    weights = (tensor(s, (ways * kind.gates * units, width)) for width in (n, units))
+    lengths = (ways * kind.gates * units, *((ways * units,) if kind.has_h_bias else ()))
+    biases = (tensor(s, (length,), "int32", 2**16) for length in lengths)
     shape = s.choice(((1, steps, n), (steps, 1, n)))
-    weights = (tensor(s, (GATES * units, width)) for width in (n, units))
-    return Sample.of(op, tensor(s, shape), *weights, tensor(s, (GATES * units,), "int32", 2**16))
+    return Sample.of(op, tensor(s, shape), *weights, *biases)
+
+
+def lstm(s: Source) -> Sample:
+    """States with each number of integer bits."""
+    limit = s.choice((2**15 - 1, 2**15 - 2, 20000, 1))
+    return recurrent(s, Lstm, cell_integer_bits=s.integer(0, 6), cell_limit=limit)
 
 
 def output_exponent(s: Source, limit: int) -> Typed:
@@ -1110,6 +1123,7 @@ CASES = (
     Case("leaky_relu", leaky_relu),
     Case("leaky_relu_grad_input", leaky_relu_grad_input),
     Case("lstm", lstm),
+    Case("gru", lambda s: recurrent(s, Gru)),
     Case("layer_norm", layer_norm),
     Case("layer_norm_grad_input", layer_norm_grad_input),
     Case("lookup", lookup),

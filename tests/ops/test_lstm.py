@@ -30,8 +30,6 @@ def at_the_limit(sign: int) -> Sample:
         0,
         ((2**30,) * GATES, (0,) * GATES),
         ((largest,) * GATES, (7,) * GATES),
-        4,
-        2**15 - 1,
         (2**30, -20),
         -128,
     )

@@ -39,6 +39,8 @@ ALONG_AXES = {
     *("ReduceSum", "Slice", "Softmax", "Split", "ReduceL2"),
 }
 """Operators that mix what lies along axes that they name."""
+OF_STEPS = ("GRU", "LSTM")
+"""Operators of sequences, whose batch may be the second axis."""
 VIEWS = ("Flatten", "Reshape")
 LEFT_OUT = ("Shape", "Size")
 """What says the batch itself: of the model of one sample, 1."""
@@ -103,6 +105,8 @@ class _Batch:
                 continue
             place = self._followed(node)
             self.axis.update(dict.fromkeys((n for n in node.output if n), place))
+            if node.op_type in OF_STEPS:  # the states have no axis of steps
+                self.axis.update(dict.fromkeys(node.output[1:], max(place - 1, 0)))
         for info in (*self.graph.input, *self.graph.output):
             if info.name in self.axis and info.type.tensor_type.shape.dim:
                 info.type.tensor_type.shape.dim[self.axis[info.name]].dim_value = 1
@@ -126,6 +130,7 @@ class _Batch:
             **dict.fromkeys(VIEWS, self._view),
             **dict.fromkeys(ALONG_AXES, self._along),
             **dict.fromkeys(OF_SAMPLES, self._of_samples),
+            **dict.fromkeys(OF_STEPS, self._of_steps),
         }
         if kind not in rules or (axis is None and kind not in ("MatMul", "Concat")):
             raise self._mixes(node, "may mix samples")
@@ -185,6 +190,13 @@ class _Batch:
             sizes = np.array([1, *self.shapes.get(node.output[0], ())[1:]], np.int64)
             node.input[3] = self._constant(node.input[3], sizes)
         return 0
+
+    def _of_steps(self, node: NodeProto, axis: int) -> int:
+        """The batch of the input lies before or behind its steps."""
+        is_first = bool(self._attribute(node, "layout"))
+        if axis != (0 if is_first else 1):
+            raise self._mixes(node, "takes another axis as the batch")
+        return 0 if is_first else 2
 
     def _gemm(self, node: NodeProto, axis: int) -> int:
         if axis != 0 or self._attribute(node, "transA") or node.input[1] in self.axis:

@@ -224,6 +224,12 @@ class Attributes:
         found = self._get(name, AttributeProto.STRING)
         return default if found is None else found.s[:MAX_NUMBERS].decode("utf-8", "replace")
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of strings; none if it is not there."""
+        found = self._get(name, AttributeProto.STRINGS)
+        listed = () if found is None else tuple(found.strings[:MAX_NUMBERS])
+        return tuple(one[:MAX_NUMBERS].decode("utf-8", "replace") for one in listed)
+
     def array(self, name: str) -> Array | None:
         """A tensor."""
         found = self._get(name, AttributeProto.TENSOR)

@@ -21,6 +21,7 @@ from mcutrain.formats.onnx import (
     pooling,
     products,
     quantizing,
+    recurrent,
     resizing,
     shaping,
     sums,
@@ -40,9 +41,11 @@ from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.embedding import Embedding
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
+from mcutrain.ops.gru import Gru
 from mcutrain.ops.layer_norm import LayerNorm
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.lookup import Lookup
+from mcutrain.ops.lstm import Lstm
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, ImageSum, MaxPool2D, Mean, ScaledAveragePool2D
@@ -105,6 +108,7 @@ OPERATORS: dict[str, Rules] = {
     "Flatten": Rules(shaping.reshape, shaping.reshape),
     "Gather": Rules(cutting.gather, cutting.gather),
     "Gelu": Rules(activations.int8_unary, activations.float_function),
+    "GRU": Rules(recurrent.recurrent, recurrent.recurrent),
     "Gemm": Rules(sums.int8_gemm, sums.float_gemm),
     "GlobalAveragePool": Rules(pooling.int8_global_pool, pooling.float_global_pool),
     "GlobalMaxPool": Rules(pooling.int8_global_pool, pooling.float_global_pool),
@@ -113,6 +117,7 @@ OPERATORS: dict[str, Rules] = {
     "HardSwish": Rules(activations.int8_unary, activations.float_function),
     "Identity": Rules(shaping.identity, shaping.identity),
     "InstanceNormalization": Rules(normalizing.int8_group_norm, normalizing.float_group_norm),
+    "LSTM": Rules(recurrent.recurrent, recurrent.recurrent),
     "LayerNormalization": Rules(normalizing.layer_norm, normalizing.layer_norm),
     "LeakyRelu": Rules(activations.int8_leaky_relu, activations.float_leaky_relu),
     "Log": Rules(activations.int8_unary, activations.float_function),
@@ -171,9 +176,11 @@ EMITTERS: dict[type[Any], Emitter] = {
     DepthwiseConv2D: write_sums.depthwise_conv_2d,
     Embedding: cutting.write_embedding,
     GroupedConv2D: write_sums.grouped_conv_2d,
+    Gru: recurrent.write_recurrent,
     LayerNorm: normalizing.write_layer_norm,
     LeakyRelu: activations.write_leaky_relu,
     Lookup: activations.write_look_up,
+    Lstm: recurrent.write_recurrent,
     MaxPool2D: pooling.write_pool,
     ImageSum: pooling.write_mean,
     Mean: pooling.write_mean,

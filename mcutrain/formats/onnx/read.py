@@ -35,6 +35,7 @@ from mcutrain.formats.onnx.operators import INT8_RULES, REASONS
 from mcutrain.formats.onnx.parts import with_layer_norms
 from mcutrain.formats.onnx.qoperator import with_qdq
 from mcutrain.formats.onnx.reading import ID_TYPES, Reading, read_in_best_order
+from mcutrain.formats.onnx.recurrent import with_one_output
 from mcutrain.formats.onnx.values import (
     MAX_ELEMENTS,
     Builder,
@@ -94,6 +95,7 @@ def _read_qdq(path: str | Path) -> ModelProto:
     (opset,) = opsets(model)
     model = with_qdq(model)
     with_layer_norms(model.graph)
+    with_one_output(model.graph)
     _check_form(model.graph, opset)
     return model
 

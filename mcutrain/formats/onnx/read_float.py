@@ -18,6 +18,7 @@ from mcutrain.formats.onnx.node import Constant, OnnxNode
 from mcutrain.formats.onnx.operators import FLOAT_RULES, REASONS
 from mcutrain.formats.onnx.parts import with_layer_norms, with_softplus
 from mcutrain.formats.onnx.reading import ID_TYPES, Reading, read_in_best_order
+from mcutrain.formats.onnx.recurrent import with_one_output
 from mcutrain.quant.float_graph import MAX_ELEMENTS, FloatGraph, FloatNode
 from mcutrain.quant.float_op import Shape
 from mcutrain.quant.float_shapes import FloatReshape, FloatTranspose
@@ -43,6 +44,7 @@ def read_onnx(path: Path) -> FloatGraph:
         graph, (opset, *_) = model.graph, opsets(model)
         with_layer_norms(graph)
         with_softplus(graph)
+        with_one_output(graph)
         with_module_names(graph)
         return read_in_best_order(
             graph, lambda turns: _FloatReader(opset, turns).graph(graph, path.stem), _moved

@@ -257,7 +257,13 @@ class Computed(Source):
         if limits != FULL:
             made = made.with_channel_limits(*limits)
         order = self.op.order(*(kind.shape for kind in types))
-        return builder.node(self.name, made, tuple(self.inputs[i] for i in order), name, y)
+        constants = [
+            builder.constant(f"{self.name}.{what}", data, kind.scales, kind.axis)
+            for what, kind, data in self.op.parameters(types, y)
+        ]
+        return builder.node(
+            self.name, made, (*(self.inputs[i] for i in order), *constants), name, y
+        )
 
 
 @dataclass(frozen=True, eq=False)

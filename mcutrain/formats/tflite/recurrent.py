@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import tflite
 
-from mcutrain import fixedpoint
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.tflite.entry import Entry
 from mcutrain.formats.tflite.file import FileTensor
 from mcutrain.formats.tflite.int8_operator import Int8Operator
 from mcutrain.ir.graph import TensorType
-from mcutrain.ops.lstm import CELL_INTEGER_BITS, GATES, Lstm, Multipliers
-from mcutrain.ops.recurrent import GATE_INTEGER_BITS, INT16
+from mcutrain.ops.lstm import CELL_INTEGER_BITS, GATES, Lstm
+from mcutrain.ops.recurrent import INT16
+from mcutrain.quant import multipliers
 
 Array = npt.NDArray[Any]
 
@@ -46,16 +46,14 @@ def _int8_lstm(o: Int8Operator) -> None:
         )
     if not state.zero_points == hidden.zero_points == (y.zero_point,):
         raise ModelError(f"{o.where}: its state, h and output must have one zero point")
-    with np.errstate(over="ignore"):  # what is infinite is refused as a multiplier
-        stage = np.float32(math.ldexp(1.0, -30) / hidden.scales[0])
     op = Lstm(
         x.zero_point,
-        _multipliers(x.scale, parts[0]),
-        _multipliers(state.scales[0], parts[1]),
-        _integer_bits(o, cell),
-        _cell_limit(options.CellClip(), cell.scales[0]),
-        fixedpoint.quantize_multiplier(float(stage)),
+        multipliers.gates(x.scale, [t.scales[0] for t in parts[0]]),
+        multipliers.gates(state.scales[0], [t.scales[0] for t in parts[1]]),
+        multipliers.of_state(30, hidden.scales[0]),
         y.zero_point,
+        cell_integer_bits=_integer_bits(o, cell),
+        cell_limit=_cell_limit(options.CellClip(), cell.scales[0]),
     )
     constants = [
         o.converter.constant(tensors[0].name, _kind(tensors), _joined(tensors)) for tensors in parts
@@ -134,15 +132,6 @@ def _cell_limit(clip: float, scale: float) -> int:
     with np.errstate(over="ignore"):
         limit = int(np.clip(np.float32(clip) / np.float32(scale), *INT16)) if clip > 0 else 0
     return limit if limit > 0 else INT16[1]
-
-
-def _multipliers(scale: float, weights: list[FileTensor]) -> Multipliers:
-    """What makes sums of products Q3.12; computed in single precision."""
-    unit = np.float32(math.ldexp(1.0, GATE_INTEGER_BITS - 15))
-    with np.errstate(over="ignore"):
-        real = [float(np.float32(t.scales[0]) * np.float32(scale) / unit) for t in weights]
-    pairs = [fixedpoint.quantize_multiplier(factor) for factor in real]
-    return tuple(m for m, _ in pairs), tuple(s for _, s in pairs)
 
 
 def _joined(weights: list[FileTensor]) -> Array:
