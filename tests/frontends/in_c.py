@@ -10,12 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pytest
-from mcutrain_host.toolchain import ZIG
 
 from mcutrain.simulation.build import SANITIZE, WARNINGS
 from mcutrain.target import FIRMWARE
-from tests.boards.test_library_on_cores import BARE, CHIP, SCRIPT, SECONDS
+from tests.boards.test_library_on_cores import BARE, CHIP, ON_LINUX, SCRIPT, SECONDS
 from tests.codegen.test_own_program import compiler, run
 
 FOLDER = FIRMWARE / "frontends"
@@ -93,15 +91,18 @@ def saved_by(core: str, text: str, sources: Sequence[str], folder: Path) -> byte
     """
     head = '#include <stdint.h>\n#include <string.h>\n#define MCT_ISA_NAME "front"\n'
     paths = [str(FOLDER / name) for name in sources]
-    (folder / "main.c").write_text(head + text + (BARE if core in MACHINES else TAIL))
+    tail = BARE if core in MACHINES else ON_LINUX if core == RV32 else TAIL
+    (folder / "main.c").write_text(head + text + tail)
     program = str(folder / "program")
     if core in MACHINES:
         command = _for_cortex_m(MACHINES[core], paths, folder)
     elif core == RV32:
-        pytest.importorskip("ziglang")
         command = [compiler("qemu-riscv32"), program]
-        target = ("-target", "riscv32-linux-musl", "-static", "-fno-sanitize=all", f"-I{FOLDER}")
-        run([*ZIG, "-O2", *target, "main.c", *paths, "-o", program], folder)
+        target = ("-march=rv32imc", "-mabi=ilp32", "-ffreestanding", "-O2", "-std=gnu11")
+        include = (f"-I{CHIP / 'include'}", f"-I{FOLDER}")
+        bare = ("-nostdlib", "-Wl,--no-relax", CHIP / "mct_libc.c", "-lgcc")  # nobody sets gp
+        gcc = compiler("riscv64-unknown-elf-gcc")
+        run([gcc, *target, *include, "main.c", *paths, *bare, "-o", program], folder)
     else:
         command = [program]
         run([compiler("gcc"), *SANITIZE, f"-I{FOLDER}", "main.c", *paths, "-o", program], folder)
