@@ -86,10 +86,10 @@ test-tflite: .venv-tflite/.test
 test-flower: .venv-flower/.test
 	.venv-flower/bin/python -m pytest -n 2 tests/fleets
 
-# Hours on two cores. Prints what it did: how many cuts, steps, runs.
+# Hours on two cores. Prints what it did: how many cuts, steps, runs. Takes all that others draw.
 stress: .venv/.dev .venv/.node
 	MCUTRAIN_STRESS=1 MCUTRAIN_FUZZ_SECONDS=600 .venv/bin/python -m pytest -n 2 -rA \
-	    tests/boards tests/protocol
+	    tests/boards tests/codegen tests/kernels tests/ops tests/protocol
 
 check: .venv/.dev
 	.venv/bin/ruff check .

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mcutrain_host.toolchain import ZIG
+import pytest
 
 from mcutrain.simulation.build import SANITIZE
 from tests.ops.c_harness import FIRMWARE, HARNESS, Toolchain, plain_body, shared_sources
 
 BARE = Path(__file__).with_name("bare")
-"""A C library of what the harness calls, for programs that have none: zig would compile musl."""
+"""A C library of what the harness calls, for programs that have none."""
+CHIP = FIRMWARE / "chips" / "cortex_m"
+GCC = ("arm-none-eabi-gcc",)
 IN_QEMU = (
-    *("-target", "thumb-freestanding-eabi", "-mcpu=cortex_a7", "-O2", "-ffreestanding"),
-    *("-fno-sanitize=undefined", f"-I{BARE}"),
+    *("-mcpu=cortex-a7", "-mthumb", "-O1", "-ffreestanding", f"-I{BARE}", f"-I{CHIP / 'include'}"),
+    *("-nostartfiles", "-nolibc"),
 )
 """A processor with the DSP extension for which QEMU runs programs."""
 
@@ -37,9 +40,12 @@ class BodiesOfSet:
         return _compiled(command, flags, folder, sources)
 
     def in_qemu(self, flags: Sequence[str], folder: Path) -> Toolchain:
-        """Themselves, run by qemu-arm with their instructions as they are."""
-        made = self.own(ZIG, (*IN_QEMU, *flags), folder)
-        made.compile_objects([BARE / "bare.c"])
+        """Themselves, run by qemu-arm with their instructions as they are; skips without it."""
+        for program, package in ((*GCC, "gcc-arm-none-eabi"), ("qemu-arm", "qemu-user")):
+            if shutil.which(program) is None:
+                pytest.skip(f"no {program}: apt install {package}")
+        made = self.own(GCC, (*IN_QEMU, *flags), folder)
+        made.compile_objects([BARE / "bare.c", CHIP / "mct_libc.c"])
         return replace(made, emulator=("qemu-arm", "-cpu", "cortex-a7"))
 
     def sanitized(

@@ -7,7 +7,6 @@ networks run it on a virtual Pico (tests/boards/test_same_bits.py) and in QEMU
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -24,6 +23,7 @@ from mcutrain.ops.add import Add, Scaled
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.spatial import Window
+from tests.drawing import drawn_by_commit
 from tests.kernels.compiled import BodiesOfSet
 from tests.kernels.test_dsp_bodies import large_bias
 from tests.kernels.test_host_bodies import (
@@ -56,9 +56,9 @@ ISA = "armv6m"
 BODIES = {p.stem: p for p in faster_bodies(ISA)}
 OF_SET = BodiesOfSet(ISA, BODIES)
 CORTEX_M0 = ("-target", "thumb-freestanding-eabi", "-mcpu=cortex_m0plus", "-O2", "-ffreestanding")
-IN_ASSEMBLY = ("-DMCT_ARMV6M_ASSEMBLY=1", "-fno-sanitize=all")
+IN_ASSEMBLY = ("-DMCT_ARMV6M_ASSEMBLY=1",)
 """Its instructions are those of a Cortex-A, too, whose programs qemu-arm runs."""
-FEW_WORDS = "-DMCT_ARMV6M_WORDS=150"
+FLAGS = {"usual": (), "few words": ("-DMCT_ARMV6M_WORDS=150",)}
 """So few that sums have parts and images bands, of which there are three and more."""
 SEEDS = 24
 SAMPLES = 4
@@ -181,7 +181,7 @@ def plain(
     return OF_SET.plain(c_compilers[0], tmp_path_factory.mktemp("plain"))
 
 
-@pytest.fixture(scope="module", params=((), (FEW_WORDS,)), ids=("usual", "few words"))
+@pytest.fixture(scope="module", params=drawn_by_commit(tuple(FLAGS), 1))
 def armv6m(
     c_compilers: list[tuple[str, ...]],
     sanitizing: dict[str, tuple[str, ...]],
@@ -190,21 +190,15 @@ def armv6m(
 ) -> Toolchain:
     """These bodies, with sanitizers and each buffer alone where a compiler has them."""
     folder = tmp_path_factory.mktemp(ISA)
-    return OF_SET.sanitized(c_compilers, sanitizing, folder, request.param)
+    return OF_SET.sanitized(c_compilers, sanitizing, folder, FLAGS[request.param])
 
 
-@pytest.fixture(scope="module", params=((), (FEW_WORDS,)), ids=("usual", "few words"))
-def assembly(
-    c_compilers: list[tuple[str, ...]],
-    tmp_path_factory: pytest.TempPathFactory,
-    request: pytest.FixtureRequest,
-) -> Toolchain:
+@pytest.fixture(scope="module", params=FLAGS)
+def assembly(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Toolchain:
     """The bodies with the instructions themselves."""
-    if shutil.which("qemu-arm") is None:
-        pytest.skip("no qemu-arm: apt install qemu-user")
-    if ZIG not in c_compilers:
-        pytest.skip("ziglang is not installed: no compiler for Arm")
-    return OF_SET.in_qemu((*IN_ASSEMBLY, *request.param), tmp_path_factory.mktemp("assembly"))
+    return OF_SET.in_qemu(
+        (*IN_ASSEMBLY, *FLAGS[request.param]), tmp_path_factory.mktemp("assembly")
+    )
 
 
 # ------------------------------------------------------------------------------------------- tests

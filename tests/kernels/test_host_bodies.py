@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,13 @@ from mcutrain.ops.pooling import MaxPool2D
 from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.transpose import Transpose
+from tests.drawing import drawn_by_commit
 from tests.ops.c_harness import (
     FIRMWARE,
     HARNESS,
     INCLUDE,
+    LIMITED,
+    NATIVE,
     SMALL,
     WARNINGS,
     Toolchain,
@@ -483,14 +487,6 @@ def computed_by(build: Build, drawn: Sequence[Sample]) -> list[Sample]:
 
 
 QEMU = "qemu-x86_64"
-MOST_FRAME_BYTES = 1024 * int(
-    re.findall(
-        r"#define MCT_MOST_FRAME_BYTES \((\d+) \* 1024\)",
-        (FIRMWARE / "isa" / "host" / "mct_threads.h").read_text(encoding="utf-8"),
-    )[0]
-)
-LIMITED = (f"-Wframe-larger-than={MOST_FRAME_BYTES}",)
-"""With warnings as errors: no function has a larger frame."""
 PLAIN = Path(__file__).with_name("plain_vectors.h")
 
 
@@ -521,6 +517,9 @@ class Build:
         return (QEMU, "-cpu", self.emulated) if self.emulated and shutil.which(QEMU) else ()
 
 
+of_name = attrgetter("name")
+
+
 @cache
 def processor_flags() -> frozenset[str]:
     """What Linux says that this machine's processor has."""
@@ -549,10 +548,10 @@ SETS = (
 )
 """Every instruction set that a host body has code of its own for.
 
-Not optimised, which takes compilers half the time: `native` is, as users have it.
+Not optimised, which takes compilers half the time: `native` is, as users have it. Each commit draws
+two of them, one of those that are emulated, and one stand-in; `make stress` takes all.
 """
-NATIVE = Build("native", ("-O3", "-march=native", *LIMITED))
-BUILDS = (NATIVE, *SETS)
+AS_USERS_HAVE_IT = Build("native", NATIVE)
 
 IN_PLAIN_C = ("-march=haswell", "-D_GNU_SOURCE", "-Wno-psabi", f"{INCLUDE}{PLAIN}")
 STAND_INS = (
@@ -561,6 +560,10 @@ STAND_INS = (
     Build("vnni", ("-O0", *IN_PLAIN_C, "-DPLAIN_VNNI"), ("avx2",), "Haswell", OF_DOTS),
 )
 """What Debian's QEMU does not emulate: the same bodies, with their instructions in plain C."""
+ITS_OWN = {build.name for build in SETS if build.runs_here}
+TRIED = [b.name for b in STAND_INS if b.name == "vnni" or b.name not in ITS_OWN]
+"""A processor that has a set runs its bodies as they are, and compares each instruction with its
+meaning in plain C. The last stand-in is tried everywhere."""
 
 SPLIT = ("-O1", "-DMCT_PRODUCTS_OF_A_PART=32", "-pthread")
 """Small work is split among threads, too."""
@@ -662,11 +665,11 @@ def on_any_machine(build: Build, made: Toolchain) -> Toolchain:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("build", BUILDS, ids=lambda b: b.name)
+@pytest.mark.parametrize("build", [AS_USERS_HAVE_IT, *drawn_by_commit(SETS, 2)], ids=of_name)
 def test_host_bodies_compute_the_bits_of_the_plain_bodies_on_every_instruction_set(
     build: Build, host: Callable[[Build], Toolchain], plain: Toolchain
 ) -> None:
-    """Compiled for all of them, with a limit of stack frames, before any is skipped."""
+    """Compiled with a limit of stack frames, before any is skipped."""
     if not build.compiles_here:
         pytest.skip("no compiler for x86")
     made = host(build)
@@ -674,25 +677,20 @@ def test_host_bodies_compute_the_bits_of_the_plain_bodies_on_every_instruction_s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("build", STAND_INS, ids=lambda b: b.name)
+@pytest.mark.parametrize("name", drawn_by_commit(TRIED, 1))
 def test_bodies_of_the_newest_instructions_compute_the_same_bits_in_plain_c(
-    build: Build, host: Callable[[Build], Toolchain], plain: Toolchain
+    name: str, host: Callable[[Build], Toolchain], plain: Toolchain
 ) -> None:
-    """No machine is the first to try a body, whichever of them it has instructions for.
-
-    One that has a set runs its bodies as they are, above, and compares each instruction with its
-    meaning in plain C. The last stand-in is tried everywhere.
-    """
+    """No machine is the first to try a body, whichever of them it has instructions for."""
+    (build,) = (b for b in STAND_INS if b.name == name)
     if not build.compiles_here:
         pytest.skip("no compiler for x86")
-    if build != STAND_INS[-1] and any(s.runs_here for s in SETS if s.name == build.name):
-        pytest.skip(f"this processor has {build.name} itself")
     made = on_any_machine(build, host(build))
     assert_same_bits(made, plain, computed_by(build, one_of_each()))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("build", SETS[:2], ids=lambda b: b.name)
+@pytest.mark.parametrize("build", drawn_by_commit(SETS[:2], 1), ids=of_name)
 def test_bodies_compute_the_same_bits_on_an_emulated_processor(
     build: Build, host: Callable[[Build], Toolchain], plain: Toolchain
 ) -> None:
@@ -704,7 +702,7 @@ def test_bodies_compute_the_same_bits_on_an_emulated_processor(
     assert_same_bits(replace(host(build), emulator=build.emulator), plain, one_of_each())
 
 
-@pytest.mark.parametrize("build", SETS[2:], ids=lambda b: b.name)
+@pytest.mark.parametrize("build", SETS[2:], ids=of_name)
 def test_instructions_in_plain_c_do_what_this_processors_do(
     build: Build, c_compilers: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
@@ -809,7 +807,7 @@ def test_host_bodies_compute_the_bits_of_the_plain_bodies_on_drawn_shapes(
             partial(is_computed_by, HOST_BODIES)
         )
     )
-    assert_same_bits(host(NATIVE), plain, [sample])
+    assert_same_bits(host(AS_USERS_HAVE_IT), plain, [sample])
 
 
 WITHOUT_DOTS = {
@@ -857,7 +855,7 @@ def ran_sdot(log: Path) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("compiler", ARM)
+@pytest.mark.parametrize("compiler", drawn_by_commit(tuple(ARM), 1))
 def test_a_program_for_all_arm_processors_multiplies_by_what_each_has(
     compiler: str, plain: Toolchain, c_compilers: list[tuple[str, ...]], tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,16 @@ THREADS = "mct_threads"
 """Knows no vectors, and wants its own definitions before the system's headers."""
 WORTH_PRECOMPILING = 5
 """Host bodies to compile: compilers take longer to read a megabyte of intrinsics than the rest."""
+MOST_FRAME_BYTES = 1024 * int(
+    re.findall(
+        r"#define MCT_MOST_FRAME_BYTES \((\d+) \* 1024\)",
+        (FIRMWARE / "isa" / "host" / "mct_threads.h").read_text(encoding="utf-8"),
+    )[0]
+)
+LIMITED = (f"-Wframe-larger-than={MOST_FRAME_BYTES}",)
+"""With warnings as errors: no function has a larger frame."""
+NATIVE = ("-O3", "-march=native", *LIMITED)
+"""Host bodies as users have them: objects that tests of several packages share."""
 GARBAGE = 0xA5
 """What outputs and scratch hold before a call: kernels must not rely on zeros."""
 

@@ -21,8 +21,10 @@ from mcutrain_host.toolchain import ZIG
 import mcutrain.ops
 from mcutrain.ir.op import Axis, KernelCall, Op, expanded_order
 from mcutrain.simulation.build import SANITIZE
+from tests.drawing import drawn_by_commit
 from tests.ops.c_harness import (
     FIRMWARE,
+    NATIVE,
     Toolchain,
     expected,
     kernel_call,
@@ -302,29 +304,34 @@ def test_an_updated_output_has_the_type_of_the_input_it_replaces(case: Case) -> 
             assert dtypes == {results[output].dtype}
 
 
-def builds(c_compilers: list[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], list[str], bool]]:
-    """Command, flags, whether with host bodies: for this machine, for any, and without them.
+Build = tuple[tuple[str, ...], tuple[str, ...], bool]
+"""Command, flags, whether with host bodies."""
+
+
+def builds(c_compilers: list[tuple[str, ...]]) -> Iterator[Build]:
+    """As users have it; then by each compiler, for this machine, for any, without host bodies.
 
     zig only if it is alone: it is clang once more, and takes minutes where it was never used.
     """
     own = [command for command in c_compilers if command != ZIG]
-    any_machine = ["-march=x86-64"] if platform.machine() == "x86_64" else []
+    any_machine = ("-march=x86-64",) if platform.machine() == "x86_64" else ()
     for i, command in enumerate(own or c_compilers):
-        zig = [] if own else ["-fno-sanitize=all"]
-        native = "-O3" if i == 0 else "-O2"  # what test_host_bodies.py compiles as well
-        yield command, [native, "-march=native", *zig], True
-        yield command, ["-O2", *zig], False
+        zig = () if own else ("-fno-sanitize=all",)
+        yield command, (*(NATIVE if i == 0 else ("-O2", "-march=native")), *zig), True
+        yield command, ("-O2", *zig), False
         if i == 0:
-            yield command, ["-O1", *any_machine, *zig], True
+            yield command, ("-O1", *any_machine, *zig), True
 
 
 @pytest.mark.slow
 def test_every_compiler_computes_the_bits_of_the_reference(
     c_compilers: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
+    """The first build, and one more of each commit."""
     samples = [s for case in WITH_KERNEL for s in seeded(case, SEEDED_SAMPLES)]
     wanted = list(map(wanted_of, samples))
-    for i, (command, flags, host) in enumerate(builds(c_compilers)):
+    first, *others = builds(c_compilers)
+    for i, (command, flags, host) in enumerate((first, *drawn_by_commit(others, 1))):
         folder = tmp_path / str(i)
         folder.mkdir()
         made = Toolchain.make(command, flags, folder, host)

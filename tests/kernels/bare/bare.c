@@ -1,7 +1,6 @@
 /* The C library that harness.c needs, upon Linux' calls on 32-bit Arm.
  *
- * zig brings musl for such programs and compiles all of it first, a minute of computing. Blocks are
- * handed out one behind the other; when all are free again, from the beginning. */
+ * Blocks are handed out one behind the other; when all are free again, from the beginning. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,15 +28,19 @@ static size_t heap_used, blocks;
 static FILE errors = {2};
 FILE *const stderr = &errors;
 
-__attribute__((naked)) static long call(long number, long a, long b, long c) {
-    __asm__("push {r7, lr}\n"
-            "mov r7, r0\n"
-            "mov r0, r1\n"
-            "mov r1, r2\n"
-            "mov r2, r3\n"
-            "svc 0\n"
-            "pop {r7, pc}");
-}
+long call(long number, long a, long b, long c);
+__asm__(".text\n"
+        ".syntax unified\n"
+        ".thumb\n"
+        ".thumb_func\n"
+        "call:\n"
+        "push {r7, lr}\n"
+        "mov r7, r0\n"
+        "mov r0, r1\n"
+        "mov r1, r2\n"
+        "mov r2, r3\n"
+        "svc 0\n"
+        "pop {r7, pc}");
 
 void exit(int code) {
     for (;;) {
