@@ -28,6 +28,7 @@ from tests.codegen.test_bodies import MAIN, MODEL, SEED, Case, assert_prints
 from tests.codegen.test_own_program import compiler, run
 from tests.codegen.test_project import plan_of, tiny
 from tests.cost.networks import attending, grouped
+from tests.drawing import drawn_by_commit
 from tests.ops.drawing import SeededSource
 from tests.simulation.networks import rates, residual_network, samples
 from tests.simulation.test_training_steps import QUICK
@@ -147,7 +148,7 @@ def make(folder: Path, cc: str, flags: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("core", [*WITH_SMLAD, *WITHOUT])
+@pytest.mark.parametrize("core", [*drawn_by_commit(WITH_SMLAD, 2), *drawn_by_commit(WITHOUT, 4)])
 def test_the_compilers_macros_choose_and_nothing_is_warned_of(core: str, folder: Path) -> None:
     code = make(folder, compiler(GCC), f"-mcpu={core} -mthumb")
     assert ("smlad" in code) == (core in WITH_SMLAD)
@@ -278,38 +279,30 @@ def program(project: Project, folder: Path, command: Sequence[str]) -> Path:
     return folder / "program"
 
 
+TAKEN = {
+    "portable by macros": ("all", ()),
+    "dsp by choice": ("all", EMULATED),
+    "dsp alone": ("dsp", EMULATED[1:]),
+    "armv6m by choice": ("all", ARMV6M),
+    "armv6m alone": ("armv6m", ARMV6M[1:]),
+    "host alone": ("host", ("-pthread",)),
+}
+"""Which bodies a library has, and the flags that choose among them. Each commit draws three."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("wanted", "flags"),
-    [
-        ("all", ()),
-        ("all", EMULATED),
-        ("dsp", EMULATED[1:]),
-        ("all", ARMV6M),
-        ("armv6m", ARMV6M[1:]),
-        ("host", ("-pthread",)),
-    ],
-    ids=[
-        "portable by macros",
-        "dsp by choice",
-        "dsp alone",
-        "armv6m by choice",
-        "armv6m alone",
-        "host alone",
-    ],
-)
+@pytest.mark.parametrize("taken", drawn_by_commit(tuple(TAKEN), 3))
 @pytest.mark.parametrize("seed", [1, 40])
 def test_whichever_bodies_are_taken_the_bits_are_those_of_the_definition(
-    wanted: str,
-    flags: tuple[str, ...],
+    taken: str,
     seed: int,
     sanitizing: dict[str, tuple[str, ...]],
     tmp_path: Path,
 ) -> None:
     """Under sanitizers: the plan's arena and scratch are large enough for each of them."""
-    case = Case.of(SeededSource(seed))
+    case, (wanted, flags) = Case.of(SeededSource(seed)), TAKEN[taken]
     command = next(iter(sanitizing.values()), (compiler("gcc"),))
-    command = (*command, "-O1", *flags, *(SANITIZE if sanitizing else ()))
+    command = (*command, "-O0", *flags, *(SANITIZE if sanitizing else ()))
     made = program(library(wanted, case.plan), tmp_path / "project", command)
     assert_prints(made, 0, case, case.expected(PlannedReference(case.plan, seed=SEED)))
 
@@ -334,7 +327,7 @@ def test_bodies_of_other_operators_train_to_the_simulations_bits(
     plan = prepare(network, "full").plan
     case = Case(network, plan)
     command = next(iter(sanitizing.values()), (compiler("gcc"),))
-    command = (*command, "-O1", *flags, *(SANITIZE if sanitizing else ()))
+    command = (*command, "-O0", *flags, *(SANITIZE if sanitizing else ()))
     made = program(library(isa.ALL, plan), tmp_path / "project", command)
     simulator = CompiledSimulator(plan, seed=SEED, extra_flags=QUICK)
     assert_prints(made, 0, case, case.expected(simulator))

@@ -21,6 +21,7 @@ from mcutrain.target import load_target
 from tests.codegen.test_own_program import compiler, run
 from tests.codegen.test_project import plan_of, tiny
 from tests.compiled import compiled, make
+from tests.drawing import drawn_by_commit
 
 ROOT = Path(__file__).resolve().parents[2]
 STUBS = Path(__file__).parent / "stubs"
@@ -109,7 +110,9 @@ def test_all_that_a_linker_sees_has_the_models_prefix(archive: Path) -> None:
     assert [name for name in names if not name.startswith("wake_")] == []
 
 
-@pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m3", "cortex-m7", "cortex-m55"])
+@pytest.mark.parametrize(
+    "core", drawn_by_commit(("cortex-m0plus", "cortex-m3", "cortex-m7", "cortex-m55"), 2)
+)
 def test_so_it_is_with_the_bodies_of_other_processors(core: str, tmp_path: Path) -> None:
     gcc = compiler("arm-none-eabi-gcc")
     made("cmake").write(tmp_path)

@@ -19,6 +19,7 @@ from tests.codegen.test_budget import LAST, PLANS
 from tests.codegen.test_own_program import compiler
 from tests.codegen.test_packages import STRING_H
 from tests.compiled import objects
+from tests.drawing import drawn_by_commit
 from tests.simulation import networks
 
 WARNINGS = (
@@ -34,6 +35,8 @@ COMPILERS = {
     "cortex-m55": ("arm-none-eabi-gcc", "-mcpu=cortex-m55", "-mfloat-abi=hard", *BARE),
     "rv32imc": ("riscv64-unknown-elf-gcc", "-march=rv32imc", "-mabi=ilp32", *BARE),
 }
+NAMED = ("gcc", "clang", *drawn_by_commit(tuple(COMPILERS)[2:], 1))
+"""What compiles here: this machine's, and one of each commit for a chip."""
 STANDARDS = ("c++11", "c++14", "c++17", "c++20", "c++23")
 USER = """
 #include "mct_augment.h"
@@ -125,7 +128,7 @@ def of(name: str, folder: Path) -> list[str]:
     return [compiler(command), *(f.format(bare=folder / "bare") for f in flags), "-std=c11"]
 
 
-@pytest.mark.parametrize("name", COMPILERS)
+@pytest.mark.parametrize("name", NAMED)
 def test_what_models_share_compiles_without_a_warning(name: str, folder: Path) -> None:
     c = sorted(path.name for path in (folder / "shared").glob("*.c"))
     assert len(c) > 100
@@ -135,7 +138,7 @@ def test_what_models_share_compiles_without_a_warning(name: str, folder: Path) -
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-@pytest.mark.parametrize("name", COMPILERS)
+@pytest.mark.parametrize("name", NAMED)
 def test_a_models_own_code_compiles_without_a_warning(name: str, level: int, folder: Path) -> None:
     """Level 1 warns of most casts; 3, gcc's own, looks where pointers lead. clang has no levels."""
     for program in projects() if level == 1 else SEVERAL:
