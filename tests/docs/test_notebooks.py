@@ -34,8 +34,8 @@ def executed(source: str, names: dict[str, Any], where: str) -> Any:
     return eval(compile(ast.Expression(last.value), where, "eval"), names)
 
 
-def test_there_is_a_notebook() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["mcutrain-from-python"]
+def test_every_notebook_has_a_test() -> None:
+    assert [path.stem for path in NOTEBOOKS] == ["mcutrain-from-python", "own-loop"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -46,16 +46,23 @@ def test_a_notebook_is_stored_without_outputs_and_small(path: Path) -> None:
         assert cell["execution_count"] is None
 
 
+def shown_values(name: str) -> list[Any]:
+    """What the cells of a notebook show, in a folder of its own."""
+    names: dict[str, Any] = {}
+    cells = code_cells(DOCS / "tutorials" / f"{name}.ipynb")
+    return [
+        executed("".join(cell["source"]), names, f"{name}, code cell {number}")
+        for number, cell in enumerate(cells)
+    ]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_does_what_it_says(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_from_a_float_model_to_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
     drawn = []
-    for number, cell in enumerate(code_cells(path)):
-        shown = executed("".join(cell["source"]), names, f"{path.name}, code cell {number}")
+    for shown in shown_values("mcutrain-from-python"):
         if hasattr(shown, "_repr_html_"):
             assert len(repr(shown)) < 250
             drawn.append(type(shown).__name__)
@@ -67,6 +74,20 @@ def test_a_notebook_does_what_it_says(
     assert "bytes of SRAM" in capsys.readouterr().out  # the error of the last cell
     assert (tmp_path / "trained.tflite").is_file()
     assert (tmp_path / "project" / "manifest.json").is_file()
+
+
+@pytest.mark.slow
+def test_an_own_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, (loss, _, labels), changed, gradients, curve, rules, is_same = shown_values("own-loop")
+    assert loss > 0
+    assert len(labels) == 16
+    assert changed["head/weight.new"] > 0
+    assert set(gradients) <= set(changed)
+    assert curve[-1][1] > 0.6 > max(share for _, share in curve[:-1])  # it stopped there
+    assert [rule for rule, _, _ in rules] == ["sgd", "momentum", "rmsprop"]
+    assert min(rules, key=lambda row: row[1])[0] == "sgd"
+    assert is_same
 
 
 def test_the_reference_names_everything_and_its_example_runs(
