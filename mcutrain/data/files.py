@@ -26,13 +26,11 @@ class FolderFiles:
     """Files of class folders that give a sample each.
 
     parts: of the training, test and perhaps validation part, in the order of the samples that
-    `load` reads. names: of the classes. labels: of the files.
+    `load` reads.
     """
 
     kind: Kind
     parts: Parts
-    names: tuple[str, ...]
-    labels: tuple[tuple[int, ...], ...]
 
     @staticmethod
     def of(root: Path, test_share: float, seed: int) -> FolderFiles | None:
@@ -45,9 +43,9 @@ class FolderFiles:
         kind = kind_of(root, (IMAGES, SOUNDS, TABLES))
         if kind is TABLES:
             return None
-        listings, names = list_parts(root, kind, least_classes=1)
+        listings, _ = list_parts(root, kind, least_classes=1)
         used = used_of(listings, test_share, seed, (None, None))
-        return FolderFiles(kind, tuple(p.paths for p in used), names, tuple(p.labels for p in used))
+        return FolderFiles(kind, tuple(part.paths for part in used))
 
     def unreadable(self) -> tuple[UnreadableFile, ...]:
         """Files that cannot be read; all are tried, each by itself."""
