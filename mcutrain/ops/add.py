@@ -19,11 +19,10 @@ from mcutrain.ir.op import (
     Param,
     Rows,
     inputs,
-    outputs,
     rows_apart,
 )
 from mcutrain.ops.bounds import DIFFERENCE, largest_scaled, requantized
-from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
+from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types
 from mcutrain.ops.gradient_sum import rescale
 
 Array = npt.NDArray[Any]
@@ -93,11 +92,8 @@ class ScaledOperands(ClampingOp):
             *self.b.params("b"),
             *self.y.params("y"),
             *more,
-            Param("low", self.low),
-            Param("high", self.high),
         )
-        operands = (*inputs(0, 1), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall(name, f"mct_{name}_s8", params, operands)
+        return self.clamping_call(name, f"mct_{name}_s8", params, *inputs(0, 1))
 
     def operand_bounds(self, left_shift: int) -> tuple[int, tuple[Bound, ...]]:
         """The largest sum of both operands, and the bound of each."""

@@ -28,7 +28,7 @@ from mcutrain.ir.op import (
     rows_apart,
 )
 from mcutrain.ops.bounds import DIFFERENCE, gradient_sums, requantized
-from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
+from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
 
@@ -159,11 +159,8 @@ class BatchMatMul(ClampingOp):
             Param("y_zero_point", self.y_zero_point),
             Param("mult_q31", self.mult_q31),
             Param("shift", self.shift),
-            Param("low", self.low),
-            Param("high", self.high),
         )
-        operands = (*inputs(0, 1), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("batch_matmul", "mct_batch_matmul_s8", params, operands)
+        return self.clamping_call("batch_matmul", "mct_batch_matmul_s8", params, *inputs(0, 1))
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """The sums, and their requantization."""

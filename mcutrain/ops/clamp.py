@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import TensorType
-from mcutrain.ir.op import NULL, ChannelwiseOp, Op, Operand, outputs
+from mcutrain.ir.op import NULL, ChannelwiseOp, KernelCall, Op, Operand, Param, outputs
 
 Array = npt.NDArray[Any]
 
@@ -52,6 +53,14 @@ class ClampingOp(ChannelwiseOp):
     def with_channel_limits(self, low: int, high: int) -> Op:
         """A fused activation narrows the clamp."""
         return self._with(low=max(low, self.low), high=min(high, self.high))
+
+    def clamping_call(
+        self, kernel: str, function: str, params: Sequence[Param], *operands: Operand
+    ) -> KernelCall:
+        """The call of a kernel: y's limits end its parameters, y and its mask its operands."""
+        limits = (Param("low", self.low), Param("high", self.high))
+        results = (*outputs(0), *mask_operand(self.saves_mask))
+        return KernelCall(kernel, function, (*params, *limits), (*operands, *results))
 
     def _with(self, **changes: int) -> Op:
         return cast(Op, replace(cast(Any, self), **changes))

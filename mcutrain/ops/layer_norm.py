@@ -32,7 +32,7 @@ from mcutrain.ir.op import (
     rows_apart,
 )
 from mcutrain.ops.bounds import SCALES
-from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
+from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.gradients import ACC_BYTES, GRADIENT_BITS, SUFFIX, GradientOp, OutputStage
 
@@ -218,11 +218,8 @@ class LayerNorm(ClampingOp):
             Param("epsilon_shift", self.epsilon_shift),
             *_origin_params(self.origin),
             Param("y_zero_point", self.y_zero_point),
-            Param("low", self.low),
-            Param("high", self.high),
         )
-        operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("layer_norm", "mct_layer_norm_s8", params, operands)
+        return self.clamping_call("layer_norm", "mct_layer_norm_s8", params, *inputs(0))
 
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:

@@ -19,11 +19,10 @@ from mcutrain.ir.op import (
     Param,
     Rows,
     inputs,
-    outputs,
     rows_apart,
 )
 from mcutrain.ops.bounds import DIFFERENCE, SCALES, requantized
-from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
+from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.gradients import ACC_BYTES, GRADIENT_BITS, SUFFIX, GradientOp, OutputStage
 
@@ -99,11 +98,8 @@ class LeakyRelu(ClampingOp):
             Param("positive_shift", self.positive[1]),
             Param("negative_mult_q31", self.negative[0]),
             Param("negative_shift", self.negative[1]),
-            Param("low", self.low),
-            Param("high", self.high),
         )
-        operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("leaky_relu", "mct_leaky_relu_s8", params, operands)
+        return self.clamping_call("leaky_relu", "mct_leaky_relu_s8", params, *inputs(0))
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """One difference, by either factor."""

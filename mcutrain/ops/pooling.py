@@ -25,7 +25,7 @@ from mcutrain.ir.op import (
     outputs,
 )
 from mcutrain.ops.bounds import DIFFERENCE, gradient_sums, requantized
-from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
+from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types
 from mcutrain.ops.conv_2d import Requantize
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
@@ -136,21 +136,17 @@ class AveragePool2D(ClampingOp):
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_average_pool_2d_s8."""
-        limits = (Param("low", self.low), Param("high", self.high))
-        params = (*_pool_params(self.window, types[0].shape, results[0].shape), *limits)
-        operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("pooling", "mct_average_pool_2d_s8", params, operands)
+        params = _pool_params(self.window, types[0].shape, results[0].shape)
+        return self.clamping_call("pooling", "mct_average_pool_2d_s8", params, *inputs(0))
 
 
 def _requantize_params(op: ScaledAveragePool2D | Mean) -> tuple[Param, ...]:
-    """Return the parameters that make y of sums of x - x_zero_point, clamped."""
+    """Return the parameters that make y of sums of x - x_zero_point."""
     return (
         Param("x_zero_point", op.x_zero_point),
         Param("y_zero_point", op.y_zero_point),
         Param("mult_q31", op.mult_q31),
         Param("shift", op.shift),
-        Param("low", op.low),
-        Param("high", op.high),
     )
 
 
@@ -210,8 +206,7 @@ class ScaledAveragePool2D(ClampingOp):
             *_pool_params(self.window, types[0].shape, results[0].shape),
             *_requantize_params(self),
         )
-        operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("pooling", "mct_scaled_average_pool_2d_s8", params, operands)
+        return self.clamping_call("pooling", "mct_scaled_average_pool_2d_s8", params, *inputs(0))
 
 
 @dataclass(frozen=True)
@@ -292,10 +287,8 @@ class MaxPool2D(ClampingOp):
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_max_pool_2d_s8."""
-        limits = (Param("low", self.low), Param("high", self.high))
-        params = (*_pool_params(self.window, types[0].shape, results[0].shape), *limits)
-        operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("pooling", "mct_max_pool_2d_s8", params, operands)
+        params = _pool_params(self.window, types[0].shape, results[0].shape)
+        return self.clamping_call("pooling", "mct_max_pool_2d_s8", params, *inputs(0))
 
 
 @dataclass(frozen=True)
@@ -407,8 +400,7 @@ class Mean(ClampingOp):
             *shape_params("x", types[0].shape),
             *_requantize_params(self),
         )
-        operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("pooling", "mct_mean_s8", params, operands)
+        return self.clamping_call("pooling", "mct_mean_s8", params, *inputs(0))
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,10 @@ from mcutrain.ir.op import (
     Param,
     Rows,
     inputs,
-    outputs,
     rows_apart,
 )
 from mcutrain.ops.bounds import DIFFERENCE, requantized
-from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types, mask_operand
+from mcutrain.ops.clamp import ClampingOp, clamped, clamped_types
 from mcutrain.ops.gradient_sum import rescale
 
 Array = npt.NDArray[Any]
@@ -80,11 +79,8 @@ class Rescale(ClampingOp):
             Param("y_zero_point", self.y_zero_point),
             Param("mult_q31", self.mult_q31),
             Param("shift", self.shift),
-            Param("low", self.low),
-            Param("high", self.high),
         )
-        operands = (*inputs(0), *outputs(0), *mask_operand(self.saves_mask))
-        return KernelCall("rescale", "mct_rescale_s8", params, operands)
+        return self.clamping_call("rescale", "mct_rescale_s8", params, *inputs(0))
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
         """One difference."""
