@@ -94,7 +94,7 @@ def _clipped(targets: Targets, split: Split) -> Iterator[str]:
     for part, y in targets.of_parts(split.train.y):
         own = part.targets
         if own is not None and own.clipped(y):
-            low, high = own.reach
+            low, high = (float(end[0]) for end in own.reach)
             yield (
                 f"{own.clipped(y):,} of {y.size:,} targets of {part.output!r} lie beyond what its "
                 f"int8 outputs say, {low:g} to {high:g}, and are learnt as far as that goes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from mcutrain.memplan import find_latent
 from mcutrain.ops.target_error import HUBER_STEPS, UNIT_STEPS
 from mcutrain.pipeline import StepOptions, TrainingStep, prepare
 from mcutrain.pipeline.losses import fit_to_data
-from mcutrain.pipeline.several import row_losses, row_targets
+from mcutrain.pipeline.several import fit_row, row_losses, row_targets
 from mcutrain.runs.result import SimulationResult
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, find_head, heads_of
@@ -254,6 +255,14 @@ def test_what_several_outputs_cannot_learn_gets_a_sentence() -> None:
         )
     with pytest.raises(DataError, match="one output"):
         fit_to_data(graph, of_arrays(data), "keep", "auto", ())
+
+
+def test_targets_beyond_the_outputs_are_said() -> None:
+    x, y = learnable("boxes,classes")
+    y[0, :2] = (50, -50)
+    fitted = fit_row(detector("boxes,classes"), of_arrays((x, y)), "keep", "boxes=huber")
+    (note,) = fitted.notes
+    assert re.match(r"\d+ of \d+ targets of 'boxes' lie beyond .*, -\d[\d.]* to \d[\d.]*, ", note)
 
 
 def test_a_weight_keeps_all_its_digits() -> None:
