@@ -14,7 +14,7 @@ from mcutrain_host.saved import HEADER_BYTES
 
 from mcutrain import simulate
 from mcutrain.autodiff import TrainOptions, differentiate
-from mcutrain.data import load, of_arrays
+from mcutrain.data import TargetPart, Targets, load, of_arrays
 from mcutrain.errors import DataError, ModelError, OptionError, PlanError, SchemeError
 from mcutrain.formats.outputs import choosing, kept
 from mcutrain.ir.graph import Graph
@@ -24,6 +24,7 @@ from mcutrain.pipeline import StepOptions, TrainingStep, prepare
 from mcutrain.pipeline.losses import fit_to_data
 from mcutrain.pipeline.several import fit_row, row_losses, row_targets
 from mcutrain.runs.result import SimulationResult
+from mcutrain.simulation import judging
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import UpdateScheme, find_head, heads_of
 from tests.autodiff.measure import cosine, float_derivatives, integer_derivatives, size_ratio
@@ -255,6 +256,17 @@ def test_what_several_outputs_cannot_learn_gets_a_sentence() -> None:
         )
     with pytest.raises(DataError, match="one output"):
         fit_to_data(graph, of_arrays(data), "keep", "auto", ())
+
+
+def test_class_255_of_a_sample_is_a_class_and_no_mark() -> None:
+    part = TargetPart("y", "cross-entropy", 1.0, 1, 300, 300, 0.1, 0)
+    y = np.full((2, 300), -128, np.int8)
+    y[:, 255] = 127
+    loss, right = (
+        judging(Targets(1.0, 0, parts=(part,))).tested([y], np.full((2, 1), label, np.int16)).loss
+        for label in (254, 255)
+    )
+    assert right < 0.001 < loss
 
 
 def test_targets_beyond_the_outputs_are_said() -> None:

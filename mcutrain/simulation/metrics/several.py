@@ -79,7 +79,8 @@ def _loss(part: TargetPart, y: Array, own: Array) -> float:
         error = Regression(part.targets).errors(y, own) / (UNIT_STEPS * part.scale)
         return float((error**2).mean())
     real = (y.astype(np.float64) - part.zero_point) * part.scale
-    counted, label = own != IGNORED, np.where(own == IGNORED, 0, own)
+    counted = (own != IGNORED) | (not part.may_ignore)
+    label = np.where(counted, own, 0)
     if part.loss == "binary-cross-entropy" or part.channels == 1:
         share = real if part.is_share else 1 / (1 + np.exp(-real))
         of_label = np.where(label == 1, share, 1 - share)
@@ -88,6 +89,5 @@ def _loss(part: TargetPart, y: Array, own: Array) -> float:
         share = real if part.is_share else np.exp(real - real.max(axis=2, keepdims=True))
         share = share / np.maximum(share.sum(axis=2, keepdims=True), 1e-9)
         of_label = np.take_along_axis(share, label[..., None].astype(np.int64), 2)[..., 0]
-        counted = counted if part.may_ignore else np.ones_like(counted)
     nats = -np.log(np.maximum(of_label, part.scale / 2 if part.is_share else 1e-9))
     return float(nats[counted].mean()) if counted.any() else 0.0
