@@ -182,7 +182,14 @@ def _run(command: Sequence[str], folder: Path) -> str:
     return done.stdout
 
 
-def of_runtime(compilers: Sequence[Sequence[str]], folder: Path, program: str) -> list[ctypes.CDLL]:
+def that_differ(compilers: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
+    """zig only if it is alone: it is clang once more, and makes a runtime of its own first."""
+    return [command for command in compilers if command != ZIG] or compilers
+
+
+def of_runtime(
+    compilers: Sequence[tuple[str, ...]], folder: Path, program: str
+) -> list[ctypes.CDLL]:
     """A C program that includes headers of firmware/runtime, as a library of each compiler.
 
     Undefined behaviour of its integers ends the test.
@@ -192,7 +199,7 @@ def of_runtime(compilers: Sequence[Sequence[str]], folder: Path, program: str) -
     runtime = Path(mcutrain_firmware.__file__).parent / "runtime"
     flags = ["-std=c11", "-O2", "-ftrapv", *WARNINGS, f"-I{runtime}", "-shared", "-fPIC"]
     loaded = []
-    for i, command in enumerate(compilers):
+    for i, command in enumerate(that_differ(compilers)):
         target = folder / f"{i}.so"
         arguments = [*command, *flags, "-o", str(target), str(source)]
         done = subprocess.run(arguments, capture_output=True, text=True)

@@ -15,6 +15,7 @@ from mcutrain.simulation.build import SANITIZE, WARNINGS
 from mcutrain.target import FIRMWARE
 from tests.boards.test_library_on_cores import BARE, CHIP, ON_LINUX, SCRIPT, SECONDS
 from tests.codegen.test_own_program import compiler, run
+from tests.compiled import that_differ
 
 FOLDER = FIRMWARE / "frontends"
 UNDEFINED = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
@@ -30,7 +31,7 @@ def libraries(
     folder: Path,
 ) -> list[ctypes.CDLL]:
     """By each compiler, and with sanitizers where a compiler has them."""
-    kinds = [(command, ("-O2",)) for command in compilers]
+    kinds = [(command, ("-O2",)) for command in that_differ(compilers)]
     kinds += [(command, ("-O1", *UNDEFINED)) for command in sanitizing.values()]
     found = []
     for i, (command, flags) in enumerate(kinds):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcutrain.frontends import audio, tables
-from mcutrain.simulation.build import WARNINGS
-from mcutrain.target import FIRMWARE
+from tests.frontends.in_c import FOLDER, libraries
 from tests.frontends.sounds import Sound, sound
 
-FOLDER = FIRMWARE / "frontends"
 HEADER = FOLDER / "mct_audio_tables.h"
-UNDEFINED = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
-"""Both compilers know this older flag; it needs no library, and ends the process."""
 FRAMES = 25_000
 """A million features."""
 
@@ -30,13 +24,8 @@ FRAMES = 25_000
 class InC:
     """The C, as a library of this machine."""
 
-    def __init__(self, command: Sequence[str], flags: Sequence[str], folder: Path) -> None:
-        target = folder / "audio.so"
-        source = str(FOLDER / "mct_audio.c")
-        arguments = [*command, "-std=c11", *flags, *WARNINGS, "-shared", "-fPIC", "-o", str(target)]
-        done = subprocess.run([*arguments, source], capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (0, "")
-        self._library = ctypes.CDLL(str(target))
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
         self._library.mct_audio_push.restype = ctypes.c_uint32
         self._audio = (ctypes.c_uint32 * 281)()  # sizeof (mct_audio), and nothing behind it
 
@@ -78,7 +67,7 @@ def test_a_million_features_are_tflite_micros() -> None:
     assert (differing, total) == (0, 1_000_000)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 2**32), step=st.sampled_from(audio.STEPS), cuts=st.data())
 def test_pieces_give_what_the_whole_sound_gives(seed: int, step: int, cuts: st.DataObject) -> None:
     x = sound(seed, 1600)
@@ -103,10 +92,8 @@ def in_c(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> list[InC]:
     """By each compiler, and with sanitizers where a compiler has them."""
-    kinds = [(command, ("-O2",)) for command in c_compilers]
-    kinds += [(command, ("-O1", *UNDEFINED)) for command in sanitizing.values()]
-    folders = (tmp_path_factory.mktemp(f"audio{i}") for i in range(len(kinds)))
-    return [InC(*kind, folder) for kind, folder in zip(kinds, folders, strict=True)]
+    folder = tmp_path_factory.mktemp("audio")
+    return [InC(made) for made in libraries(["mct_audio.c"], c_compilers, sanitizing, folder)]
 
 
 @settings(deadline=None)

@@ -21,6 +21,7 @@ from mcutrain_host.toolchain import ZIG
 import mcutrain.ops
 from mcutrain.ir.op import Axis, KernelCall, Op, expanded_order
 from mcutrain.simulation.build import SANITIZE
+from tests.compiled import that_differ
 from tests.drawing import drawn_by_commit
 from tests.ops.c_harness import (
     FIRMWARE,
@@ -309,14 +310,10 @@ Build = tuple[tuple[str, ...], tuple[str, ...], bool]
 
 
 def builds(c_compilers: list[tuple[str, ...]]) -> Iterator[Build]:
-    """As users have it; then by each compiler, for this machine, for any, without host bodies.
-
-    zig only if it is alone: it is clang once more, and takes minutes where it was never used.
-    """
-    own = [command for command in c_compilers if command != ZIG]
+    """As users have it; then by each compiler, for this machine, for any, without host bodies."""
     any_machine = ("-march=x86-64",) if platform.machine() == "x86_64" else ()
-    for i, command in enumerate(own or c_compilers):
-        zig = () if own else ("-fno-sanitize=all",)
+    for i, command in enumerate(that_differ(c_compilers)):
+        zig = ("-fno-sanitize=all",) if command == ZIG else ()
         yield command, (*(NATIVE if i == 0 else ("-O2", "-march=native")), *zig), True
         yield command, ("-O2", *zig), False
         if i == 0:
