@@ -25,7 +25,7 @@ from mcutrain.functions.selftest import (
 from mcutrain.target import FIRMWARE
 from tests.boards.projects import built, quick_step
 
-STEPS, CUTS = 8, 3
+STEPS, CUTS = 6, 2
 NAMES = ["the same bits", "damaged frames", "saves and restarts", "power cuts", "cycles"]
 
 

@@ -223,7 +223,7 @@ def test_without_a_scheme_the_memory_decides_and_without_epochs_the_time(tmp_pat
         DATA,
         tmp_path / "out",
         sram=60_000,
-        minutes=0.1,
+        minutes=0.02,
         samples=150,
         test_samples=30,
         listener=told,
