@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +12,22 @@ import pytest
 
 import mcutrain
 from mcutrain.errors import BuildError, DataError, McutrainError, OptionError
-from tests.cli.conftest import Board, Run, board, folder, run
+from tests.cli.conftest import Board, Run, board, done, folder, run
 from tests.frontends.networks import float_file, sound_folder, write_wav
 
 __all__ = ["board", "folder", "run"]
 
 RATE_HZ, NAMES = 16_000, ("high", "low", "middle")
+PAGE = Path(__file__).parents[2] / "docs/teach.md"
+
+
+def said_by_the_page() -> list[list[str]]:
+    """The commands of docs/teach.md, without the first word; the board is this computer."""
+    found = re.findall(r"^```bash\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    lines = "".join(found).replace("\\\n", " ").replace("nucleo-f446re", "native").splitlines()
+    commands = [shlex.split(line) for line in lines]
+    assert {command[0] for command in commands} == {"mcutrain"}
+    return [command[1:] for command in commands]
 
 
 def words(path: Path, count: int, hertz: int = 1800) -> Path:
@@ -35,47 +47,47 @@ def words(path: Path, count: int, hertz: int = 1800) -> Path:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Firmware for this computer, which knows three sounds and has an output for hello."""
     root = tmp_path_factory.mktemp("teach")
-    sound_folder(root / "data", 4)
+    sound_folder(root / "sounds", 4)
     float_file(root / "m.onnx")
-    mcutrain.quantize(root / "m.onnx", root / "data", root / "m.tflite", frontend="audio")
-    how = {"board": "native", "listen": True, "history": 98, "app": "learn", "remember": 8}
-    head = {"classes": 4, "head_start": "prototypes", "class_names": (*NAMES, "hello")}
-    more = {"imprint": True, "data": root / "data", **head}
-    mcutrain.generate(root / "m.tflite", root / "project", "head", **how, **more)
-    mcutrain.build(root / "project", optimize="1")
+    model = root / "words.int8.tflite"
+    mcutrain.quantize(root / "m.onnx", root / "sounds", model, frontend="audio")
+    generate, build = said_by_the_page()[:2]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        done(*generate)
+        done(*build, "-O", "1")
     return root / "project"
 
 
 def test_a_word_is_taught_recorded_and_taken_back(board: Board, folder: Path, run: Run) -> None:
-    flags = ("--port", board.url, "--record", "lessons", "--check")
-    hello = words(folder / "hello.wav", 3)
-    first = run("teach", folder, "--class", "hello", "--samples", 3, "--hear", hello, *flags)
+    new, again, undo, forget = said_by_the_page()[2:]
+    port = ("--port", board.url)
+    hello = words(folder.parent / "hello.wav", 5)
+    first = run(*new, "--hear", hello, *port)
     assert first.out.splitlines() == [
-        "hello, output 3, was learnt from 3 windows; 4 steps, save 2.",
+        "hello, output 3, was learnt from 5 windows; 4 steps, save 2.",
         "The desk's replay of the lessons has the board's state.",
     ]
-    low = words(folder / "low.wav", 1, 300)
-    more = ("--class", "low", "--hear", low, "--steps", 2, "--replay", 1, *flags, "--json")
-    found = run("teach", folder, *more).json
+    words(folder.parent / "low.wav", 1, 300)
+    found = run(*again, *port, "--json").json
     assert (found["kind"], found["label"], found["position"]) == ("lesson", 1, 8)
     assert found["agrees"]
     taught = mcutrain.pull(folder, "s.mcts", port=board.url).saved
     assert mcutrain.taught_state(folder, "lessons") == taught
     board.cut_power()
     board.start()
-    undone = run("teach", folder, "--undo", *flags)
+    undone = run(*undo, *port)
     assert undone.out.startswith("the board is what it was before its last lesson; 4 steps")
     assert undone.out.endswith("has the board's state.\n")
     with pytest.raises(BuildError, match="there is no lesson to undo"):
         mcutrain.teach(folder, undo=True, port=board.url, record="lessons")
-    forgotten = mcutrain.teach(folder, forget=True, port=board.url, record="lessons", check=True)
-    assert forgotten.agrees
-    assert forgotten.position == 0
+    assert run(*forget, *port).out.startswith("the board is what it was when it was flashed; 0 ")
+    assert mcutrain.taught_state(folder, "lessons") == mcutrain.pull(folder, port=board.url).saved
     rows = Path("lessons/lessons.jsonl").read_text().splitlines()
     kinds = [json.loads(row)["kind"] for row in rows]
     assert kinds == ["class", "lesson", "undo", "forget"]
     with np.load("lessons/samples.npz") as arrays:
-        assert (arrays["x"].shape[0], arrays["y"].tolist()) == (4, [3, 3, 3, 1])
+        assert (arrays["x"].shape[0], arrays["y"].tolist()) == (6, [3, 3, 3, 3, 3, 1])
         assert arrays["names"].tolist() == [*NAMES, "hello"]
 
 
@@ -87,7 +99,7 @@ def test_what_was_recorded_is_data_for_simulate(
         for _ in range(2):
             mcutrain.teach(folder, name, hear=sound, port=board.url, record=tmp_path / "lessons")
     model, how = (
-        project.parent / "m.tflite",
+        project.parent / "words.int8.tflite",
         {"epochs": 1, "learning_rate": 0.01, "test_share": 0.5},
     )
     found = mcutrain.simulate(model, tmp_path / "lessons/samples.npz", "head", **how)
