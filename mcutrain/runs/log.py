@@ -22,6 +22,8 @@ from mcutrain.simulation import Progress, Run
 
 HERE = "this computer"
 """What stands in the place of the board's name."""
+LOGGED = ("loss", "auc", "f1", "mae", "r2")
+"""Measures of a test that are logged besides the accuracy."""
 
 
 @contextmanager
@@ -142,7 +144,7 @@ class _Taking:
         self.log.write("connected", position, facts)
         state = self.run.state
         if position == 0 and state.before is not None:
-            found = {n: getattr(state.before, n) for n in ("loss", "auc", "f1", "mae", "r2")}
+            found = {name: getattr(state.before, name) for name in LOGGED}
             self._evaluated(0, state.before.accuracy, found)
 
     def _names(self) -> tuple[str, ...]:
@@ -164,13 +166,7 @@ class _Taking:
         for epoch in self.run.state.epochs[self.tested :]:
             self.tested = epoch.epoch
             if epoch.test_accuracy is not None:
-                found = {
-                    "loss": epoch.test_loss,
-                    "auc": epoch.test_auc,
-                    "f1": epoch.test_f1,
-                    "mae": epoch.test_mae,
-                    "r2": epoch.test_r2,
-                }
+                found = {name: getattr(epoch, f"test_{name}") for name in LOGGED}
                 self._evaluated(epoch.epoch * count, epoch.test_accuracy, found)
 
     def _evaluated(self, position: int, accuracy: float, found: Mapping[str, float | None]) -> None:
