@@ -10,11 +10,17 @@ import numpy.typing as npt
 
 from mcutrain.analysis.front import Cut, behind, cut_at
 from mcutrain.autodiff import TrainOptions, differentiate
+from mcutrain.data import Targets
 from mcutrain.ir.graph import Graph, Node, Tensor
 from mcutrain.ir.op import ParameterUpdate
 from mcutrain.memplan import TrainingPlan, plan_training
-from mcutrain.pipeline import ALIGN_BYTES
-from mcutrain.pipeline.losses import CROSS_ENTROPY, loss_of
+from mcutrain.pipeline import ALIGN_BYTES, in_units
+from mcutrain.pipeline.losses import (
+    CROSS_ENTROPY,
+    MEAN_SQUARED_ERROR,
+    loss_of,
+    loss_to_targets,
+)
 from mcutrain.sparse import UpdateScheme, arrange, find_head
 from mcutrain.sparse.leaving_out import trained_modules_only
 
@@ -48,11 +54,13 @@ class CutStep:
     """What is trained behind a cut, as plain values.
 
     updates: parameter → how it is trained. order: of the input's channels; None leaves them.
+    targets: of regression, by mean squares; None is cross-entropy.
     """
 
     packed: PackedGraph
     updates: tuple[tuple[str, ParameterUpdate], ...]
     order: tuple[int, ...] | None
+    targets: Targets | None = None
 
     def ordered(self, x: Array) -> Array:
         """Activations at the cut as this step takes them."""
@@ -64,22 +72,30 @@ class CutStep:
         graph = self.packed.graph()
         head = find_head(graph).name
         options = TrainOptions(gradient_dtype, accumulate)
-        loss = loss_of(graph, CROSS_ENTROPY)
+        if self.targets is None:
+            loss = loss_of(graph, CROSS_ENTROPY)
+        else:
+            loss = loss_to_targets(graph, MEAN_SQUARED_ERROR, self.targets)
         training = differentiate(graph, head, dict(self.updates), loss, options)
         return plan_training(training, ALIGN_BYTES[gradient_dtype], search=False, stream="off")
 
 
-def cut_step(trunk: Graph, scheme: UpdateScheme, cut: Cut) -> CutStep:
+def cut_step(
+    trunk: Graph, scheme: UpdateScheme, cut: Cut, targets: Targets | None = None
+) -> CutStep:
     """The scheme's step behind a cut that lies before everything it trains.
 
     trunk: with modules or without. cut: of the one without; those that are trained lie behind it.
+    targets: as CutStep has them.
 
     The channels are ordered on the whole network, as `mcutrain generate` does, so that a share
     means the same channels and every weight gets the same random numbers.
     """
     graph = trained_modules_only(trunk, scheme)
     order, updates = arrange(scheme, graph)
+    if targets is not None:
+        updates = in_units(updates, order.graph, targets)
     axis = len(trunk.tensors[cut.tensor].type.shape) - 1
     rest = behind(order.graph, cut_at(graph, cut.tensor))
     moved = order.orders.get((cut.tensor, axis))
-    return CutStep(PackedGraph.of(rest), tuple(updates.items()), moved)
+    return CutStep(PackedGraph.of(rest), tuple(updates.items()), moved, targets)

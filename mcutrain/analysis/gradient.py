@@ -17,7 +17,6 @@ first_order with the gains by training 0.03 on the same samples, 0.62 on others.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -39,7 +38,7 @@ from mcutrain.analysis.dimension import (
 )
 from mcutrain.analysis.front import Activations, Cut, all_cuts, worthwhile_cuts
 from mcutrain.analysis.module_parts import ModuleParts, module_parts
-from mcutrain.analysis.problem import HEAD_EPOCHS, Problem
+from mcutrain.analysis.problem import HEAD_EPOCHS, Problem, blank_loss
 from mcutrain.analysis.store import analysis_folder
 from mcutrain.analysis.trial import HeadTrials, TrialSettings, evaluate
 from mcutrain.arguments import EPOCHS
@@ -147,6 +146,7 @@ def by_gradient(
             **asdict(settings),
             "test_samples": len(problem.test_y),
             "data_digest": problem.data_digest,
+            **problem.said_of_targets,
             "seconds": {"wall": round(time.monotonic() - started, 3)},
         },
     )
@@ -195,7 +195,7 @@ def parameter_moments(
     whole = Cut(trunk.inputs[0], 0)
     modules = bool(whole_modules(trunk))
     scheme = UpdateScheme("full", None, {}, None, modules=modules, module_rate=1.0, bias_bits=32)
-    step = cut_step(trunk, scheme, whole)
+    step = cut_step(trunk, scheme, whole, problem.targets)
     plan = step.plan(GRADIENT_DTYPE, GROUP)
     report("compiling the full training step", 0, 1)
     project = generate(plan, "gradients")
@@ -298,15 +298,15 @@ def chosen_samples(count: int, settings: GradientSettings) -> tuple[Array, Array
     return order[:wanted], order[wanted:]
 
 
-def has_learnt(head_loss: float, classes: int) -> bool:
-    """Return whether a classifier's loss, in nats, is below that of one that knows nothing."""
-    return head_loss < LEARNT * math.log(classes)
+def has_learnt(head_loss: float, blank: float) -> bool:
+    """Return whether a head's loss is below that of one that knows nothing."""
+    return head_loss < LEARNT * blank
 
 
 def rate_note(found: Contributions, rate: float) -> str:
     """What is to be known of an analysis that was asked for at this rate; empty if nothing is."""
     used = found.settings["learning_rate"]
-    if not has_learnt(-found.head["loss"], found.classes):
+    if not has_learnt(-found.head["loss"], blank_loss(found.classes, is_real="r2" in found.head)):
         return (
             f"with the head alone nothing was learnt at a learning rate of {used:g}, so gradients "
             "say little of what is worth training: give a smaller rate, or analyze by training"
@@ -320,23 +320,23 @@ def rate_note(found: Contributions, rate: float) -> str:
 
 
 Taught = tuple[Graph, dict[str, float]]
-"""The network with a trained head, and what it reaches: accuracy, probability, loss."""
+"""The network with a trained head, and what it reaches, see evaluate."""
 
 
 def learning_head(
-    taught: Callable[[float], Taught], settings: GradientSettings, classes: int
+    taught: Callable[[float], Taught], settings: GradientSettings, blank: float
 ) -> tuple[GradientSettings, Taught]:
     """The settings with the highest rate at which the head alone learns, or as they are.
 
-    taught: the head at a rate.
+    taught: the head at a rate. blank: the loss of outputs that know nothing.
     """
     first = taught(settings.learning_rate)
-    if not settings.is_found or has_learnt(first[1]["loss"], classes):
+    if not settings.is_found or has_learnt(first[1]["loss"], blank):
         return settings, first
     for factor in RATE_FACTORS:
         rate = factor * settings.learning_rate
         found = taught(rate)
-        if has_learnt(found[1]["loss"], classes):
+        if has_learnt(found[1]["loss"], blank):
             return replace(settings, learning_rate=rate), found
     return settings, first
 
@@ -353,7 +353,7 @@ def _with_head(
     samples = Activations(graph, cuts, every, folder, lambda _, *done: report("features", *done))
     features = samples.at(cuts[-1])
 
-    with HeadTrials.of(whole, cuts[-1]) as trials:
+    with HeadTrials.of(whole, cuts[-1], problem.targets) as trials:
 
         def taught(rate: float) -> Taught:
             trial = TrialSettings(settings.head_epochs, problem.head_rate * rate, settings.seed)
@@ -365,7 +365,7 @@ def _with_head(
             best = min(map(taught, settings.head_rates), key=lambda t: t[1]["loss"])
             found = settings, best
         else:
-            found = learning_head(taught, settings, problem.outputs)
+            found = learning_head(taught, settings, problem.blank_loss)
     samples.forget()
     return found
 

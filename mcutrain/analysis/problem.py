@@ -16,8 +16,9 @@ from mcutrain.data.dataset import highest
 from mcutrain.errors import AnalysisError, DataError, SchemeError
 from mcutrain.ir.digest import arrays_digest
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline.losses import positions_of
-from mcutrain.quant import replace_head, told_apart
+from mcutrain.pipeline import StepOptions, with_head
+from mcutrain.pipeline.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR, positions_of
+from mcutrain.quant import told_apart
 from mcutrain.runs.sample_reading import model_input, prepare_samples
 from mcutrain.selection.contribution import digest
 from mcutrain.simulation import RunSettings
@@ -30,8 +31,15 @@ Array = npt.NDArray[Any]
 
 HEAD_EPOCHS = {"training": 0, "gradient": 10}
 """Epochs of the head alone before all else, by the way of analysis, unless others are given."""
+CLASS_MEASURES = ("accuracy", "probability", "loss")
+TARGET_MEASURES = ("r2", "loss")
 MOST_SAMPLES = 1000
 """Samples to train on, and to test on, unless more are asked for."""
+
+
+def blank_loss(outputs: int, *, is_real: bool) -> float:
+    """The loss of outputs that say the same of all samples: all classes alike, or the mean."""
+    return 1.0 if is_real else math.log(outputs)
 
 
 def held_out(
@@ -71,7 +79,7 @@ class Problem:
     """A model without what follows its head, and samples as it takes them.
 
     classes: of a new head; None keeps the model's own. train_x, test_x: int8 [n, …]; train_y,
-    test_y: labels.
+    test_y: labels, or the integers of real targets. targets: what these mean.
     """
 
     model: Graph
@@ -80,6 +88,7 @@ class Problem:
     train_y: Array
     test_x: Array
     test_y: Array
+    targets: data.Targets | None = None
 
     @staticmethod
     def of(
@@ -88,10 +97,12 @@ class Problem:
         classes: int | None = None,
         normalization: data.Normalization | None = None,
         note: Callable[[str], None] = lambda _: None,
+        targets: data.Targets | None = None,
     ) -> Problem:
         """Samples made to fit the model. Raises DataError if they do not, or are of one class.
 
-        note: as mcutrain.runs.sample_reading.prepare_samples has it. Raises AnalysisError for a
+        note: as mcutrain.runs.sample_reading.prepare_samples has it. targets: whose integers the
+        split has. Raises AnalysisError for a
         model that is a classifier alone.
         """
         head = find_head(model)
@@ -112,13 +123,18 @@ class Problem:
             split,
             RunSettings(),
             model_input(model),
-            classes=classes or outputs,
+            classes=None if targets else classes or outputs,
             positions=positions,
             normalization=normalization,
             note=note,
         )
         train, test = samples.split.train, samples.split.test
         for part, name in ((train, "training"), (test, "test")):
+            if targets is not None and (np.ptp(part.y, axis=0) == 0).any():
+                raise DataError(
+                    f"a target is the same in all {len(part)} {name} samples: what training "
+                    "contributes shows only where targets differ"
+                )
             if len(np.unique(part.y)) < 2:
                 raise DataError(
                     f"all {len(part)} {name} samples are of the class "
@@ -132,6 +148,7 @@ class Problem:
             train.y,
             samples.test(0, len(test)),
             test.y,
+            targets,
         )
 
     @property
@@ -141,8 +158,9 @@ class Problem:
 
     @property
     def data_digest(self) -> str:
-        """Digest of all samples and labels."""
-        return arrays_digest(self.train_x, self.train_y, self.test_x, self.test_y)
+        """Digest of all samples and labels, and of what these mean."""
+        said = () if self.targets is None else (np.frombuffer(repr(self.targets).encode(), "u1"),)
+        return arrays_digest(self.train_x, self.train_y, self.test_x, self.test_y, *said)
 
     def check_module_rate(self, rate: float | None) -> None:
         """Raise SchemeError for a rate of modules that is none, or a model without any."""
@@ -155,10 +173,28 @@ class Problem:
 
     def trunk(self) -> Graph:
         """The network up to the logits, with a new head if there is to be one."""
-        graph = self.model
-        if self.classes is not None:
-            graph = replace_head(graph, find_head(graph).node, self.classes)
-        return trunk(graph)
+        return trunk(with_head(self.model, self.options))
+
+    @property
+    def options(self) -> StepOptions:
+        """What a step of it is made with."""
+        loss = CROSS_ENTROPY if self.targets is None else MEAN_SQUARED_ERROR
+        return StepOptions(classes=self.classes, loss=loss, targets=self.targets)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """What a trial says; the second to last tells small gains from none."""
+        return CLASS_MEASURES if self.targets is None else TARGET_MEASURES
+
+    @property
+    def said_of_targets(self) -> dict[str, Any]:
+        """What an analysis' settings say of real targets."""
+        return {} if self.targets is None else {"targets": self.targets.to_dict()}
+
+    @property
+    def blank_loss(self) -> float:
+        """The loss of outputs that know nothing of a sample."""
+        return blank_loss(self.outputs, is_real=self.targets is not None)
 
     @property
     def outputs(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mcutrain import data
 from mcutrain.analysis.problem import Problem
-from mcutrain.pipeline import StepOptions, prepare
+from mcutrain.pipeline import prepare
 from mcutrain.runs.sample_reading import input_type
 from mcutrain.runs.training import fastest_simulator, prepare_run
 from mcutrain.simulation import FoundRate, RunSettings
@@ -23,7 +23,7 @@ def found_rate(
     Of the samples that the analysis trains on; those that it tests on are not looked at.
     """
     scheme = f"last:{max(len(problem.layers) // 2, 1)}" if problem.layers else "head"
-    step = prepare(problem.model, scheme, StepOptions(classes=problem.classes), head_seed=seed)
+    step = prepare(problem.model, scheme, problem.options, head_seed=seed)
     names = tuple(map(str, range(problem.outputs)))
     shape = (-1, *input_type(problem.model).shape[1:])
     train, test = (

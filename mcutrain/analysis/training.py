@@ -35,7 +35,6 @@ from mcutrain.sparse import UpdateScheme, arrange, find_head
 from mcutrain.sparse.leaving_out import ModulePlace, trained_modules_only, without_modules
 from mcutrain.sparse.scheme import USUAL_BITS
 
-MEASURES = ("accuracy", "probability", "loss")
 BEST_LAYERS = 6
 """Layers of one scheme on which the residual bits are compared."""
 BROAD_SHARE = 0.25
@@ -84,12 +83,12 @@ def by_training(
     with workers(execution) as pool:
         later = kinds.weight_candidates(count, count // 2)  # as expensive as they may turn out
         values = analysis.outcomes(kinds.bias_candidates(count), pool, later)
-        base = base_depth(kinds.bias_gains(_of(values, "probability"), count))
+        base = base_depth(kinds.bias_gains(_of(values, problem.measures[-2]), count))
         values |= analysis.outcomes(kinds.weight_candidates(count, base), pool)
         values |= analysis.outcomes(kinds.module_candidates(count, analysis.modules, base), pool)
         compared = [
             kinds.residual_candidates(count, weights, base)
-            for weights in _references(values, count, base)
+            for weights in _references(_of(values, problem.measures[-2]), count, base)
         ]
         values |= analysis.outcomes([c for by in compared for c in by.values()], pool)
     analysis.forget()
@@ -170,13 +169,16 @@ class _Analysis:
         known: dict[str, dict[str, float]] = {}
         for key in set(keys.values()):
             found = self.store.get(key)
-            if found is not None and found.keys() >= set(MEASURES):
+            if found is not None and found.keys() >= set(self.problem.measures):
                 known[key] = found
         self.times.cached += len(known)
         missing = {key: pair for pair, key in keys.items() if key not in known}
         known |= self._run(missing, pool, tuple(later) * len(seeds))
         return {
-            c: {m: float(np.mean([known[keys[c, s]][m] for s in seeds])) for m in MEASURES}
+            c: {
+                m: float(np.mean([known[keys[c, s]][m] for s in seeds]))
+                for m in self.problem.measures
+            }
             for c in wanted
         }
 
@@ -218,7 +220,9 @@ class _Analysis:
             settings = TrialSettings(self.settings.head_epochs, rate, seed)
             x = self.activations[0].at(last)
             graph = self._trunk
-            self._starts[seed] = trained_head(graph, last, x, self.problem.train_y, settings)
+            self._starts[seed] = trained_head(
+                graph, last, x, self.problem.train_y, settings, self.problem.targets
+            )
         self.times.front += time.monotonic() - started
 
     def _calls(
@@ -232,7 +236,7 @@ class _Analysis:
             if cut not in arrays:
                 train_x, test_x = (part.at(cut) for part in self.activations)
                 arrays[cut] = (train_x, problem.train_y, test_x, problem.test_y)
-            step = cut_step(self._starts[seed], self._scheme(candidate), cut)
+            step = cut_step(self._starts[seed], self._scheme(candidate), cut, problem.targets)
             yield key, run_trial, (step, self._trial_settings(seed), *arrays[cut])
 
     def forget(self) -> None:
@@ -244,22 +248,23 @@ class _Analysis:
         self, values: Values, compared: Sequence[Mapping[int, Candidate]], base: int
     ) -> Contributions:
         problem, count = self.problem, len(self.problem.layers)
-        measured = {m: _of(values, m) for m in MEASURES}
+        measured = {m: _of(values, m) for m in problem.measures}
         return Contributions(
             model=problem.model.name,
             model_digest=problem.model_digest,
             classes=problem.outputs,
             method="training",
             layers=tuple(layer.name for layer in problem.layers),
-            head={m: measured[m][HEAD] for m in MEASURES},
+            head={m: measured[m][HEAD] for m in problem.measures},
             gains={m: kinds.gains(by, count, base, self.modules) for m, by in measured.items()},
-            residual_factor=_residual_factor(measured["probability"], compared),
+            residual_factor=_residual_factor(measured[problem.measures[-2]], compared),
             module_rate=self.settings.module_rate,
             settings={
                 **asdict(self.settings),
                 "samples": len(problem.train_y),
                 "test_samples": len(problem.test_y),
                 "data_digest": problem.data_digest,
+                **problem.said_of_targets,
                 "base_depth": base,
                 "residual_references": [list(by[USUAL_BITS].weights) for by in compared],
                 "seconds": {k: round(v, 3) for k, v in asdict(self.times).items()},
@@ -342,13 +347,13 @@ def _of(values: Values, measure: str) -> dict[Candidate, float]:
     return {candidate: sign * by[measure] for candidate, by in values.items()}
 
 
-def _references(values: Values, count: int, base: int) -> tuple[Weights, ...]:
+def _references(measured: Mapping[Candidate, float], count: int, base: int) -> tuple[Weights, ...]:
     """Return what residual bits are compared on: much of few layers, and a little of many.
 
     A weight without residual bits takes the noise of rounding in whole steps. One layer stands
     that, many together need not, so the gains of single layers do not tell.
     """
-    found = kinds.gains(_of(values, "probability"), count, base).weights
+    found = kinds.gains(measured, count, base).weights
     best = sorted(found, key=lambda i: (-found[i][1.0], i))[:BEST_LAYERS]
     many = tuple((i, BROAD_SHARE) for i in found if found[i][BROAD_SHARE] > 0)
     few = tuple((i, 1.0) for i in best)

@@ -22,6 +22,7 @@ from mcutrain.quant import scale_outputs
 from mcutrain.simulation import CompiledSimulator, rounding_seed
 from mcutrain.simulation.build import build_library
 from mcutrain.simulation.rates import LearningRate, Schedule
+from mcutrain.simulation.regression import Regression
 from mcutrain.sparse import find_head
 
 Array = npt.NDArray[Any]
@@ -104,7 +105,8 @@ def evaluate(simulator: CompiledSimulator, step: CutStep, x: Array, y: Array) ->
     """accuracy; probability: mean softmax of the right class; loss: mean, in nats.
 
     The logits are the integers that the device computes, times the scale they have by now. Where y
-    is of positions, all of this is of those that are not ignored.
+    is of positions, all of this is of those that are not ignored. Of real targets: r2, the share of
+    their variance that the outputs explain, and loss, the share that they leave.
     """
     forward = simulator.plan.training.forward
     scale = forward.tensors[forward.outputs[0]].type.scale
@@ -113,6 +115,11 @@ def evaluate(simulator: CompiledSimulator, step: CutStep, x: Array, y: Array) ->
         for first in range(0, len(x), 4 * CHUNK)
     ]
     outputs = np.concatenate(chunks)
+    if step.targets is not None:
+        known = Regression(step.targets)
+        r2 = known.tested([known.errors(outputs, y)], y).r2
+        assert r2 is not None, "Problem.of has looked"
+        return {"r2": r2, "loss": 1.0 - r2}
     if simulator.plan.training.threshold is not None:  # one logit, of the second class
         zeros = np.full((len(outputs), 1), simulator.plan.training.threshold, outputs.dtype)
         outputs = np.hstack((zeros, outputs.reshape(len(outputs), 1)))
@@ -144,9 +151,9 @@ class HeadTrials:
 
     @staticmethod
     @contextmanager
-    def of(graph: Graph, cut: Cut) -> Iterator[HeadTrials]:
+    def of(graph: Graph, cut: Cut, targets: data.Targets | None) -> Iterator[HeadTrials]:
         """Behind a cut. The library is not kept, as that of `compiled`."""
-        step = cut_step(graph, HEAD.scheme(), cut)
+        step = cut_step(graph, HEAD.scheme(), cut, targets)
         plan = step.plan()
         project = generate(plan, "candidate")
         library = build_library(project)
@@ -174,9 +181,16 @@ class HeadTrials:
         return scale_outputs(trained, find_head(trained).node, output_exponent(simulator))
 
 
-def trained_head(graph: Graph, cut: Cut, x: Array, y: Array, settings: TrialSettings) -> Graph:
+def trained_head(
+    graph: Graph,
+    cut: Cut,
+    x: Array,
+    y: Array,
+    settings: TrialSettings,
+    targets: data.Targets | None = None,
+) -> Graph:
     """The graph with its head trained alone. x: activations at the cut."""
-    with HeadTrials.of(graph, cut) as trials:
+    with HeadTrials.of(graph, cut, targets) as trials:
         return trials.with_head(trials.trained(x, y, settings))
 
 

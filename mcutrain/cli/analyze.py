@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 UNITS = {
     "accuracy": "points of accuracy",
     "probability": "points of the right class's mean probability",
+    "r2": "points of R²",
     "loss": "nats of loss",
     "learnable": "effective dimensions that steps of one sample reach",
     "joint": "effective dimensions, each alone",

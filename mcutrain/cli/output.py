@@ -27,7 +27,7 @@ from mcutrain.cli.tables import TextTable
 from mcutrain.shown import percent as percent
 
 WIDTH_WITHOUT_TERMINAL = 120
-IN_PERCENT = ("accuracy", "probability")
+IN_PERCENT = ("accuracy", "probability", "r2")
 """Measures of an analysis that are shares of 1."""
 COMMAND = ": mcutrain "
 """With it begins a command that the reader may copy, up to the end of the line."""

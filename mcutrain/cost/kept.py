@@ -34,6 +34,8 @@ class KeptCosts:
 
     def __init__(self, graph: Graph, isa: str | None, options: StepOptions) -> None:
         learning = tuple(getattr(options, name) for name in LEARNING)
+        if options.targets is not None:
+            learning += (options.loss, options.targets)
         facts = (graph_digest(graph), graph.inputs, graph.outputs, isa, learning)
         self._facts = f"{code_digest(sources())} {facts!r}"
 

@@ -26,6 +26,7 @@ from mcutrain.features import heard_bytes, listening_bytes
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan.training_plan import least_front_bytes
 from mcutrain.pipeline import StepOptions, TrainingStep, differentiated, prepare
+from mcutrain.pipeline.losses import loss_to_targets
 from mcutrain.selection.cost import CostFunction, CostModel, Needs, SchemeCost
 from mcutrain.sparse import UpdateScheme
 from mcutrain.sparse.leaving_out import trained_modules_only, without_modules
@@ -41,7 +42,7 @@ def scheme_cost(
 ) -> CostFunction:
     """What an update scheme of a model takes, without the search for offsets.
 
-    graph: with the head that is trained; what options say of outputs is not looked at. isa: a
+    graph: with the head that is trained; options say of outputs whether targets are real. isa: a
     board's instruction set; without it flash and instructions are not counted. What was worked out
     before, by this program or another, is known.
     """
@@ -49,6 +50,8 @@ def scheme_cost(
     code = None if isa is None else code_sizes(isa)
     kept = KeptCosts(graph, isa, options)
     plain, places = without_modules(graph)
+    targets = options.targets
+    loss = None if targets is None else loss_to_targets(graph, options.loss, targets)
 
     @lru_cache(maxsize=1)
     def least_front() -> int:
@@ -58,7 +61,8 @@ def scheme_cost(
     def cost(scheme: UpdateScheme) -> SchemeCost:
         found = kept.get(scheme)
         if found is None:
-            _, training = differentiated(trained_modules_only(graph, scheme), scheme, options)
+            alone = trained_modules_only(graph, scheme)
+            _, training = differentiated(alone, scheme, options, loss)
             counts = None if isa is None else instructions.estimate(training, isa)
             found = cost_of(training, align_bytes, code, counts, least_front(), bool(places))
             kept.put(scheme, found)
@@ -84,7 +88,10 @@ def cost_model(
     """
     isa = None if target is None else target.costs
     code = None if isa is None else code_sizes(isa)
-    planning = replace(options.learning_alone, swap="")  # a scheme may train no layer in part
+    # a scheme may train no layer in part
+    planning = replace(options.learning_alone, swap="", targets=options.targets)
+    if options.targets is not None:
+        planning = replace(planning, loss=options.loss)
     fixed = 0 if target is None else target.stack_bytes + target.firmware_bytes()
     fixed += _heard(graph, target)
 

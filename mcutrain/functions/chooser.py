@@ -49,7 +49,7 @@ from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.preparing import HEAD
 from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline import StepOptions, TrainingStep
+from mcutrain.pipeline import StepOptions, TrainingStep, with_head
 from mcutrain.quant import replace_head
 from mcutrain.selection.contribution import JOINT, Contributions, contributions_of
 from mcutrain.selection.cost import CostModel
@@ -327,6 +327,8 @@ class Chooser:
     @cached_property
     def headed(self) -> Graph:
         """The model with the head that is trained."""
+        if self.options.targets is not None:
+            return with_head(self.graph, replace(self.options, classes=self.classes))
         if self.classes is None:
             return self.graph
         return replace_head(self.graph, find_head(self.graph).node, self.classes)
@@ -431,11 +433,10 @@ class Chooser:
         """Take the analysis from the cache, or make it. Raises DataError for unfit samples."""
         if not split.is_labelled:
             raise DataError("the data has no labels")
-        if split.has_targets:
-            raise DataError("they are of classes, and the data has real targets")
         tests = None if split.validation else max(min(TESTS, len(split.train) // 4), 1)
         parts = held_out(split.train, None, tests, 0, split.validation)
-        problem = Problem.of(self.graph, parts, self.classes, normalization)
+        targets = self.options.targets
+        problem = Problem.of(self.graph, parts, self.classes, normalization, targets=targets)
         settings = GradientSettings(GRADIENT_SAMPLES, head_rates=HEAD_RATES)
         facts = (graph_digest(self.graph), problem.outputs, problem.data_digest, settings)
         path = _kept("analysis", facts)

@@ -8,21 +8,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from mcutrain_host.json_values import ValuesError, from_values
+
 from mcutrain.arguments import PathLike, Within, checked
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.ladder import front_flash_bytes
 from mcutrain.cost.profile import times_of
 from mcutrain.cost.schemes import cost_model, has_compiler
+from mcutrain.data import Targets
 from mcutrain.errors import AnalysisError, ArgumentError, OptionError, PlanError
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.options import Classes
 from mcutrain.functions.run_options import LimitOptions, SelectOptions
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder
-from mcutrain.pipeline import StepOptions, TrainingStep, front_of, load, prepare
+from mcutrain.pipeline import StepOptions, TrainingStep, front_of, load, prepare, with_head
+from mcutrain.pipeline.losses import MEAN_SQUARED_ERROR
 from mcutrain.proxies import drop_ladder, kept_ladder, read_facts, write_ladder
 from mcutrain.proxies.fewer import FittingLevels, levels_that_fit
-from mcutrain.quant import replace_head, told_apart
+from mcutrain.quant import told_apart
 from mcutrain.runs.training import turns_of
 from mcutrain.selection.contribution import Contributions, check_model, read_contributions
 from mcutrain.selection.cost import CostModel, Limits, Needs
@@ -74,14 +78,15 @@ class Choice:
         """
         target = request.target
         graph = model if isinstance(model, Graph) else load(model)
-        head = find_head(graph)
+        find_head(graph)
         found = analysis_for(graph, analysis, request.measure, request.by_gradient)
         name = "" if isinstance(analysis, Contributions) else f" {analysis}"
         found = at_joint_rate(found, request, name)
         wanted = classes_of(graph, found, classes, name)
-        if wanted is not None:
-            graph = replace_head(graph, head.node, wanted)
         options = StepOptions(accumulate=request.accumulate, elastic=request.elastic)
+        if (said := found.settings.get("targets")) is not None:
+            options = replace(options, loss=MEAN_SQUARED_ERROR, targets=_targets(said, name))
+        graph = with_head(graph, replace(options, classes=wanted))
         can_build = builds and target is not None and has_compiler(target)
         bits = BIAS_BITS if request.bias_bits == "any" else (request.bias_bits,)
         rule = request.update_rule or SGD
@@ -314,6 +319,14 @@ def at_joint_rate(found: Contributions, request: SelectOptions, name: str = "") 
             "`mcutrain analyze --by gradient`, or leave out --joint-rate",
         )
     return found
+
+
+def _targets(said: Any, name: str) -> Targets:
+    """What an analysis' settings say of real targets. Raises AnalysisError."""
+    try:
+        return from_values(Targets, said, f"the analysis{name}")
+    except ValuesError as error:
+        raise AnalysisError(f"{error}: analyze again") from error
 
 
 def classes_of(

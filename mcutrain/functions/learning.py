@@ -23,7 +23,7 @@ from mcutrain.functions.options import Classes
 from mcutrain.functions.preparing import Asked
 from mcutrain.functions.run_options import AnalysisOptions, ExecutionOptions, HeldOutOptions
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline.losses import fit_classes
+from mcutrain.pipeline.losses import MEAN_SQUARED_ERROR, fit_classes, fit_targets
 from mcutrain.selection.contribution import Contributions
 from mcutrain.simulation import check_can_build
 from mcutrain.simulation.rates import LearningRate
@@ -126,12 +126,16 @@ def _problem(
             f"{name} has no labels, which are needed to compare what is learnt: give (x, y), or "
             "save y (or y_train and y_test) beside the samples"
         )
-    fitted = fit_classes(graph, whole, classes, reading.class_names or ())
+    if whole.has_targets:
+        fitted = fit_targets(graph, whole, classes, MEAN_SQUARED_ERROR)
+    else:
+        fitted = fit_classes(graph, whole, classes, reading.class_names or ())
     for note in fitted.notes:
         listener.note(note)
     counts = reading.samples, reading.test_samples
     split = held_out(fitted.split.train, *counts, seed, fitted.split.validation)
-    return Problem.of(graph, split, fitted.classes, reading.normalization)
+    pixels, targets = reading.normalization, fitted.targets
+    return Problem.of(graph, split, fitted.classes, pixels, targets=targets)
 
 
 def _found_rate(problem: Problem, epochs: int, seed: int, listener: Listener) -> float:

@@ -84,8 +84,10 @@ __all__ = [
     "TrainingStep",
     "differentiated",
     "front_of",
+    "in_units",
     "load",
     "prepare",
+    "with_head",
 ]
 
 
@@ -247,7 +249,7 @@ def prepare(
     if len(model.inputs) > 1:
         raise SchemeError(f"{model.name!r} has {len(model.inputs)} inputs; {ONE_INPUT}")
     chosen = chosen.with_usual_rate(is_new_head=options.classes is not None)
-    given = _with_head(model, options, head_start)
+    given = with_head(model, options, head_start)
     graph = trained_modules_only(given, chosen)
     without = left_out(given, graph)
     if options.added:
@@ -320,7 +322,7 @@ def _with_row(graph: Graph, options: StepOptions) -> StepOptions:
     return replace(options, targets=targets, losses=losses_text(targets))
 
 
-def _in_units(
+def in_units(
     updates: Mapping[str, ParameterUpdate], graph: Graph, targets: Targets
 ) -> dict[str, ParameterUpdate]:
     """The head's parameters learn as if they were in units of the loss, see RealTargetError.
@@ -352,7 +354,7 @@ def front_of(step: TrainingStep, latent: str = "auto") -> Graph:
     return front(step.plan.training, find_latent(step.plan, latent))
 
 
-def _with_head(graph: Graph, options: StepOptions, start: HeadStart | None) -> Graph:
+def with_head(graph: Graph, options: StepOptions, start: HeadStart | None = None) -> Graph:
     """With a new head of so many outputs, or with the model's own."""
     if graph.row and (options.classes is not None or start is not None):
         raise SchemeError("several outputs keep their heads: leave out classes and head_start")
@@ -431,5 +433,5 @@ def differentiated(
     order, updates = arrange(scheme, graph)
     head = find_head(graph).name
     if options.targets is not None:
-        updates = _in_units(updates, order.graph, options.targets)
+        updates = in_units(updates, order.graph, options.targets)
     return order, differentiate(order.graph, head, updates, loss, options, rewritings(options))

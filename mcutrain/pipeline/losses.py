@@ -523,8 +523,8 @@ def fit_classes(
     """Fit a head for cross-entropy, without added classes. Raises DataError for no labels, too."""
     if split.has_targets:
         raise DataError(
-            "this looks at classes, but the data has real targets: train schemes by simulate, and "
-            "compare their mean absolute errors"
+            "this looks at classes, but the data has real targets: train schemes by compare, which "
+            "looks at R², or by simulate"
         )
     wanted = classes_for(graph, split, classes, given)
     found = _fitted(graph, split, wanted, CROSS_ENTROPY, (), given)

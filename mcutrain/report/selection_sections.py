@@ -18,7 +18,7 @@ from mcutrain.report.figures import (
 )
 from mcutrain.report.learning import Chosen, ChosenModule, SweepPoint, mean_of, spread_of
 
-SHARES_OF_ALL = ("accuracy", "probability")
+SHARES_OF_ALL = ("accuracy", "probability", "r2")
 """Measures that are shares, shown in percent, their differences in points."""
 LIMIT_NAMES = {
     "sram_bytes": "bytes of SRAM",

@@ -37,6 +37,7 @@ JOINT = "joint"
 MEASURES = (
     "accuracy",
     "probability",
+    "r2",
     "loss",
     "learnable",
     JOINT,
@@ -44,9 +45,9 @@ MEASURES = (
     "fisher",
     "first_order",
 )
-"""accuracy, probability (mean probability of the right class), loss (nats, as a reduction): gained
-by training. learnable, joint, dimension, fisher, first_order: importance from gradients
-(mcutrain.analysis.gradient), comparable within one analysis only."""
+"""accuracy, probability (mean probability of the right class), r2 (of real targets), loss (nats, or
+1 less r2, as a reduction): gained by training. learnable, joint, dimension, fisher, first_order:
+importance from gradients (mcutrain.analysis.gradient), comparable within one analysis only."""
 IMPORTANCE_DIGITS = 4
 """Kept of a measured importance: more would say nothing, and a scheme is a file to read."""
 MOST_SAMPLES = 4096

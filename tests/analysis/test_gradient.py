@@ -275,7 +275,7 @@ def test_a_searched_rate_is_lowered_until_the_head_alone_learns(
         return small.model, {"loss": math.log(CLASSES) * (0.9 if at <= learns_at else 1.0)}
 
     wanted = GradientSettings(learning_rate=1.0, is_found=is_found)
-    settings, (_, head) = learning_head(taught, wanted, CLASSES)
+    settings, (_, head) = learning_head(taught, wanted, math.log(CLASSES))
     assert (settings.learning_rate, seen) == (rate, tried)
     assert head == taught(rate)[1]
 
