@@ -21,8 +21,8 @@ from mcutrain.memplan import TrainingPlan
 from mcutrain.quant import scale_outputs
 from mcutrain.simulation import CompiledSimulator, rounding_seed
 from mcutrain.simulation.build import build_library
+from mcutrain.simulation.metrics.regression import Regression
 from mcutrain.simulation.rates import LearningRate, Schedule
-from mcutrain.simulation.regression import Regression
 from mcutrain.sparse import find_head
 
 Array = npt.NDArray[Any]
