@@ -146,6 +146,18 @@ def test_columns_of_arrays_are_labels_of_outputs(
     assert sum("no sample of" in note for note in found.notes) == 2  # in each part
 
 
+def test_columns_without_names_have_those_of_the_outputs(tmp_path: Path) -> None:
+    x = np.zeros((20, 28, 28, 1), np.uint8)
+    np.savez(tmp_path / "x.npz", x=x, y=np.ones((20, 3), np.uint8) * (np.arange(3) != 1))
+    names = ["hum", "knock", "whistle"]
+    found = mcutrain.describe_data(tmp_path / "x.npz", MODEL, class_names=names)
+    assert [(c.name, c.output, c.train + c.test) for c in found.classes] == [
+        ("hum", 0, 20),
+        ("knock", 1, 0),
+        ("whistle", 2, 20),
+    ]
+
+
 def test_labels_of_positions_are_counted_by_class(tmp_path: Path) -> None:
     y = np.zeros((20, 5), np.uint8)
     y[:, :2] = 1

@@ -123,7 +123,7 @@ def test_the_help_names_every_kind_of_module_and_every_option(run: Run, command:
         assert word in text
 
 
-@pytest.mark.parametrize("flag", ["--swap drawn", "--swap=drawn", "--resample drawn"])
+@pytest.mark.parametrize("flag", ["--swap drawn", "--swap=fisher --swap=drawn", "--resample drawn"])
 def test_a_flags_former_name_works_and_is_said_once(run: Run, flag: str) -> None:
     words = ("plan", MODEL, "--scheme", "22:0.25", *flag.split(), "--json")
     now, found = (
