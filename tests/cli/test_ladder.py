@@ -25,6 +25,7 @@ from mcutrain.selection.contribution import Contributions, Gains, digest
 from mcutrain.sparse import find_head, layers_of
 from tests.cli.conftest import Board, Run, done
 from tests.cli.test_train import events
+from tests.drawing import drawn_by_commit
 from tests.proxies import ladders
 
 SCHEME = ("--scheme", ladders.SCHEME)
@@ -211,7 +212,7 @@ def test_a_plan_draws_each_front_and_writes_its_buffers(
 ONCE = ("--samples", 20, "--test-samples", 10, "--epochs", 2, "--lr", "0.03")
 
 
-@pytest.mark.parametrize("drift", [[], ["--policy-feedback"]], ids=["policy", "drift"])
+@pytest.mark.parametrize("drift", drawn_by_commit([[], ["--policy-feedback"]], 1), ids=str)
 def test_ways_with_a_ladder_are_compared_at_what_they_cost(
     run: Run,
     model: Path,
@@ -294,8 +295,14 @@ def test_a_comparison_shows_levels_and_what_was_learnt(
     assert f"{row['instructions']:,}" in said
 
 
+@pytest.mark.parametrize("in_python", drawn_by_commit([True, False], 1))
 def test_a_selected_scheme_gets_no_ladder_that_was_made_for_another(
-    run: Run, model: Path, images: Path, proxies: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    model: Path,
+    images: Path,
+    proxies: Path,
+    in_python: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nobody gave it. A scheme that somebody gave beside it gets the ladder alone."""
     for module in ("experiments.planner", "functions.comparing"):
@@ -317,13 +324,15 @@ def test_a_selected_scheme_gets_no_ladder_that_was_made_for_another(
     plain = ("compare", model, "--data", images, *ONCE, "--seeds", 1, "--proxies", proxies)
     flags = (*plain, "--analysis", "analysis.json", "--sram", "60K")
     for schemes, expected in (([], ladders.SCHEME), (["22:0.25,bias:4"], "22:0.25,bias:4")):
-        run(*flags, *(["--scheme", *schemes] if schemes else []))
-        with pytest.raises(ArgumentError, match="this is enough"):
-            comparing.compare(
-                model, images, schemes, proxies=proxies, analysis="analysis.json", sram=60_000,
-                samples=20, test_samples=10, seeds=1,
-            )  # fmt: skip
-        assert found[-2:] == [[expected] * 3] * 2
+        if in_python:
+            with pytest.raises(ArgumentError, match="this is enough"):
+                comparing.compare(
+                    model, images, schemes, proxies=proxies, analysis="analysis.json", sram=60_000,
+                    samples=20, test_samples=10, seeds=1,
+                )  # fmt: skip
+        else:
+            assert run(*flags, *(["--scheme", *schemes] if schemes else [])).code == 2
+        assert found.pop() == [expected] * 3
 
 
 def test_a_ladder_that_cannot_be_compared_is_a_sentence(
