@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,16 @@ from mcutrain.quant.whitening import whitened
 from mcutrain.sparse import find_head
 
 SAMPLES = 2000
+
+
+def other_zero_point() -> Graph:
+    """The network whose classifier reads features around -7: the demo's are around 0."""
+    graph = formats.load(MODEL)
+    head = find_head(graph).node
+    x = graph.tensors[head.inputs[0]]
+    tensors = {**graph.tensors, x.name: replace(x, type=replace(x.type, zero_point=-7))}
+    nodes = [replace(n, op=replace(n.op, x_zero_point=-7)) if n is head else n for n in graph.nodes]
+    return replace(graph, tensors=tensors).with_nodes(nodes)
 
 
 def features_of(graph: Graph) -> np.ndarray:
@@ -38,7 +49,7 @@ def made(graph: Graph, features: np.ndarray) -> list[np.ndarray]:
 
 
 def test_features_have_no_correlation_and_one_length() -> None:
-    graph = formats.load(MODEL)
+    graph = other_zero_point()
     features = features_of(graph)
     white, unit = made(whitened(graph, find_head(graph).node, features, ridge=1e-4), features)
     spread = np.cov(white.T)
@@ -53,6 +64,13 @@ def test_features_have_no_correlation_and_one_length() -> None:
     assert cosines.min() > 0.999
 
 
+def test_the_classifier_reads_them_around_their_zero_point() -> None:
+    graph = other_zero_point()
+    head = find_head(whitened(graph, find_head(graph).node, features_of(graph))).node
+    assert head.inputs[0] == "white.length"
+    assert head.op.x_zero_point == 0
+
+
 def test_a_ridge_keeps_features_small_that_hardly_vary() -> None:
     graph = formats.load(MODEL)
     features = features_of(graph)
@@ -65,7 +83,8 @@ def test_a_ridge_keeps_features_small_that_hardly_vary() -> None:
 def test_a_file_has_the_same_layers(tmp_path: Path) -> None:
     graph = formats.load(MODEL)
     white = whitened(graph, find_head(graph).node, features_of(graph))
-    new = replace_head(white, find_head(white).node, 5)
+    head = find_head(white).node
+    new = replace_head(white, head, 5)
     path = tmp_path / "white.onnx"
     assert not formats.write(formats.as_format(new, path), path)
     kinds = [type(node.op).__name__ for node in formats.load(path).nodes]
