@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Body of mct_distilled_cross_entropy_<type>. */
+#ifdef __GNUC__
+#define MCT_PART __attribute__((noinline)) static
+#else
+#define MCT_PART static
+#endif
 #include "mct_softmax_errors_body.h"
 
 /* Halves logits of the first classes into `halves`; returns the largest. */
-static int64_t mct_halved(int32_t known, const int32_t *logits, int32_t *halves) {
+MCT_PART int64_t mct_halved(int32_t known, const int32_t *logits, int32_t *halves) {
     int64_t largest = INT32_MIN;
     for (int32_t c = 0; c < known; c++) {
         halves[c] = logits[c] >> 1;
@@ -13,7 +18,7 @@ static int64_t mct_halved(int32_t known, const int32_t *logits, int32_t *halves)
 }
 
 /* Exponentials in Q30 → shares of their total. */
-static void mct_shares(int32_t known, uint64_t total, int32_t *powers) {
+MCT_PART void mct_shares(int32_t known, uint64_t total, int32_t *powers) {
     for (int32_t c = 0; c < known; c++) {
         powers[c] = (int32_t)(((uint64_t)powers[c] << 30) / total);
     }

@@ -6,9 +6,12 @@
 #define MCT_EXP2_CUTOFF_Q16 (INT64_C(30) << 16)
 #define MCT_NEAR_Q16 (INT64_C(16) << 16)
 #define MCT_OUTPUT_WINDOW 1024u
+#ifndef MCT_PART
+#define MCT_PART static inline /* a body that needs a part several times keeps it out of line */
+#endif
 
 /* 2^-x in Q30 for x >= 0 in Q16: a polynomial of degree 5 for the fraction, error below 2^-24. */
-static int32_t mct_exp2_negative_q30(int64_t x_q16) {
+MCT_PART int32_t mct_exp2_negative_q30(int64_t x_q16) {
     static const int32_t coefficients[] = {-1017428,  9890102,    -59377501,
                                            257890763, -744256846, 1073741765};
     if (x_q16 >= MCT_EXP2_CUTOFF_Q16) {
@@ -22,22 +25,22 @@ static int32_t mct_exp2_negative_q30(int64_t x_q16) {
 }
 
 /* log2(x) in Q16 for x >= 1, rounded down: squares the mantissa and counts what overflows. */
-static int64_t mct_log2_q16(uint64_t x) {
+MCT_PART int64_t mct_log2_q16(uint64_t x) {
     const int32_t whole = mct_bit_length64(x) - 1;
     uint64_t mantissa = whole <= 31 ? x << (31 - whole) : x >> (whole - 31);
-    int64_t result = whole;
-    for (int32_t i = 0; i < 16; i++) {
+    uint32_t fraction = 1; /* its highest bit counts: compilers do not write it out 16 times */
+    while (fraction < UINT32_C(1) << 16) {
         mantissa = (mantissa * mantissa) >> 31;
-        const uint64_t overflow = mantissa >> 32;
-        result = result * 2 + (int64_t)overflow;
+        const uint32_t overflow = (uint32_t)(mantissa >> 32);
+        fraction = fraction * 2 + overflow;
         mantissa >>= overflow;
     }
-    return result;
+    return ((int64_t)(whole - 1) * 65536) + fraction;
 }
 
 /* A sum → logit * log2(e) in Q16. */
-static inline int32_t mct_scaled_logit(const MCT_PARAMS(mct_softmax_cross_entropy) *p, int32_t c,
-                                       int32_t sum) {
+MCT_PART int32_t mct_scaled_logit(const MCT_PARAMS(mct_softmax_cross_entropy) *p, int32_t c,
+                                  int32_t sum) {
     const int32_t m = p->per_class ? c : 0;
     const int32_t right = mct_shift_right(p->logit_shift[m]);
     const int64_t scaled = mct_scale_to_fraction(sum, p->logit_mult_q31[m], right);
@@ -96,7 +99,7 @@ static inline void mct_follow_logits(const MCT_PARAMS(mct_softmax_cross_entropy)
 }
 
 /* Logits → exponentials in Q30 relative to the largest, in their place. Returns their sum. */
-static uint64_t mct_exponentials(int32_t classes, int64_t largest, int32_t *logits) {
+MCT_PART uint64_t mct_exponentials(int32_t classes, int64_t largest, int32_t *logits) {
     uint64_t total = 0;
     for (int32_t c = 0; c < classes; c++) {
         logits[c] = mct_exp2_negative_q30(largest - logits[c]);
