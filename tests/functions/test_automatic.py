@@ -431,9 +431,9 @@ def test_samples_are_prepared_once_for_the_choice_and_what_it_is_compared_with(
     prepared: list[Graph] = []
     real = Problem.of
 
-    def counting(model: Graph, *arguments: Any) -> Problem:
+    def counting(model: Graph, *arguments: Any, **more: Any) -> Problem:
         prepared.append(model)
-        return real(model, *arguments)
+        return real(model, *arguments, **more)
 
     monkeypatch.setattr(choosers.Problem, "of", counting)
     graph = residual_network(classes=CLASSES)
