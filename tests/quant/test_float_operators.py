@@ -25,6 +25,7 @@ from mcutrain.quant.float_shapes import (
     FloatTranspose,
 )
 from mcutrain.quant.float_sums import Conv, DepthwiseConv, GroupedConv
+from mcutrain.quant.simplify import simplify
 
 IMAGE = (1, 4, 4, 3)
 WINDOW = Window((2, 2), (2, 2), padding=(1, 0, 1, 0))
@@ -157,3 +158,19 @@ def test_a_grouped_convolution_is_a_convolution_for_each_group(groups):
     one = whole.after(factor[:1], shift[:1]).run(x)
     moved = (x * factor[0] + shift[0]).astype(np.float32)
     np.testing.assert_allclose(one, whole.run(moved), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("places", [range(1, 3), range(4, 6), range(3, 7, 2), range(2, 5)])
+def test_a_part_of_what_is_joined_is_computed_alike_of_one_operand(places):
+    nodes = (
+        FloatNode("a", Function("exp"), ("x",), "a"),
+        FloatNode("b", Function("tanh"), ("x",), "b"),
+        FloatNode("join", FloatConcat(1), ("a", "b"), "join"),
+        FloatNode("part", FloatSlice(Part.of([range(1), places, range(2)]), 2), ("join",), "part"),
+    )
+    graph = FloatGraph("g", "x", (1, 4, 2), nodes, ("part",))
+    simple = simplify(graph)
+    joins = [node for node in simple.nodes if isinstance(node.op, FloatConcat)]
+    assert len(joins) == (places[0] < 4 <= places[-1])
+    x = np.random.default_rng(0).normal(0, 1, (2, 4, 2)).astype(np.float32)
+    assert (graph.run(x)[0] == simple.run(x)[0]).all()
