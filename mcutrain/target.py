@@ -42,7 +42,7 @@ PROTOCOL_LATENT_BYTES = 688
 """Protocol and store of firmware that takes latents."""
 HEARD_BYTES = 4
 """More of firmware that takes raw samples; where it takes latents without a ring, there is room."""
-LEARN_BYTES = 80
+LEARN_BYTES = 84
 """More of firmware that learns lessons: what it decides, and what it has learnt."""
 PROTOCOL_RING_BYTES = 704
 """Protocol and store of firmware with a ring, without the two bytes for each latent."""

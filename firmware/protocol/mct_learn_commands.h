@@ -222,10 +222,17 @@ static void mct_learn_sense(mct_protocol *p) {
 }
 #endif
 
+/* A request is not to be lost, nor the room that it comes to. But where its next byte does not come it was
+ * none: a cable that is unplugged gives a byte, too. A wait takes ten cycles or more. */
+#define MCT_LEARN_WAITS (1u << 18)
+
 void mct_protocol_wait(mct_protocol *p) {
-    if (!p->frame.begun) { /* a request is not to be lost, nor the room that it comes to */
-        mct_learn_sense(p);
+    if (p->frame.begun && p->lesson.waited < MCT_LEARN_WAITS) {
+        p->lesson.waited++;
+        return;
     }
+    mct_frame_clear(&p->frame);
+    mct_learn_sense(p);
 }
 
 /* ---- requests ---- */

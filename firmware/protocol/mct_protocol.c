@@ -577,6 +577,9 @@ static void mct_request(mct_protocol *p) {
 }
 
 void mct_protocol_receive(mct_protocol *p, uint8_t byte) {
+#ifdef MCT_LEARN
+    p->lesson.waited = 0;
+#endif
     const mct_frame_event event = mct_frame_receive(&p->frame, byte);
     if (event == MCT_FRAME_GOOD) {
         p->frames++;

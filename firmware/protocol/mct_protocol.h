@@ -93,7 +93,8 @@ typedef struct {
 /* How lessons are done, and what was learnt and told so far. steps: on each sample; replay: of what is
  * remembered behind each. Frames are counted from the start on. looked, since: frames so far, and since the
  * last inference. told: the last class, told_frame: at which frame. number: lessons; collected: samples of
- * new classes; label, frame: of the last of both, and where its window ended. failed: by the flash. */
+ * new classes; label, frame: of the last of both, and where its window ended. failed: by the flash.
+ * waited: waits since the last byte of a request that is not complete. */
 typedef struct {
     mct_learning_rate rate;
     uint16_t steps, replay;
@@ -101,7 +102,7 @@ typedef struct {
     int32_t told;
     uint32_t told_frame, number, collected;
     int32_t label;
-    uint32_t frame, failed;
+    uint32_t frame, failed, waited;
 } mct_lesson;
 #endif
 

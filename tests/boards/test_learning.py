@@ -259,6 +259,18 @@ def test_chips_do_what_the_desk_does_in_the_memory_that_was_planned(
     assert pair.device.identity.learns
 
 
+def test_a_byte_that_begins_no_request_does_not_deafen_a_board(projects_root: Path) -> None:
+    pair = OnChip(project(projects_root, "nucleo-f446re", RING), twin(RING))
+    carry_out(pair, BURST)
+    heard = pair.device.learnt().frames
+    x = noise(pair.board.ear.front, [(20, LOUD)], 5)
+    DirectLink(pair.machine).write(b"\x05")
+    pair.machine.sensor.play([[int(v)] for v in x])
+    pair.machine.run(until_idle=True)
+    assert pair.machine.sensor.lost == 0
+    assert pair.device.learnt().frames > heard + 15
+
+
 def test_a_power_cut_in_a_lesson_leaves_what_was_before_it_or_all_of_it(
     projects_root: Path,
 ) -> None:
