@@ -33,6 +33,7 @@ _NAMES = {
     "mcutrain.functions.fitting": ("FitResult", "fit"),
     "mcutrain.functions.fleet_project": ("FleetProject", "fleet"),
     "mcutrain.functions.gateway": ("Gateway",),
+    "mcutrain.functions.folder_watching": ("Watched", "watch"),
     "mcutrain.functions.generating": ("Generated", "generate"),
     "mcutrain.functions.imprinting": ("ImprintedClass", "imprint"),
     "mcutrain.functions.latent_data": ("LatentData", "latents"),

@@ -5,6 +5,7 @@ from mcutrain.analysis.progress import TrialsDone
 from mcutrain.arguments import PathLike
 from mcutrain.experiments.parallel import Standing
 from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, BuildOptions, ClassOptions, EmulationOptions, FlashOptions, LessonOptions, LineOptions, OptionalLine, ProofOptions, RecordOptions, ReplayOptions, StateOptions, WaitOptions
+from mcutrain.functions.folder_watching import WatchOptions
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.options import BoardOptions, GeneratedRequest, HeadOptions, LearningRequest, MeasureOptions, MemoryOptions, PlanOptions, PreparedRequest, ProfiledRequest, ProgramOptions, ProxyCascade, SimulatedRequest, StepRequest
 from mcutrain.functions.quantize_options import CalibrationOptions, InputOptions, QuantizeOptions
@@ -59,6 +60,7 @@ from mcutrain.functions.teaching import Taught as Taught
 from mcutrain.functions.selecting import TrainedSelection as TrainedSelection
 from mcutrain.pipeline import TrainingStep as TrainingStep
 from mcutrain.sparse.scheme import UpdateScheme as UpdateScheme
+from mcutrain.functions.folder_watching import Watched as Watched
 
 __all__ = [
     "AugmentedModel",
@@ -99,6 +101,7 @@ __all__ = [
     "TrainedSelection",
     "TrainingStep",
     "UpdateScheme",
+    "Watched",
     "analyze",
     "augment",
     "auto_scheme",
@@ -137,6 +140,7 @@ __all__ = [
     "trainer",
     "verify",
     "virtual_board",
+    "watch",
 ]
 
 __version__: str
@@ -1148,3 +1152,20 @@ def virtual_board(
     noise: float = ...,
     emulator: Literal["unicorn", "qemu"] = ...,
 ) -> RunningBoard: ...
+
+def watch(
+    model: PathLike,
+    folder: PathLike,
+    output: PathLike,
+    scheme: PathLike = ...,
+    *,
+    learning: WatchOptions = ...,
+    normalization: Normalization | None = ...,
+    once: bool = ...,
+    stop: Callable[[], bool] = ...,
+    seed: int = ...,
+    listener: Listener = ...,
+    learning_rate: float = ...,
+    replay: int = ...,
+    every: float = ...,
+) -> Watched: ...

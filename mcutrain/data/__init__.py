@@ -1,7 +1,7 @@
 """Data sets: loaded, split, ordered, made to fit a model's input, and quantized for it."""
 
 from mcutrain.data._folders import SUFFIXES as IMAGE_SUFFIXES
-from mcutrain.data._folders import Progress
+from mcutrain.data._folders import Progress, read_image
 from mcutrain.data._wav import read_samples
 from mcutrain.data.arrays import Data, is_path, of_arrays, samples_of
 from mcutrain.data.check import check
@@ -68,6 +68,7 @@ __all__ = [
     "parse_names",
     "pixel_codes",
     "quantize_input",
+    "read_image",
     "read_names",
     "read_samples",
     "samples_of",

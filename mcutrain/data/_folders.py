@@ -295,7 +295,7 @@ def _read_images(
 ) -> Samples:
     """All images as uint8 (n, height, width, channels)."""
     total = len(listing.paths)
-    first = _read_image(listing.paths[0], image_shape)
+    first = read_image(listing.paths[0], image_shape)
     if total * first.size > MAX_SET_BYTES:
         raise DataError(
             f"{total} images of {first.shape} need {total * first.size / 1e9:.1f} GB: "
@@ -303,7 +303,7 @@ def _read_images(
         )
     x = np.empty((total, *first.shape), dtype=np.uint8)
     for index, path in enumerate(listing.paths):
-        pixels = first if index == 0 else _read_image(path, image_shape)
+        pixels = first if index == 0 else read_image(path, image_shape)
         if pixels.shape != first.shape:
             raise DataError(
                 f"{place_of(path)} has {pixels.shape[:2]} pixels but the first image "
@@ -315,7 +315,7 @@ def _read_images(
     return x
 
 
-def _read_image(path: Path, image_shape: ImageShape | None) -> Pixels:
+def read_image(path: Path, image_shape: ImageShape | None) -> Pixels:
     """One image as uint8 (height, width, channels); DataError names the file."""
     try:
         pixels = _decode(path, 3 if image_shape is None else image_shape[2])
