@@ -24,6 +24,9 @@
 #ifndef MCT_LEARN_MARGIN
 #define MCT_LEARN_MARGIN 16
 #endif
+#ifndef MCT_LEARN_LEAST
+#define MCT_LEARN_LEAST (-128)
+#endif
 #ifndef MCT_LEARN_AGREE
 #define MCT_LEARN_AGREE 2u
 #endif
@@ -159,8 +162,11 @@ static void mct_lesson_found(mct_protocol *p, uint32_t ago, uint8_t *page) {
 
 /* Infers on the last window. */
 static void mct_learn_infer(mct_protocol *p) {
-    static const mct_learn_params params = {MCT_LEARN_MARGIN, MCT_LEARN_AGREE, MCT_LEARN_PAUSE,
-                                            MCT_LEARN_QUIET};
+    static const mct_learn_params params = {.margin = MCT_LEARN_MARGIN,
+                                            .least = MCT_LEARN_LEAST,
+                                            .agree = MCT_LEARN_AGREE,
+                                            .pause = MCT_LEARN_PAUSE,
+                                            .quiet = MCT_LEARN_QUIET};
     if (mct_window_take() != MCT_OK) {
         return;
     }

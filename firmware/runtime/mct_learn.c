@@ -5,7 +5,7 @@ void mct_learn_start(mct_learn *learn) {
     *learn = (mct_learn){.last = -1, .label = -1};
 }
 
-/* The class that is well above all others, or -1. */
+/* The class that is well above all others, and not too low, or -1. */
 static int32_t mct_learn_class(const mct_learn_params *params, const int8_t *scores,
                                int32_t classes) {
     int32_t best = 0, second = -1;
@@ -18,7 +18,8 @@ static int32_t mct_learn_class(const mct_learn_params *params, const int8_t *sco
         }
     }
     const bool is_clear = second < 0 || scores[best] - scores[second] >= params->margin;
-    return is_clear && best != params->quiet ? best : -1;
+    const bool is_high = scores[best] >= params->least;
+    return is_clear && is_high && best != params->quiet ? best : -1;
 }
 
 int32_t mct_learn_hear(mct_learn *learn, const mct_learn_params *params, const int8_t *scores,

@@ -56,6 +56,7 @@ class LearnParams:
 
     hop: int
     margin: int = 16
+    least: int = -128
     agree: int = 2
     pause: int = 4
     quiet: int = -1
@@ -84,7 +85,7 @@ class Decisions:
         order = sorted(range(self.classes), key=lambda i: (-scores[i], i))
         found = order[0]
         is_close = len(order) > 1 and scores[found] - scores[order[1]] < self.params.margin
-        if is_close or found == self.params.quiet:
+        if is_close or scores[found] < self.params.least or found == self.params.quiet:
             found = -1
         if self.wait:
             self.wait -= 1

@@ -339,7 +339,8 @@ def test_the_undone_is_forgotten_by_the_ring_though_the_slot_is_full(projects_ro
     pair.check()
 
 
-SCORES = st.lists(st.integers(-128, 127), min_size=4, max_size=4)
+CODES = st.integers(-128, 127) | st.integers(-2, 2)
+SCORES = st.lists(CODES, min_size=4, max_size=4)
 
 
 @settings(max_examples=200, deadline=None)
@@ -348,15 +349,17 @@ SCORES = st.lists(st.integers(-128, 127), min_size=4, max_size=4)
         st.one_of(SCORES, st.tuples(*[st.integers(-1, 5)] * 3), st.none()), max_size=40
     ),
     margin=st.integers(0, 40),
+    least=CODES,
     agree=st.integers(0, 3),
     pause=st.integers(0, 3),
     quiet=st.integers(-1, 3),
 )
 def test_c_decides_what_python_does(
-    events: list[Any], margin: int, agree: int, pause: int, quiet: int
+    events: list[Any], margin: int, least: int, agree: int, pause: int, quiet: int
 ) -> None:
-    decide, c = Decisions(4, LearnParams(1, margin, agree, pause, quiet)), core()
-    params, state = (ctypes.c_int32 * 4)(margin, agree, pause, quiet), (ctypes.c_int32 * 6)()
+    decide, c = Decisions(4, LearnParams(1, margin, least, agree, pause, quiet)), core()
+    params = (ctypes.c_int32 * 5)(margin, least, agree, pause, quiet)
+    state = (ctypes.c_int32 * 6)()
     c.mct_learn_start(state)
     for event in events:
         if event is None:
