@@ -229,8 +229,11 @@ static void mct_learn_sense(mct_protocol *p) {
 #endif
 
 /* A request is not to be lost, nor the room that it comes to. But where its next byte does not come it was
- * none: a cable that is unplugged gives a byte, too. A wait takes ten cycles or more. */
+ * none: a cable that is unplugged gives a byte, too. A wait takes ten cycles or more, or as long as the
+ * board says that has its own number. */
+#ifndef MCT_LEARN_WAITS
 #define MCT_LEARN_WAITS (1u << 18)
+#endif
 
 void mct_protocol_wait(mct_protocol *p) {
     if (p->frame.begun && p->lesson.waited < MCT_LEARN_WAITS) {

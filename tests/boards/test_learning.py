@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -16,8 +18,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mcutrain_host.build import build
 from mcutrain_host.client import Device, Patience
 from mcutrain_host.errors import HostError, RefusedError
+from mcutrain_host.link import SerialLink
 from mcutrain_host.memory import linked_memory
 from mcutrain_host.protocol import LessonPlan, Status
 from mcutrain_host.virtual.board import DirectLink, load_machine
@@ -42,7 +46,7 @@ from mcutrain.sparse import find_head
 from mcutrain.target import FIRMWARE, load_target
 from tests.boards.projects import RATE, built
 from tests.boards.test_replay import SENT_RATE
-from tests.boards.test_same_bits import PATIENCE, SECONDS, as_program
+from tests.boards.test_same_bits import PATIENCE, PROGRAM, SECONDS, as_program
 from tests.frontends.networks import KINDS
 from tests.frontends.test_listening import front_of
 from tests.frontends.test_trigger import noise
@@ -325,6 +329,53 @@ def test_what_cannot_be_taught_is_refused_and_changes_nothing(projects_root: Pat
     plain = Device(DirectLink(load_machine(built(projects_root, "rpi-pico"), LoopbackLink())))
     pair.refused(Status.COMMAND, plain.learnt)
     assert not plain.identify().learns
+
+
+DRIVER = """
+#include <pthread.h>
+#include "mct_model.h"
+static void *driver(void *none) {
+    static int16_t samples[%d];
+    for (;;) {
+        const struct timespec pause = {.tv_nsec = 2000000};
+        nanosleep(&pause, NULL);
+        mct_push(samples, %d);
+    }
+    return none;
+}
+__attribute__((constructor)) static void start(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, driver, NULL);
+}
+"""
+
+
+def test_a_linux_board_hears_its_driver_while_no_request_comes(
+    projects_root: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "project"
+    shutil.copytree(project(projects_root, "native", PLAIN), folder)
+    hop = front_of(step_of().graph).hop
+    with next(folder.rglob("mct_linux.c")).open("a") as source:
+        source.write(DRIVER % (hop, hop))
+    build(folder)
+    command = ["build/firmware", "--port", "tcp:0"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            found = PROGRAM.match(program.stdout.readline())
+            time.sleep(0.4)
+            with SerialLink(found[1]) as link:
+                device = Device(link, PATIENCE)
+                device.identify()
+                without_host = device.learnt().inferences
+                time.sleep(0.4)
+                without_requests = device.learnt().inferences - without_host
+                link.write(b"\x05")
+                time.sleep(1.8)
+                behind_a_byte = device.learnt().inferences - without_host - without_requests
+        finally:
+            program.kill()
+    assert min(without_host, without_requests, behind_a_byte) > 8
 
 
 def test_the_undone_is_forgotten_by_the_ring_though_the_slot_is_full(projects_root: Path) -> None:

@@ -131,6 +131,12 @@ static int mct_linux_accept(void) {
     return line;
 }
 
+#ifdef MCT_LEARN
+#define MCT_LINUX_LOOK_MS 5 /* a program that listens looks so often at what a driver brought */
+#else
+#define MCT_LINUX_LOOK_MS (-1)
+#endif
+
 /* Until there is something to read. Who connects meanwhile is turned away, its connection closed at
  * once; but the host may have left between the two looks, and then the newcomer has the line. */
 static void mct_linux_wait(void) {
@@ -139,8 +145,16 @@ static void mct_linux_wait(void) {
             {.fd = linux_board.line, .events = POLLIN},
             {.fd = linux_board.listener, .events = POLLIN}, /* overlooked if -1 */
         };
-        if (poll(lines, 2, -1) < 0 || lines[0].revents != 0) {
+        if (poll(lines, 2, MCT_LINUX_LOOK_MS) <= 0) { /* the time is over, or a signal came */
+            MCT_WAITING();
+            continue;
+        }
+        if (lines[0].revents != 0) {
             return;
+        }
+        if (linux_board.line < 0) {
+            linux_board.line = mct_linux_accept();
+            continue;
         }
         char byte;
         int leaves = mct_linux_accept();
@@ -155,10 +169,6 @@ static void mct_linux_wait(void) {
 
 int32_t mct_board_receive(void) {
     for (;;) {
-        if (linux_board.line < 0) {
-            linux_board.line = mct_linux_accept();
-            continue;
-        }
         static uint8_t bytes[4096];
         static ssize_t count, next;
         if (next < count) {
