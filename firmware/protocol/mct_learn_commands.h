@@ -253,7 +253,8 @@ static mct_outcome mct_taught(const mct_protocol *p, mct_body body) {
     return mct_done(12);
 }
 
-static mct_outcome mct_teach_lesson(mct_protocol *p, mct_body body) {
+/* lesson: becomes the board's when nothing can be refused any more, for another may be awaited. */
+static mct_outcome mct_teach_lesson(mct_protocol *p, const mct_lesson *lesson, mct_body body) {
     const int32_t label = (int32_t)mct_get32(body.bytes + 1);
     uint32_t ago;
     const mct_body where = {body.bytes + 5, 4};
@@ -261,12 +262,13 @@ static mct_outcome mct_teach_lesson(mct_protocol *p, mct_body body) {
         return mct_refuse(MCT_ANSWER_LABEL);
     }
     (void)mct_window_ready();
-    if (p->lesson.steps == 0) {
+    if (lesson->steps == 0) {
         return mct_refuse(MCT_ANSWER_LENGTH);
     }
     if (!mct_which_window(where, &ago) || mct_window_take_at(ago) != MCT_OK) {
         return mct_refuse(MCT_ANSWER_SAMPLE_INCOMPLETE);
     }
+    p->lesson = *lesson;
     p->learn.left = 0;
     if (!mct_lesson_open(p, 1, body.bytes) || !mct_lesson_steps(p, ago, label, true, body.bytes)) {
         return mct_refuse(MCT_ANSWER_FLASH);
@@ -274,7 +276,7 @@ static mct_outcome mct_teach_lesson(mct_protocol *p, mct_body body) {
     return mct_taught(p, body);
 }
 
-static mct_outcome mct_teach_class(mct_protocol *p, mct_body body) {
+static mct_outcome mct_teach_class(mct_protocol *p, const mct_lesson *lesson, mct_body body) {
 #ifdef MCT_IMPRINT_FEATURES
     const int32_t label = (int32_t)mct_get32(body.bytes + 1);
     const int32_t known = (int32_t)mct_get32(body.bytes + 5);
@@ -283,6 +285,7 @@ static mct_outcome mct_teach_class(mct_protocol *p, mct_body body) {
         !mct_learn_gather(&p->learn, label, known, samples, MCT_CLASSES)) {
         return mct_refuse(MCT_ANSWER_LABEL);
     }
+    p->lesson = *lesson;
     mct_imprint_begin();
     (void)mct_window_heard(); /* what stood out before is no sample */
     if (!mct_lesson_open(p, samples, body.bytes)) {
@@ -293,6 +296,7 @@ static mct_outcome mct_teach_class(mct_protocol *p, mct_body body) {
     return mct_taught(p, body);
 #else
     (void)p;
+    (void)lesson;
     (void)body;
     return mct_refuse(MCT_ANSWER_UNSUPPORTED);
 #endif
@@ -317,20 +321,18 @@ static mct_outcome mct_teach(mct_protocol *p, mct_body body) {
     }
     mct_protocol_send_working(p);
     mct_forget_sample(p);
-    p->lesson = lesson;
 #ifdef MCT_LATENT_BYTES
     mct_begin(p, false);
 #endif
     if (kind == MCT_TEACH_LESSON) {
-        return mct_teach_lesson(p, body);
+        return mct_teach_lesson(p, &lesson, body);
     }
     if (kind == MCT_TEACH_CLASS) {
-        return mct_teach_class(p, body);
+        return mct_teach_class(p, &lesson, body);
     }
     if (kind != MCT_TEACH_UNDO && kind != MCT_TEACH_FORGET) {
         return mct_refuse(MCT_ANSWER_COMMAND);
     }
-    p->learn.left = 0;
     if (kind == MCT_TEACH_UNDO) {
         if (mct_store_role(&p->store) != MCT_ROLE_BETWEEN || !mct_is_kept(p) ||
             !mct_store_load_previous(&p->store)) {
@@ -341,6 +343,7 @@ static mct_outcome mct_teach(mct_protocol *p, mct_body body) {
         p->heard_bytes = 0;
         mct_forget_ring(p);
     }
+    p->learn.left = 0;
     mct_state_replaced(p);
     if (!mct_store_save(&p->store, MCT_ROLE_NONE, body.bytes)) {
         return mct_refuse(MCT_ANSWER_FLASH);

@@ -196,12 +196,12 @@ class Field:
 
     def undo(self) -> bool:
         """Go back to before the last lesson; False, and nothing changes, if none was kept."""
-        self.decisions.left = 0
         newest, before = self.newest, self.before
         if newest is None or before is None or not newest.is_taught:
             return False
         if newest.state != self.simulator.save():
             return False
+        self.decisions.left = 0
         self._take(before)
         self._keep()
         return True

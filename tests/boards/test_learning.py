@@ -331,6 +331,23 @@ def test_what_cannot_be_taught_is_refused_and_changes_nothing(projects_root: Pat
     assert not plain.identify().learns
 
 
+def test_what_is_refused_leaves_the_lesson_of_the_class_that_is_awaited(
+    projects_root: Path,
+) -> None:
+    with as_program(project(projects_root, "native", RING)) as device:
+        pair = Pair(device, twin(RING), device.restart)
+        other = replace(plan(0)[0], steps=7)
+        carry_out(pair, [*BURST, ("gather", 1, 2)])
+        pair.refused(Status.LABEL, device.teach, CLASSES, other)
+        pair.refused(Status.LENGTH, device.teach, 1, replace(other, steps=0, replay=3))
+        pair.refused(Status.SAMPLE_INCOMPLETE, device.teach, 1, other, HISTORY - FRAMES + 1)
+        pair.refused(Status.LABEL, device.teach_class, 1, 3, 0, other)
+        carry_out(pair, [("undo",)])
+        assert device.learnt().left == 2
+        carry_out(pair, BURST * 3)
+        assert device.learnt().lessons == 1
+
+
 DRIVER = """
 #include <pthread.h>
 #include "mct_model.h"
