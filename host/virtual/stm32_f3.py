@@ -55,6 +55,7 @@ class Stm32F3Flash(FlashController):
     BUSY, NOT_ERASED, WRITE_PROTECTED, DONE = 1 << 0, 1 << 2, 1 << 4, 1 << 5
     PROGRAM, ERASE, MASS_ERASE, OPTIONS, START, LOCK = 1, 1 << 1, 1 << 2, 3 << 4, 1 << 6, 1 << 7
     PREFETCH, PREFETCHES = 1 << 4, 1 << 5
+    FAILED = WRITE_PROTECTED
     lock, wait_mask = LOCK, 7
 
     def __init__(self, board: Board, memory: FlashMemory, timing: FlashTiming) -> None:
@@ -65,8 +66,6 @@ class Stm32F3Flash(FlashController):
     def load(self, word: int) -> int:
         """BUSY while an operation is under way; the prefetch buffer is on when it should be."""
         value = super().load(word)
-        if word == self.SR and self.memory.busy(self.board.now):
-            value = value & ~self.DONE | self.BUSY
         if word == self.ACR and value & self.PREFETCH:
             value |= self.PREFETCHES
         return value
@@ -102,9 +101,7 @@ class Stm32F3Flash(FlashController):
         if before != bytes([ERASED]) * size and any(after):
             self.values[self.SR] |= self.NOT_ERASED
             return before
-        self.memory.change(self.board, offset, after, self.timing.program)
-        self.values[self.SR] |= self.DONE
-        self.board.operation_started("program")
+        self.change(offset, after)
         return after
 
     def _control(self, value: int) -> None:
@@ -128,7 +125,6 @@ class Stm32F3Flash(FlashController):
             for offset, count in self.memory.sectors:
                 if offset <= place < offset + count:
                     self.erase(offset, count)
-                    self.values[self.SR] |= self.DONE
                     return
             raise BoardFault(f"FLASH_AR says {self.values[self.AR]:#x}, where no flash is")
         else:

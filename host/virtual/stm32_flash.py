@@ -12,17 +12,22 @@ from mcutrain_host.virtual.flash_memory import ERASED, FlashMemory, FlashTiming
 ACR, KEYR, OPTKEYR, SR, CR, OPTCR, OPTCR1 = 0x00, 0x04, 0x08, 0x0C, 0x10, 0x14, 0x18
 KEYS = (0x45670123, 0xCDEF89AB)
 WRITE_PROTECTED, ALIGNMENT, PARALLELISM, SEQUENCE, BUSY = 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1 << 16
-ERRORS = 0xF2
+FAILED, ERRORS = 1 << 1, 0xF2
 PROGRAM, ERASE, MASS_ERASE, START, LOCK = 1 << 0, 1 << 1, 1 << 2, 1 << 16, 1 << 31
 
 
 class FlashController(Registers):
     """What the STM32s' have in common: two keys unlock it, and it is busy for a while.
 
-    lock: the bit of CR that says it is locked; wait_mask: of the wait states in ACR.
+    lock: the bit of CR that says it is locked; wait_mask: of the wait states in ACR. BUSY, DONE and
+    FAILED: bits of SR.
     """
 
+    SR: ClassVar = SR
     CR: ClassVar = CR
+    BUSY: ClassVar[int]
+    DONE: ClassVar[int]
+    FAILED: ClassVar[int]
     lock: ClassVar[int]
     wait_mask: ClassVar[int]
 
@@ -33,6 +38,7 @@ class FlashController(Registers):
         self.board, self.memory, self.timing = board, memory, timing
         self._keys_given = 0
         self._shut = False
+        self._failing: tuple[str, int] | None = None
 
     def reset(self) -> None:
         """As after power-on: locked."""
@@ -43,6 +49,18 @@ class FlashController(Registers):
     def wait_states(self) -> int:
         """What the firmware set."""
         return self.values[ACR] & self.wait_mask
+
+    def load(self, word: int) -> int:
+        """BUSY while an operation is under way, and only then how it ended."""
+        value = super().load(word)
+        if word & 0xFF == self.SR and self.memory.busy(self.board.now):
+            return value & ~(self.DONE | self.FAILED) | self.BUSY
+        return value
+
+    def fail(self, kind: str, index: int = 0) -> None:
+        """Let an operation end with an error, though its bytes read as they should: they may not
+        stay so. kind: `erase` or `program`; index: how many of the kind come before."""
+        self._failing = (kind, index)
 
     def program(self, address: int, size: int, value: int) -> bytes:
         """The core writes to the flash's memory: what is there afterwards. Raises BoardFault."""
@@ -77,16 +95,30 @@ class FlashController(Registers):
         """The core's access waits for the operation under way."""
         self.memory.wait(self.board)
 
-    def erase(self, offset: int, count: int) -> None:
-        """Begin to erase a span."""
+    def erase(self, offset: int, count: int, bank_at: int = 0) -> None:
+        """Begin to erase a span. bank_at: where the registers of its bank begin."""
         self.memory.change(self.board, offset, bytes([ERASED]) * count, self.timing.erase)
         self.board.code_changed()
-        self.board.operation_started("erase")
+        self._started("erase", bank_at)
+
+    def change(self, offset: int, data: bytes, bank_at: int = 0) -> None:
+        """Begin to program what is erased."""
+        self.memory.change(self.board, offset, data, self.timing.program)
+        self._started("program", bank_at)
+
+    def _started(self, kind: str, bank_at: int) -> None:
+        self.values[bank_at + self.SR] |= self.DONE
+        if self._failing is not None and self._failing[0] == kind:
+            left = self._failing[1]
+            self._failing = (kind, left - 1) if left else None
+            self.values[bank_at + self.SR] |= 0 if left else self.FAILED
+        self.board.operation_started(kind)
 
 
 class Stm32Flash(FlashController):
     """Erases sectors, and writes to erased bytes, once it is unlocked."""
 
+    BUSY, DONE, FAILED = BUSY, 0, FAILED
     lock, wait_mask = LOCK, 0xF
 
     def __init__(
@@ -98,13 +130,6 @@ class Stm32Flash(FlashController):
     def _layout(has_second_options: bool) -> dict[int, int]:
         layout = {ACR: 0, KEYR: 0, OPTKEYR: 0, SR: 0, CR: LOCK, OPTCR: 0x0FFFAAED}
         return layout | ({OPTCR1: 0x00400080} if has_second_options else {})
-
-    def load(self, word: int) -> int:
-        """BUSY while an operation is under way."""
-        value = super().load(word)
-        if word == SR and self.memory.busy(self.board.now):
-            value |= BUSY
-        return value
 
     def store(self, word: int, value: int) -> None:
         """Keys, the status's errors to clear, and commands."""
@@ -138,8 +163,7 @@ class Stm32Flash(FlashController):
         elif before != bytes([ERASED]) * size:
             raise BoardFault(f"the firmware writes to flash at {address:#x}, which is not erased")
         else:
-            self.memory.change(self.board, offset, after, self.timing.program)
-            self.board.operation_started("program")
+            self.change(offset, after)
             return after
         return before
 

@@ -244,7 +244,7 @@ class Stm32H7Flash(FlashController):
     KEYR, OPTKEYR, CR, SR, CCR, OPTCR = 0x04, 0x08, 0x0C, 0x10, 0x14, 0x18
     LOCK, PROGRAM, ERASE, WHOLE_BANK, FORCE, START = 1, 2, 4, 8, 1 << 6, 1 << 7
     BUSY, WAITS, QUEUED, DONE, SEQUENCE = 1, 2, 4, 1 << 16, 1 << 18
-    DETECTED, CLEARED = 1 << 26, 0x0FEF0000
+    FAILED, DETECTED, CLEARED = 1 << 22, 1 << 26, 0x0FEF0000
     WORD_BYTES, BANK_SECTORS, BANKS = 32, 8, 2
     lock, wait_mask = LOCK, 0x3F
 
@@ -270,8 +270,8 @@ class Stm32H7Flash(FlashController):
         """BUSY while an operation is under way."""
         value = super().load(word)
         if word & 0xFF == self.SR:
-            if self.memory.busy(self.board.now):
-                value |= self.BUSY | self.QUEUED
+            if value & self.BUSY:
+                value |= self.QUEUED
             if self.banks[word >> 8].begun is not None:
                 value |= self.WAITS
         return value
@@ -343,9 +343,7 @@ class Stm32H7Flash(FlashController):
         begin, whole = bank.begun, bank.collected
         self.memory.bytes[begin : begin + self.WORD_BYTES] = bytes([ERASED]) * self.WORD_BYTES
         bank.begun, bank.collected = None, b""
-        self.memory.change(self.board, begin, whole, self.timing.program)
-        self.values[bank.at + self.SR] |= self.DONE
-        self.board.operation_started("program")
+        self.change(begin, whole, bank.at)
 
     def _key_of(self, bank: FlashBank, value: int) -> None:
         self._keys_given, self._shut = bank.keys_given, bank.shut
@@ -375,5 +373,5 @@ class Stm32H7Flash(FlashController):
         if not value & self.ERASE or value & self.PROGRAM:
             self.values[bank.at + self.SR] |= self.SEQUENCE
             return
-        self.erase(*self.memory.sectors[bank.number * self.BANK_SECTORS + (value >> 8 & 7)])
-        self.values[bank.at + self.SR] |= self.DONE
+        sector = bank.number * self.BANK_SECTORS + (value >> 8 & 7)
+        self.erase(*self.memory.sectors[sector], bank.at)

@@ -96,7 +96,7 @@ class Stm32L4Flash(FlashController):
 
     ACR: ClassVar = 0x00
     PDKEYR, KEYR, OPTKEYR, SR, CR, ECCR, OPTR = 0x04, 0x08, 0x0C, 0x10, 0x14, 0x18, 0x20
-    DONE, NOT_ERASED, ALIGNMENT, SIZE, SEQUENCE = 1, 1 << 3, 1 << 5, 1 << 6, 1 << 7
+    DONE, FAILED, NOT_ERASED, ALIGNMENT, SIZE, SEQUENCE = 1, 1 << 1, 1 << 3, 1 << 5, 1 << 6, 1 << 7
     BUSY, ERRORS = 1 << 16, 0xC3FA
     PROGRAM, ERASE, MASS_ERASES, START, OPTION_LOCK, LOCK = 1, 2, 0x8004, 1 << 16, 1 << 30, 1 << 31
     OPTION_START, FAST = 1 << 17, 1 << 18
@@ -119,11 +119,6 @@ class Stm32L4Flash(FlashController):
         super().reset()
         self._drop_half()
         self._reported.clear()
-
-    def load(self, word: int) -> int:
-        """BUSY while an operation is under way."""
-        value = super().load(word)
-        return value | self.BUSY if word == self.SR and self.memory.busy(self.board.now) else value
 
     def store(self, word: int, value: int) -> None:
         """Keys, the status's bits to clear, and commands."""
@@ -168,9 +163,7 @@ class Stm32L4Flash(FlashController):
         if not is_erased and any(whole):
             self.values[self.SR] |= self.NOT_ERASED
             return before
-        self.memory.change(self.board, offset - 4, whole, self.timing.program)
-        self.values[self.SR] |= self.DONE
-        self.board.operation_started("program")
+        self.change(offset - 4, whole)
         return written
 
     def read_broken(self, offset: int) -> None:
@@ -216,4 +209,3 @@ class Stm32L4Flash(FlashController):
             return
         page = (value >> 3 & 0xFF) + self.BANK_PAGES * (value >> 11 & 1)
         self.erase(page * self.PAGE_BYTES, self.PAGE_BYTES)
-        self.values[self.SR] |= self.DONE

@@ -13,11 +13,11 @@ from random import Random
 
 import pytest
 from mcutrain_host.client import Device, Patience
-from mcutrain_host.errors import FlashError, HostError
+from mcutrain_host.errors import FlashError, HostError, RefusedError
 from mcutrain_host.flashing import Job, choose
 from mcutrain_host.link import SerialLink
 from mcutrain_host.manifest import BoardProject
-from mcutrain_host.protocol import Rate
+from mcutrain_host.protocol import Rate, Status
 from mcutrain_host.virtual.board import DirectLink, VirtualBoard, load_machine
 from mcutrain_host.virtual.link import LinkFaults, LoopbackLink
 
@@ -40,6 +40,8 @@ FLASH_CUTS = 30 if IS_STRESS else 2
 SAMPLES = 1000 if IS_STRESS else 40
 CHECKED = ("b-l475e-iot01a", "nucleo-h743zi")
 """Boards whose flash has checksums for its words."""
+STM32 = ("nucleo-f446re", "nucleo-f303re", *CHECKED)
+"""A board of each driver whose flash says how an operation ended."""
 HEAD = "head"  # the smallest state and the shortest step
 
 
@@ -57,7 +59,7 @@ def test_a_bad_cable_loses_and_doubles_no_step(projects_root, tmp_path):
     assert len(lessons()[1]) >= SAMPLES
 
 
-@pytest.mark.parametrize("board_name", ["nucleo-f446re", "nucleo-f303re", *CHECKED])
+@pytest.mark.parametrize("board_name", STM32)
 def test_a_board_that_runs_is_flashed_without_a_button(projects_root, board_name):
     folder = built(projects_root, board_name, step=quick_step())
     with VirtualBoard.from_folder(folder, "pty") as board:
@@ -153,6 +155,37 @@ def test_a_slot_that_a_power_cut_left_half_erased_is_used_again(projects_root, b
     device.restart()
     assert device.identify().save_number == number
     assert device.read_state() == quick_state(1)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("board", STM32)
+def test_a_state_whose_write_the_flash_calls_bad_is_not_saved(projects_root, board):
+    """Its bytes read as they should, but may not stay so: only the flash's status tells."""
+    device = hasty(built(projects_root, board, step=quick_step()))
+    machine = device.link.machine
+    device.reset(SEED)
+    number = trained_and_saved(device, 0)
+    x, y = quick_lessons()
+    device.send_sample(x[1].tobytes())
+    device.train(int(y[1]), 1, Rate(RATE.mult_q31, RATE.shift))
+    for kind, index in (("program", 0), ("program", 7), ("erase", 0)):
+        machine.chip.controller.fail(kind, index)
+        number, status = saved_until_refused(device, number)
+        assert status == Status.FLASH
+        device.restart()
+        assert device.identify().save_number == number
+    assert device.read_state() == quick_state(1)
+
+
+def saved_until_refused(device: Device, number: int) -> tuple[int, int]:
+    """The number of the last save, and why there was no other. A save has a place erased only
+    where there is none."""
+    for _ in range(400):
+        try:
+            number = device.save().number
+        except RefusedError as error:
+            return number, error.status
+    raise AssertionError("the board saved 400 times")
 
 
 def hasty(folder: Path) -> Device:
