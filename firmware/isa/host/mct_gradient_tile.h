@@ -256,6 +256,7 @@ static inline void mct_map_channels_part(const void *map_, int32_t part, int32_t
     }
 }
 
+/* Parts of whole cache lines, for speed: they would have the same bits wherever they begin. */
 static inline void mct_map_alike_part(const void *map_, int32_t part, int32_t parts) {
     const mct_gradient_map_job *map = map_;
     int32_t sums[MCT_MAP_ELEMENTS] = {0};
