@@ -41,6 +41,25 @@ WITHOUT = (
     *("cortex-m0plus", "cortex-m3", "cortex-m23", "cortex-m33+nodsp", "cortex-a7"),
     *("cortex-m4 -mbig-endian", "cortex-m4 -mno-unaligned-access", "cortex-m4 -U__GNUC__"),
 )
+HELIUM = "cortex-m55 -mfloat-abi=hard"
+CORES = {
+    "helium": (HELIUM, HELIUM.replace(" ", "+nomve.fp ")),
+    "dsp": (
+        *WITH_SMLAD,
+        HELIUM.replace(" ", "+nomve "),
+        f"{HELIUM} -U__ARM_FEATURE_MVE -D__ARM_FEATURE_MVE=2",
+    ),
+    "armv6m": ("cortex-m0", "cortex-m0plus", "cortex-m1", "cortex-m23"),
+    "portable": (
+        *(core for core in WITHOUT if core not in ("cortex-m0plus", "cortex-m23")),
+        *("cortex-r5", "arm1176jzf-s -marm", "arm7tdmi"),
+        *(f"cortex-m4 -U__ARM_FEATURE_{name}" for name in ("DSP", "SIMD32")),
+        *(f"cortex-m0plus {flag}" for flag in ("-mbig-endian", "-U__GNUC__")),
+        *(f"{HELIUM} {flag}" for flag in ("-mbig-endian", "-U__GNUC__", "-mno-unaligned-access")),
+        f"{HELIUM} -U__ARM_FEATURE_DSP",
+    ),
+}
+"""What a compiler for each core takes. Of each condition, a core at which it alone says no."""
 BUILD_FILES = {"CMakeLists.txt", "Makefile", "manifest.json"}
 ARMV6M = ("-DMCT_ISA=MCT_ISA_ARMV6M", "-DMCT_ARMV6M_EMULATED")
 EMULATED = ("-DMCT_ISA=MCT_ISA_DSP", "-DMCT_DSP_EMULATED")
@@ -154,6 +173,14 @@ def test_the_compilers_macros_choose_and_nothing_is_warned_of(core: str, folder:
     assert ("smlad" in code) == (core in WITH_SMLAD)
     assert ("<mct_conv_run>:" in code) == (core in WITH_SMLAD)
     assert code.count("<mct_conv_2d_s8>:") == 1
+
+
+@pytest.mark.parametrize(("taken", "core"), [(s, c) for s, cores in CORES.items() for c in cores])
+def test_each_condition_decides_for_some_core(taken: str, core: str, tmp_path: Path) -> None:
+    (tmp_path / "asked.c").write_text(f"{bodies.header(isa.ALL)}MCT_ISA_NAME\n")
+    flags = ["-std=gnu11", "-mthumb", "-Wundef", "-Werror", "-E"]
+    text = run([compiler(GCC), *flags, *f"-mcpu={core}".split(), "asked.c"], tmp_path)
+    assert text.split()[-1] == f'"{taken}"'
 
 
 @pytest.mark.slow

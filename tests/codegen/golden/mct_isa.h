@@ -41,7 +41,7 @@
     defined(__ARM_FEATURE_DSP) && \
     defined(__ARM_FEATURE_SIMD32) && \
     defined(__ARM_FEATURE_UNALIGNED) && \
-    __ARM_ARCH_PROFILE == 'M' && \
+    !defined(__ARM_ARCH_ISA_ARM) && \
     !defined(__ARM_BIG_ENDIAN)
 #define MCT_HAS_DSP 1
 #else
@@ -51,7 +51,7 @@
 #if defined(__GNUC__) && \
     defined(__ARM_ARCH_ISA_THUMB) && \
     __ARM_ARCH_ISA_THUMB == 1 && \
-    __ARM_ARCH_PROFILE == 'M' && \
+    !defined(__ARM_ARCH_ISA_ARM) && \
     !defined(__ARM_BIG_ENDIAN)
 #define MCT_HAS_ARMV6M 1
 #else
