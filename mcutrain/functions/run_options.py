@@ -179,7 +179,7 @@ Rate = Annotated[
 class TrainingOptions(Keywords):
     """How a network learns."""
 
-    epochs: Annotated[Count, Flag("Passes over the training samples.", box=TRAINING)] = 4
+    epochs: Annotated[Count, Flag("Passes over the training samples.", box=TRAINING)] = EPOCHS
     learning_rate: Rate = None
     flip: Annotated[bool, Flag("Mirror half of the training images.", box=TRAINING)] = False
     crop: Annotated[

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from mcutrain.ir.graph import Graph
-from mcutrain.sparse.layers import channel_count, find_head, layers_of
+from mcutrain.sparse.channels import channel_count
+from mcutrain.sparse.layers import find_head, layers_of
 from mcutrain.sparse.leaving_out import without_modules
 from mcutrain.sparse.modules import PROJECTION, WholeModule
 from mcutrain.sparse.scheme import UpdateScheme

@@ -1,4 +1,4 @@
-"""Channels in an order in which those that are trained come first."""
+"""How many channels a share is, and an order in which those that are trained come first."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ from mcutrain.sparse.groups import (
 
 Array = npt.NDArray[Any]
 WHOLE = (1, 1)  # the axis is the order itself, not several of it
+
+
+def channel_count(share: float, channels: int) -> int:
+    """Return how many input channels a share above 0 is: at least one."""
+    return min(max(1, round(share * channels)), channels)
 
 
 @dataclass(frozen=True)

@@ -143,8 +143,3 @@ def channel_norms(graph: Graph, layer: Layer) -> Array:
         w = w * np.reshape(tensor.type.scales, [-1 if i == axis else 1 for i in range(w.ndim)])
     norms: Array = np.sqrt((w**2).reshape(-1, w.shape[-1]).sum(axis=0))
     return norms
-
-
-def channel_count(share: float, channels: int) -> int:
-    """Return how many input channels a share above 0 is: at least one."""
-    return min(max(1, round(share * channels)), channels)

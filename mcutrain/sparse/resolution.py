@@ -13,11 +13,10 @@ from mcutrain.errors import SchemeError, did_you_mean
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.op import ParameterUpdate
 from mcutrain.qas import update_rate
-from mcutrain.sparse.channels import ChannelOrder, Wish, order_channels
+from mcutrain.sparse.channels import ChannelOrder, Wish, channel_count, order_channels
 from mcutrain.sparse.layers import (
     Layer,
     all_layers_of,
-    channel_count,
     channel_norms,
     find_head,
     heads_of,

@@ -14,8 +14,8 @@ from mcutrain.errors import SchemeError, UnsupportedError
 from mcutrain.formats import load
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse import Layer, UpdateScheme, find_head, layers_of, parse_scheme, resolve
-from mcutrain.sparse.channels import Wish
-from mcutrain.sparse.layers import channel_count, channel_norms
+from mcutrain.sparse.channels import Wish, channel_count
+from mcutrain.sparse.layers import channel_norms
 from mcutrain.sparse.scheme import shipped_schemes
 from tests.simulation.networks import Network, residual_network
 
