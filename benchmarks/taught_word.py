@@ -14,9 +14,8 @@ it forgets.
 
 Beside it: the angle to the mean of the samples, and the head fine-tuned in floating point on the
 samples and on kws01. "least score": told at the default margin, but only from a score on that
-makes so many alarms. "whitened": the same device, whose model has two more layers before its
-classifier: features without correlations (of kws01), each sample's of one length; --write makes a
-file of it, with a new classifier.
+makes so many alarms. "whitened": the same device, with the model that `mcutrain whiten` makes of
+kws01.
 """
 
 from __future__ import annotations
@@ -35,19 +34,17 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from mcutrain import formats, pipeline, prepare
+from mcutrain import pipeline, prepare
 from mcutrain.codegen import Interface
+from mcutrain.data import Dataset, Split
 from mcutrain.frontends import Frontend, parse
 from mcutrain.frontends.trigger import windows_heard
 from mcutrain.ir.graph import Graph
-from mcutrain.ir.interpret import interpret
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import TrainingStep
-from mcutrain.quant import head_of_means, head_scales
-from mcutrain.quant.head import replace_head
 from mcutrain.quant.imprint import centre_of
 from mcutrain.quant.prototypes import class_means
-from mcutrain.quant.whitening import whitened
+from mcutrain.runs.head_start import whitened_by_samples
 from mcutrain.simulation import LatentSimulator
 from mcutrain.simulation.field import Decisions, Field, FieldLesson, FieldRing, LearnParams
 from mcutrain.simulation.rates import LearningRate
@@ -114,16 +111,14 @@ class Device:
     listens: Frontend
 
     @staticmethod
-    def of(graph: Graph, known: tuple[Array, Array], centre: bool, **options: Any) -> Device:
-        """A word more than the model has. known: inputs and classes. centre: of them, or 0."""
-        step = prepare(graph, "head", added=(NEW,), stream="off", **options)
+    def of(graph: Graph, known: tuple[Array, Array]) -> Device:
+        """A word more than the model has. known: inputs and classes, whose centre is taken."""
+        step = prepare(graph, "head", added=(NEW,), stream="off")
         latent = find_latent(step.plan, find_head(step.order.graph).node.inputs[0])
-        codes = np.full(latent.type.elements, latent.type.zero_point, np.int64)
         front = LatentSimulator(step.plan, latent, step.library(Interface(latent=latent.tensor)))
-        if centre:
-            features = front.front(known[0]).reshape(len(known[0]), -1).astype(np.int64)
-            means, _ = class_means(features - latent.type.zero_point, known[1], OLD)
-            codes = centre_of(means, latent.type.zero_point)
+        features = front.front(known[0]).reshape(len(known[0]), -1).astype(np.int64)
+        means, _ = class_means(features - latent.type.zero_point, known[1], OLD)
+        codes = centre_of(means, latent.type.zero_point)
         interface = Interface(latent=latent.tensor, centre=tuple(codes.tolist()))
         simulator = LatentSimulator(step.plan, latent, step.library(interface))
         return Device(step, simulator, parse("mfcc", step.input_type.shape[1:]))
@@ -433,22 +428,9 @@ class Bench:
         with np.load(shared / "data/kws01.npz") as arrays:
             x, y = arrays["x"], arrays["y"].astype(np.int64)
         self.known, self.tested = (x[::2], y[::2]), (x[1::2], y[1::2])
-        self.plain = Device.of(graph, self.known, True)
-        features = self.plain.simulator.front(self.known[0]).reshape(len(self.known[0]), -1)
-        order = _places(graph, self.known[0][:100], features[:100])
-        white = whitened(graph, find_head(graph).node, features[:, order])
-        head = find_head(white).node
-        x_type = white.tensors[head.inputs[0]].type
-        any_head = prepare(white, "head", classes=2, stream="off")
-        latent = find_latent(any_head.plan, find_head(any_head.order.graph).node.inputs[0])
-        front = (
-            any_head.latent_simulator(latent).front(self.known[0]).reshape(len(self.known[0]), -1)
-        )
-        start = head_of_means(
-            front, x_type.zero_point, self.known[1], OLD, head_scales(white, head)
-        )
-        self.model = replace_head(white, head, OLD)
-        self.white = Device.of(white, self.known, False, classes=OLD, head_start=start)
+        self.plain = Device.of(graph, self.known)
+        data = Dataset(*self.known, tuple(map(str, range(OLD))), is_in_order=True)
+        self.white = Device.of(whitened_by_samples(graph, Split(data, data), OLD), self.known)
 
     @cached_property
     def ring(self) -> dict[str, tuple[Array, Array]]:
@@ -502,15 +484,6 @@ class Bench:
         return 100 * float((found.argmax(axis=1) == self.tested[1]).mean())
 
 
-def _places(graph: Graph, x: Array, features: Array) -> list[int]:
-    """Where the graph's channels are in features, whose order is that of a trained graph."""
-    name = find_head(graph).node.inputs[0]
-    shape = graph.tensors[graph.inputs[0]].type.shape
-    made = [interpret(graph, {graph.inputs[0]: s.reshape(shape)}, [name])[name] for s in x]
-    own = np.concatenate(made).reshape(len(x), -1)
-    return [int(np.flatnonzero((features == c[:, np.newaxis]).all(axis=0))[0]) for c in own.T]
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -520,12 +493,9 @@ def main() -> None:
     parser.add_argument("--taught", type=int, default=4, help="words of each person")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--lr", type=float, default=0.01)
-    parser.add_argument("--write", type=Path, help="the whitened model, as an .onnx file")
     parser.add_argument("--sweep", action="store_true", help="on the other words and people")
     arguments = parser.parse_args()
     bench = Bench(Path(arguments.shared))
-    if arguments.write:
-        formats.write(formats.as_format(bench.model, arguments.write), arguments.write)
     part = Recordings.parts(arguments.words, arguments.noise, 0)[0 if arguments.sweep else 1]
     material = Material.of(part, bench.plain, arguments.taught, 0)
     made = {id(d): Features(d, material) for d in (bench.plain, bench.white)}

@@ -56,6 +56,7 @@ _NAMES = {
     "mcutrain.functions.stepping": ("StepOutcome", "StepTrainer", "trainer"),
     "mcutrain.functions.teaching": ("Taught", "taught_state", "teach"),
     "mcutrain.functions.training": ("train",),
+    "mcutrain.functions.whitening": ("WhitenedModel", "whiten"),
     "mcutrain.ir.graph": ("Graph",),
     "mcutrain.pipeline": ("StepOptions", "TrainingStep", "load"),
     "mcutrain.proxies": ("MadeLadder",),

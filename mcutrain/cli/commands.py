@@ -36,7 +36,7 @@ PANELS: dict[str, tuple[str, ...]] = {
     "A model and data": ("info", "data", "quantize", "verify", "operators"),
     "Training on this computer, and what to train": (
         *("simulate", "plan", "profile", "compare", "analyze"),
-        *("select", "augment", "proxies", "report", "watch"),
+        *("select", "augment", "whiten", "proxies", "report", "watch"),
     ),
     "Onto a board": ("generate", "build", "board", "flash", "selftest", "ports"),
     "Training on a board": ("train", "teach", "imprint", "latents", "monitor", "pull"),

@@ -373,6 +373,14 @@ def scale_outputs(graph: Graph, head: Node, exponent: int) -> Graph:
     return proven(replace(graph, tensors=tensors, nodes=(*graph.nodes[:place], *nodes)))
 
 
+def outputs_reaching(graph: Graph, head: Node, reach: tuple[float, float]) -> Graph:
+    """The graph with outputs that reach so far above and below 0, in nats, or farther."""
+    y = graph.tensors[graph.logits_node(head).outputs[0]].type
+    high, low = (127 - y.zero_point) * y.scale, (y.zero_point + 128) * y.scale
+    needed = max(reach[0] / high, reach[1] / low if low else 0.0, 1.0)
+    return scale_outputs(graph, head, math.ceil(math.log2(needed)))
+
+
 def _check_count(classes: int) -> None:
     if not 2 <= classes <= MAX_CLASSES:
         raise SchemeError(f"a classifier needs 2 to {MAX_CLASSES} classes, not {classes}")

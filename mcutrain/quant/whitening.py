@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.errors import SchemeError
 from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.verify import proven
@@ -27,21 +28,37 @@ ROOM = 127 / 115
 """Between the largest number of the samples and the largest code."""
 
 
+def check_whitens(graph: Graph, head: Node) -> None:
+    """Raises SchemeError for a head that is no fully connected layer."""
+    try:
+        head_scales(graph, head)
+    except SchemeError as error:
+        raise SchemeError(
+            f"the head {head.name!r} is no fully connected layer, so the features that it reads "
+            "cannot be whitened: take a model that ends in a mean over positions and such a layer"
+        ) from error
+
+
 def whitened(graph: Graph, head: Node, features: Array, ridge: float = RIDGE) -> Graph:
     """The graph with two layers before its classifier, made of features (n, c) of samples, int8.
 
     The first makes features of no correlation and of equal size, the second those of a sample 1
     in the root mean square. ridge: of the mean variance, added to each, so that features which
     hardly vary are not made large. The classifier is to be replaced: its scales are the old ones.
-    Raises SchemeError for a head that is no fully connected layer.
+    Raises SchemeError for a head that is no fully connected layer, and features that do not vary.
     """
-    head_scales(graph, head)
+    check_whitens(graph, head)
     x, op = graph.tensors[head.inputs[0]].type, head.op
     assert isinstance(op, Conv2D)
     assert op.requantize is not None
     real = (features.astype(np.float64) - x.zero_point) * x.scale
     count, mean = real.shape[1], real.mean(axis=0)
-    spread = np.cov(real.T)
+    spread = np.atleast_2d(np.cov(real.T, bias=True))
+    if not spread.any():
+        raise SchemeError(
+            f"the features that {head.name!r} reads are the same for all {len(real):,} samples, so "
+            "there is nothing to whiten: give samples of several classes"
+        )
     sizes, axes = np.linalg.eigh(spread + ridge * np.trace(spread) / count * np.eye(count))
     weights = axes / np.sqrt(sizes) @ axes.T
     scale = float(np.abs((real - mean) @ weights).max()) * ROOM / 127

@@ -1,4 +1,4 @@
-"""Class means of what a network makes of samples: what a new classifier starts from, the centre."""
+"""What a classifier reads of samples: what a new one starts from, the centre, whitened features."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from mcutrain.ir.graph import Graph
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import StepOptions, prepare
 from mcutrain.quant import HeadStart, head_of_means, head_scales, random_start
+from mcutrain.quant.head import outputs_reaching, replace_head
 from mcutrain.quant.imprint import centre_of
 from mcutrain.quant.prototypes import class_means
+from mcutrain.quant.whitening import whitened
 from mcutrain.runs.sample_reading import model_input
 from mcutrain.simulation import RunSettings, Samples
 from mcutrain.sparse import find_head
@@ -84,6 +86,29 @@ def centre_of_samples(
     _, labels = np.unique(part.y, return_inverse=True)
     means, _ = class_means(features, labels, int(labels.max()) + 1)
     return tuple(centre_of(means, zero_point).tolist())
+
+
+def whitened_by_samples(
+    graph: Graph,
+    split: Split,
+    classes: int,
+    normalization: Normalization | None = None,
+    seed: int = 0,
+) -> Graph:
+    """The graph with whitened features, and a classifier of their class means that tells them.
+
+    split: its labels are numbers of the `classes` outputs. seed: as head_start_of has it. Raises
+    SchemeError for a head that is no fully connected layer, and for features that do not vary.
+    """
+    if not split.is_labelled or split.positions:
+        raise SchemeError("features are whitened by samples with one label each")
+    head, train = find_head(graph).node, split.train
+    part = train.drawn(min(MOST_FOR_A_CLASS * classes, len(train)), seed)
+    white = whitened(graph, head, _features(graph, part, normalization))
+    start = head_start_of(PROTOTYPES, white, split, classes, normalization, seed)
+    assert start is not None, "prototypes"
+    new = replace_head(white, find_head(white).node, classes, start)
+    return outputs_reaching(new, find_head(new).node, start.reach)
 
 
 def _features(
