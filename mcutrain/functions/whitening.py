@@ -14,7 +14,7 @@ from mcutrain.arguments import PathLike, Seed, checked
 from mcutrain.data import Data
 from mcutrain.errors import DataError, some_of
 from mcutrain.formats import as_format, format_of, write
-from mcutrain.functions.chosen import named, read_samples
+from mcutrain.functions.chosen import read_samples
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.models import check_other_file
@@ -100,7 +100,7 @@ def whiten(
         if not isinstance(model, Graph):
             use = "which keeps its classifier"
             check_other_file(Path(model), Path(output), use, "the whitened one")
-    graph = named(model if isinstance(model, Graph) else load(model), reading)
+    graph = model if isinstance(model, Graph) else load(model)
     check_whitens(graph, find_head(graph).node)  # fail before the data is read
     split = read_samples(graph, data, reading.drawn(), Asked(), seed, listener)
     fitted = fit_classes(graph, split, "auto", reading.class_names or ())

@@ -29,7 +29,12 @@ ROOM = 127 / 115
 
 
 def check_whitens(graph: Graph, head: Node) -> None:
-    """Raises SchemeError for a head that is no fully connected layer."""
+    """Raises SchemeError for a head that is no fully connected layer, and a whitened one."""
+    if any(node.name == "white" for node in graph.nodes):
+        raise SchemeError(
+            f"{graph.name!r} has whitened features already (node 'white'): give the model of which "
+            "it was made"
+        )
     try:
         head_scales(graph, head)
     except SchemeError as error:
@@ -45,7 +50,7 @@ def whitened(graph: Graph, head: Node, features: Array, ridge: float = RIDGE) ->
     The first makes features of no correlation and of equal size, the second those of a sample 1
     in the root mean square. ridge: of the mean variance, added to each, so that features which
     hardly vary are not made large. The classifier is to be replaced: its scales are the old ones.
-    Raises SchemeError for a head that is no fully connected layer, and features that do not vary.
+    Raises SchemeError as check_whitens does, and for features that do not vary.
     """
     check_whitens(graph, head)
     x, op = graph.tensors[head.inputs[0]].type, head.op

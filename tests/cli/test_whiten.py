@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ import mcutrain
 from mcutrain.errors import ArgumentError, DataError, SchemeError
 from mcutrain.formats import load
 from mcutrain.ir.difference import difference
+from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
+from mcutrain.runs import head_start
 from tests.cli.conftest import Run, images, model, run
 from tests.simulation.networks import Network, same
 
@@ -27,16 +31,39 @@ def drawn_images(count: int = 40) -> tuple[np.ndarray, np.ndarray]:
     return x.astype(np.uint8), y
 
 
+def scored(graph: Graph, x: np.ndarray) -> np.ndarray:
+    """Scores int8 (n, classes) of pixels."""
+    kind = graph.tensors[graph.inputs[0]].type
+    codes = np.rint(x / 255 / kind.scale + kind.zero_point).clip(-128, 127).astype(np.int8)
+    made = [interpret(graph, {graph.inputs[0]: c[np.newaxis]})[graph.outputs[0]] for c in codes]
+    return np.concatenate(made).reshape(len(x), -1)
+
+
 def test_the_new_classifier_knows_the_datas_classes_and_does_not_clip(model: Path) -> None:
     x, y = drawn_images()
-    found = mcutrain.whiten(model, (x, y), test_share=0.25)
-    graph, kind = found.graph, found.graph.tensors[found.graph.inputs[0]].type
-    codes = np.rint(x / 255 / kind.scale + kind.zero_point).clip(-128, 127).astype(np.int8)
-    outputs = [interpret(graph, {graph.inputs[0]: c[np.newaxis]})[graph.outputs[0]] for c in codes]
-    scores = np.concatenate(outputs).reshape(len(x), -1)
+    scores = scored(mcutrain.whiten(model, (x, y), test_share=0.25).graph, x)
     assert scores.shape[1] == 3
     assert (scores.argmax(axis=1) == y).mean() > 0.9
     assert scores.max() < 127
+
+
+def test_outputs_reach_as_far_as_the_means_say(model: Path, monkeypatch: Any) -> None:
+    made = head_start.head_start_of
+    monkeypatch.setattr(
+        head_start, "head_start_of", lambda *given: replace(made(*given), reach=(100.0, 1.0))
+    )
+    graph = mcutrain.whiten(model, drawn_images()).graph
+    y = graph.tensors[graph.outputs[0]].type
+    assert (127 - y.zero_point) * y.scale >= 100
+
+
+def test_outputs_have_the_names_and_the_order_that_are_given(run: Run, model: Path) -> None:
+    x, y = drawn_images()
+    np.savez("named.npz", x=x, y=y, names=["bag", "boot", "cap"])
+    run("whiten", model, "--data", "named.npz", "-o", "w.onnx", "--class-names", "cap,bag,boot")
+    graph = load("w.onnx")
+    assert graph.class_names == ("cap", "bag", "boot")
+    assert (scored(graph, x).argmax(axis=1) == (y + 1) % 3).mean() > 0.9
 
 
 def test_the_same_from_python_is_the_same_file(run: Run, model: Path, images: Path) -> None:
@@ -63,10 +90,13 @@ def test_what_cannot_be_whitened_is_a_sentence(run: Run, model: Path, images: Pa
         mcutrain.whiten(model, x)
     mcutrain.whiten(model, (x, y), "own.onnx")
     np.savez("some.npz", x=x[y < 2], y=y[y < 2], names=["bag", "boot"])
-    with pytest.raises(DataError, match="no training samples of cap, and the new classifier"):
-        mcutrain.whiten("own.onnx", "some.npz", class_names=["bag", "boot", "cap"])
+    known = replace(load(model), class_names=("bag", "boot", *"abcdefgh"))
+    with pytest.raises(DataError, match=r"no training samples of a, b, c.* and the new classifier"):
+        mcutrain.whiten(known, "some.npz")
     with pytest.raises(ArgumentError, match=r"own\.onnx is the model itself, which keeps"):
         mcutrain.whiten("own.onnx", (x, y), "own.onnx")
+    said = run("whiten", "own.onnx", "--data", "some.npz", "-o", "w.onnx").sentence
+    assert "has whitened features already (node 'white'): give the model of which" in said
 
 
 def test_a_head_at_positions_has_no_features_to_whiten() -> None:

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mcutrain import prepare
 from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.interpret import interpret
 from mcutrain.quant import add_classes, random_start, replace_head
+from mcutrain.quant.head import OUTPUT_ZERO_POINT, outputs_reaching
 from mcutrain.sparse import find_head
 from tests.simulation.networks import Network, rates, residual_network, samples
 
@@ -97,6 +100,25 @@ def test_a_new_head_has_the_largest_of_the_old_scales() -> None:
     scales = graph.tensors[find_head(graph).weight].type.scales
     new = replace_head(graph, find_head(graph).node, CLASSES + 1)
     assert new.tensors[find_head(new).weight].type.scales == (max(scales),)
+
+
+@settings(max_examples=30, deadline=None)
+@given(reach=st.tuples(st.floats(0, 300), st.floats(0, 300)))
+def test_outputs_reach_as_far_as_is_asked_and_no_power_of_two_farther(
+    reach: tuple[float, float],
+) -> None:
+    graph = replace_head(GRAPHS["per channel"], find_head(GRAPHS["per channel"]).node, CLASSES)
+    wider = outputs_reaching(graph, find_head(graph).node, reach)
+    old, new = (g.tensors[g.outputs[0]].type for g in (graph, wider))
+
+    def is_enough(scale: float) -> bool:
+        return (127 - new.zero_point) * scale >= reach[0] and (
+            (128 + new.zero_point) * scale >= reach[1]
+        )
+
+    assert new.zero_point == old.zero_point == OUTPUT_ZERO_POINT
+    assert is_enough(new.scale)
+    assert new.scale == old.scale or not is_enough(new.scale / 2)
 
 
 def test_a_new_class_wins_nowhere_where_the_old_ones_differ() -> None:
