@@ -13,6 +13,7 @@ from mcutrain.errors import BuildError, DataError
 from mcutrain.functions.chosen import of_outputs, samples_for
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.run_options import DataOptions
+from mcutrain.pipeline.losses import NAMES_OF_SEVERAL, NAMES_OF_TARGETS, in_order
 from mcutrain.runs.sample_reading import check_latents, prepare_samples
 from mcutrain.simulation import (
     Course,
@@ -61,6 +62,8 @@ def read_for_board(
     asked = input_of(project, front, kept)
     targets = targets_of(project)
     if targets is not None:
+        if reading.class_names:
+            raise DataError(NAMES_OF_SEVERAL if targets.parts else NAMES_OF_TARGETS)
         reading = of_outputs([part.output for part in targets.parts], data, reading)
     split = _read(project, data, reading, settings, listener, asked, has_front=front is not None)
     if targets is not None:
@@ -156,8 +159,12 @@ def _labelled(
     """
     manifest = project.manifest
     given = tuple(reading.class_names or ())
-    if own_labels(manifest) is not None:
-        return split if split.positions or not _has_rows(manifest) else split.with_rows()
+    labels = own_labels(manifest)
+    if labels is not None:
+        if not _has_rows(manifest):
+            return split
+        outputs = Outputs.of(labels.channels, manifest.class_names, given)
+        return in_order(split, outputs) if split.positions else outputs.labelled(split).with_rows()
     outputs = Outputs.of(manifest.classes, manifest.class_names, given, added_classes(project))
     found = outputs.labelled(split)
     forgets = "" if replays else outputs.forgets(found)

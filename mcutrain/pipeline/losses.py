@@ -60,6 +60,14 @@ NO_LABELS = (
     "out"
 )
 NO_DISTANCE = "distill keeps the answers of a classifier, which {} lacks: leave it out"
+NAMES_OF_TARGETS = (
+    "class names are of classes, but the data has real targets, whose order is that of the columns "
+    "(--targets): leave out --class-names"
+)
+NAMES_OF_SEVERAL = (
+    "class names are of one output, and the numbers of several outputs' data are their classes: "
+    "leave them out, or name one output (--model-output)"
+)
 NEEDS_TARGETS = (
     "the loss {} compares the outputs with real targets, and the data has none: save y as float32, "
     "one number or several for each sample, or name the columns of a CSV (--targets)"
@@ -303,7 +311,7 @@ def fit_to_data(
             "name one of them (--model-output), or train them by simulate"
         )
     if split.has_targets:
-        return fit_targets(graph, split, classes, loss, added)
+        return fit_targets(graph, split, classes, loss, added, given)
     if loss in (HUBER, ABSOLUTE):
         raise DataError(NEEDS_TARGETS.format(loss))
     if added:
@@ -378,9 +386,8 @@ def _fit_labels(
     known = () if wanted is not None or len(graph.class_names) != shape[0] else graph.class_names
     own_names = () if rows.has_numbers_for_names or len(rows.names) != shape[0] else rows.names
     named = Outputs.of(shape[0], known or own_names, given, is_new=wanted is not None)
+    rows = in_order(rows, named) if split.positions else rows
     names = named.names or tuple(map(str, range(shape[0])))
-    if own_names and split.positions:
-        rows = _with_columns(rows, names, named.source)
     notes = (note, guess) if guess else (note,)
     return Fitted(wanted, BINARY_CROSS_ENTROPY, rows.with_names(names), named.names, notes)
 
@@ -403,32 +410,41 @@ def _rows(
     return split.with_rows(), guess
 
 
-def _with_columns(rows: Split, names: tuple[str, ...], source: str) -> Split:
-    """Labels of outputs that the data names, in the order of the outputs.
+def in_order(rows: Split, outputs: Outputs) -> Split:
+    """Rows of labels in the order of the outputs, where data and outputs have names.
 
     Raises DataError where the two do not have the same names.
     """
-    own = rows.names
-    if own == names:
-        return rows
+    own, names = rows.names, outputs.names
+    is_unnamed = rows.has_numbers_for_names or len(own) != outputs.count
+    if own == names or is_unnamed or not names:
+        return rows.with_names(names) if names else rows
     if sorted(own) != sorted(names):
         raise DataError(
             f"the data has labels of {listed(own)}, but the outputs are {listed(names)}, by "
-            f"{source}: name the data's columns as the outputs, or the outputs as the columns "
-            "(--class-names)"
+            f"{outputs.source}: name the data's columns as the outputs, or the outputs as the "
+            "columns (--class-names)"
         )
     order = [own.index(name) for name in names]
-    return rows.each(lambda part: replace(part, y=part.y[:, order] if part.is_labelled else part.y))
+    rows = rows.each(lambda part: replace(part, y=part.y[:, order] if part.is_labelled else part.y))
+    return rows.with_names(names)
 
 
 def fit_targets(
-    graph: Graph, split: Split, classes: int | str, loss: str = AUTO, added: tuple[str, ...] = ()
+    graph: Graph,
+    split: Split,
+    classes: int | str,
+    loss: str = AUTO,
+    added: tuple[str, ...] = (),
+    given: Sequence[str] = (),
 ) -> Fitted:
     """Fit a head for real targets: the model's own if it gives as many numbers, else a new one.
 
     Raises DataError for targets of which nothing can be learnt, and where data and head do not fit.
     """
     names, y = split.names, split.train.y
+    if given:
+        raise DataError(NAMES_OF_TARGETS)
     if added:
         raise DataError("--add-class adds classes, but the data has real targets: leave it out")
     if loss == CROSS_ENTROPY:

@@ -15,6 +15,7 @@ from mcutrain.pipeline.losses import (
     AUTO,
     BINARY_CROSS_ENTROPY,
     CROSS_ENTROPY,
+    NAMES_OF_SEVERAL,
     OF_TARGETS,
     Fitted,
     LossName,
@@ -67,10 +68,7 @@ def fit_row(
 ) -> Fitted:
     """Fit the outputs in a row to samples with a row of labels. Raises DataError."""
     if class_names:
-        raise DataError(
-            "class names are of one output, and the numbers of several outputs' data are their "
-            "classes: leave them out, or name one output (--model-output)"
-        )
+        raise DataError(NAMES_OF_SEVERAL)
     if isinstance(classes, int):
         raise DataError(
             f"--classes {classes} puts a new head there, but several outputs keep theirs: leave it "

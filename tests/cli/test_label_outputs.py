@@ -68,6 +68,23 @@ def test_a_board_learns_labels_with_weights_as_the_simulation_does(run: Run, row
         assert found[name] == simulated[name], name
 
 
+def test_a_board_finds_its_labels_by_the_names_that_it_is_told(
+    run: Run, rows: Path, tmp_path: Path
+) -> None:
+    with np.load(rows) as found:
+        x, y = found["x"], found["y"]
+    np.savez(tmp_path / "turned.npz", x=x, y=y[:, ::-1], names=NAMES[::-1])
+    assert run("generate", "tags", *PLACE, "--board", "native", "-o", "project").code == 0
+    assert run("build", "project", "-O", "1").code == 0
+    flags, names = (*RATE, "--json"), ("--class-names", ",".join(NAMES))
+    plain = trained_on_a_board(run, "--data", rows, *flags)
+    turned = ("--data", tmp_path / "turned.npz", *flags, "--fresh")
+    assert trained_on_a_board(run, *turned, *names)["state_sha256"] == plain["state_sha256"]
+    assert trained_on_a_board(run, *turned)["state_sha256"] != plain["state_sha256"]
+    wrong = run("train", "project", "--port", "/dev/null", *turned, "--class-names", "a,b,c")
+    assert (wrong.code, "the data has labels of 'right'" in wrong.err) == (2, True), wrong.err
+
+
 def test_a_classifier_says_f1_and_what_is_no_weight_gets_a_sentence(
     run: Run, tmp_path: Path
 ) -> None:

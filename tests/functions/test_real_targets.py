@@ -16,8 +16,11 @@ import mcutrain
 from mcutrain.data import Targets, load
 from mcutrain.errors import DataError
 from mcutrain.functions.listener import Listener
+from mcutrain.pipeline import StepOptions, prepare
+from mcutrain.target import load_target
 from tests.cli.conftest import called
 from tests.quant.networks import OnnxNetwork
+from tests.simulation.networks import detector
 
 HEADER = "a,b,c,warm,load"
 
@@ -167,3 +170,33 @@ def test_a_head_of_its_own_says_what_one_scale_costs_and_a_new_one_that_it_does_
         assert ("of 255 steps of the outputs" in said) == (classes == "keep")
         assert ("one scale would leave the least 2." in said) == (classes == 2)
     assert r2[2] > r2["keep"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_names_of_classes_are_refused_where_numbers_are_learnt(tmp_path: Path) -> None:
+    model, data = network(tmp_path / "m.onnx"), table(tmp_path / "t.csv")
+    int8 = mcutrain.quantize(model, data, targets="2").write(tmp_path / "m.tflite")
+    how = {"targets": "2", "class_names": ("warm", "load")}
+    with pytest.raises(DataError, match="leave out --class-names"):
+        mcutrain.simulate(int8, data, "head", **how)
+    targets = Targets.spanning(np.eye(2, dtype=np.float32))
+    one = StepOptions(classes=2, loss="mse", targets=targets)
+    for name, graph, options in (
+        ("one", mcutrain.load(int8), one),
+        (
+            "several",
+            detector("boxes,classes"),
+            StepOptions(losses="boxes=mse,classes=cross-entropy"),
+        ),
+    ):
+        firmware = prepare(graph, "head", options).firmware(load_target("native"))
+        firmware.write(tmp_path / name)
+    board = {"port": "socket://127.0.0.1:1", "learning_rate": 0.01}
+    with pytest.raises(DataError, match="leave out --class-names"):
+        mcutrain.train_board(tmp_path / "one", data, **how, **board)
+    rows = {"x": np.zeros((8, 4, 4, 3), np.int8), "boxes": np.zeros((8, 4)), "classes": np.ones(8)}
+    np.savez(tmp_path / "rows.npz", **rows)
+    with pytest.raises(DataError, match="class names are of one output"):
+        mcutrain.train_board(
+            tmp_path / "several", tmp_path / "rows.npz", class_names=("a", "b"), **board
+        )
