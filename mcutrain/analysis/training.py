@@ -43,7 +43,7 @@ NEARLY_ALL = 0.95
 BACKWARD = 2.5
 """Time of a multiply-accumulate backward and in updates, over one forward; only for estimates."""
 ON_ALL_CORES = Execution()
-RESULTS = 2
+RESULTS = 3
 """Raised when the same inputs would give another result."""
 
 

@@ -29,6 +29,8 @@ Array = npt.NDArray[Any]
 
 CHUNK = 32
 """Samples per call of the simulator: how long an interruption may take."""
+LEAST_R2 = -1.0
+"""R² has no lower bound; below this it says that a candidate diverged, not what it adds."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def evaluate(simulator: CompiledSimulator, step: CutStep, x: Array, y: Array) ->
 
     The logits are the integers that the device computes, times the scale they have by now. Where y
     is of positions, all of this is of those that are not ignored. Of real targets: r2, the share of
-    their variance that the outputs explain, and loss, the share that they leave.
+    their variance that the outputs explain, LEAST_R2 at least, and loss, 1 less that.
     """
     forward = simulator.plan.training.forward
     scale = forward.tensors[forward.outputs[0]].type.scale
@@ -119,6 +121,7 @@ def evaluate(simulator: CompiledSimulator, step: CutStep, x: Array, y: Array) ->
         known = Regression(step.targets)
         r2 = known.tested([known.errors(outputs, y)], y).r2
         assert r2 is not None, "Problem.of has looked"
+        r2 = max(r2, LEAST_R2)
         return {"r2": r2, "loss": 1.0 - r2}
     if simulator.plan.training.threshold is not None:  # one logit, of the second class
         zeros = np.full((len(outputs), 1), simulator.plan.training.threshold, outputs.dtype)

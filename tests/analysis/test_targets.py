@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from mcutrain.analysis.problem import Problem
+from mcutrain.analysis.trial import evaluate
 from mcutrain.data import Dataset, Split
 from mcutrain.errors import AnalysisError, DataError
 from mcutrain.functions.automatic import auto_scheme
@@ -72,6 +75,15 @@ def test_training_every_candidate_ranks_by_r2() -> None:
     assert set(trained.gains) == {"r2", "loss"}
     assert trained.gains["r2"].bias == pytest.approx(trained.gains["loss"].bias)
     assert trained.head["r2"] <= 1
+
+
+def test_a_candidate_that_diverges_outweighs_no_other() -> None:
+    x, y = learnable(16)
+    fitted = fit_targets(GRAPH, split_of(x, y, *[slice(16)] * 2), "auto")
+    step = prepare(GRAPH, "head", StepOptions(classes=2, loss="mse", targets=fitted.targets))
+    diverged: Any = SimpleNamespace(plan=step.plan, infer=lambda x: np.full((len(x), 2), 127))
+    cut: Any = SimpleNamespace(ordered=lambda x: x, targets=fitted.targets)
+    assert evaluate(diverged, cut, x, fitted.split.train.y) == {"r2": -1.0, "loss": 2.0}
 
 
 def test_a_scheme_for_little_memory_is_chosen_by_gradients() -> None:
