@@ -52,6 +52,8 @@ class Lessons:
     those that it did. first: the position that the run begins at, where the board has learnt
     something else before; `total` counts from 0 all the same. swap_every: steps from one swap of
     trained columns to the next; 0: none. targets: whether labels are real targets, as bytes.
+    of_classes: what answers for all test samples, and outputs, say besides the share of right ones;
+    None of networks with `scores`. reads_outputs: whether it needs the outputs.
     raw_of: raw samples of which the board itself makes a sample; None where that is sent.
     hears: whether there are such.
     """
@@ -69,6 +71,8 @@ class Lessons:
     first: int = 0
     swap_every: int = 0
     targets: bool = False
+    of_classes: Callable[[Sequence[int], Sequence[bytes]], Mapping[str, Any]] | None = None
+    reads_outputs: bool = False
     raw_of: Callable[[bytes], bytes | None] = lambda sample: None
     hears: bool = False
 
@@ -148,8 +152,8 @@ class Outcome:
 
     resumed: the share where the run went on, at `first`; None if it began there. Where it went on,
     `before` is what an earlier run said before the first step, or None if that is not known.
-    scores_before, scores_resumed, scores: what Scores.of_all said, if there are such. doubt: what
-    Settings.doubt said.
+    scores_before, scores_resumed, scores: what Scores.of_all or Lessons.of_classes said.
+    doubt: what Settings.doubt said.
     first: the position at the begin. steps: done in this run, those that were lost by a restart
     included. train_cycles: on average. saved: on the board, None if it cannot.
     """
@@ -173,6 +177,12 @@ class Outcome:
     doubt: str = ""
     resumed: float | None = None
     scores_resumed: Mapping[str, Any] | None = None
+
+    @property
+    def has_one_class(self) -> bool:
+        """Whether each test sample is of one class, if the scores say so."""
+        scores = self.scores or self.scores_before or self.scores_resumed or {}
+        return "class_f1" in scores and "class_auc" not in scores
 
     @property
     def is_resumed(self) -> bool:

@@ -152,7 +152,7 @@ class TensorBoard:
         tags = CURVES.get(event, {})
         try:
             for fact, tag in tags.items():
-                if fact not in facts:
+                if facts.get(fact) is None:
                     continue  # a network without classes has no accuracy, another no AUC
                 summary = self._scalar(tag, float(facts[fact]))
                 self._writer.write_event(
@@ -178,7 +178,9 @@ CURVES = {
         "cycles": "training/cycles",
         "rate": "training/rate",
     },
-    "evaluated": {"accuracy": "test/accuracy", "loss": "test/loss", "auc": "test/auc"},
+    "evaluated": {
+        name: f"test/{name}" for name in ("accuracy", "loss", "auc", "f1", "iou", "mae", "r2")
+    },
 }
 """Which facts of which events become which curve."""
 

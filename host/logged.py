@@ -93,4 +93,5 @@ def _is_score(name: str, value: Any) -> bool:
         return all(each is None or _is_score("", each) for each in value)
     if value is None:
         return name in ("iou", "f1", "auc")
-    return type(value) in (int, float) and 0 <= value < LARGEST
+    least = -LARGEST if name.endswith("r2") else 0  # a network may be worse than the mean
+    return type(value) in (int, float) and least <= value < LARGEST

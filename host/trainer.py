@@ -95,6 +95,7 @@ class Training:
             self.keeping.keep_without_log(self._steps)
             raise
         before, resumed = self._told_apart(first, tested)
+        has_scores = self.lessons.scores is not None or self.lessons.of_classes is not None
         outcome = Outcome(
             identity=self.board.identity,
             first=first,
@@ -110,11 +111,11 @@ class Training:
             saved=self.keeping.saved,
             statistics=statistics,
             interrupted=self.position < self.lessons.total or (self.stop() and after is None),
-            scores_before=before if self.lessons.scores else None,
-            scores=after if self.lessons.scores else None,
+            scores_before=before if has_scores else None,
+            scores=after if has_scores else None,
             doubt=doubt,
             resumed=(resumed or {}).get(ACCURACY),
-            scores_resumed=resumed if self.lessons.scores else None,
+            scores_resumed=resumed if has_scores else None,
         )
         self._log_end(outcome)
         return outcome
@@ -231,6 +232,7 @@ class Training:
 
     def _test_once(self) -> Mapping[str, Any] | None:
         correct, judged = 0, []
+        outputs: list[bytes] = []
         self._answers = []
         for index in range(self.lessons.tests):
             if self.stop():
@@ -242,12 +244,16 @@ class Training:
                 found_class = self.device.evaluate(label, index)
                 correct = found_class.correct
                 self._answers.append(found_class.prediction)
+                if self.lessons.reads_outputs:
+                    outputs.append(self.device.read_output())
             else:
                 self.device.infer()
                 judged.append(self.lessons.scores.of(sample, self.device.read_output(), index))
             self.watch.tested(index + 1, self.lessons.tests)
         if self.lessons.scores is None:
             found: Mapping[str, Any] = {ACCURACY: correct / self.lessons.tests}
+            if self.lessons.of_classes is not None:
+                found = {**found, **self.lessons.of_classes(self._answers, outputs)}
             facts = {**found, "correct": correct, "evaluated": self.lessons.tests}
         else:
             found = self.lessons.scores.of_all(judged)

@@ -17,6 +17,8 @@ CURVE_POINTS = 120
 NO_CLASS = -1
 """The label of a step that has none, and the prediction before the first."""
 ENDS = ("finished", "interrupted")
+MEASURES = ("accuracy", "f1", "iou", "auc", "mae", "r2", "loss")
+"""What a test says."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,11 @@ class CurvePoint:
 
 
 @dataclass(frozen=True)
-class AccuracyAt:
-    """What the test samples said. accuracy: a share."""
+class TestedAt:
+    """What the test samples said. measures: by name, such as accuracy, a share."""
 
     position: int
-    accuracy: float
+    measures: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class LiveFacts:
     per_second: float | None = None
     restarts: int = 0
     board: BoardFacts = BoardFacts()
-    tests: tuple[AccuracyAt, ...] = ()
+    tests: tuple[TestedAt, ...] = ()
     classes: tuple[ClassCount, ...] = ()
     curve: tuple[CurvePoint, ...] = ()
 
@@ -145,6 +147,11 @@ class LiveFacts:
         """What the last step took by the board's clock."""
         cycles, clock_hz = self.board.step_cycles, self.board.clock_hz
         return 1e3 * cycles / clock_hz if cycles and clock_hz else None
+
+
+def _measure(name: str) -> str:
+    """What a fact of a test measures: of several outputs its name is before that."""
+    return name.rpartition(" ")[2]
 
 
 @dataclass
@@ -258,14 +265,14 @@ class LiveRun:
             per_second=steps.per_second(),
             restarts=self._restarts,
             board=BoardFacts(**self._board),
-            tests=tuple(AccuracyAt(*pair) for pair in sorted(self._tests.items())),
+            tests=tuple(TestedAt(*pair) for pair in sorted(self._tests.items())),
             classes=self._classes(),
             curve=steps.curve(),
         )
 
     def _clear(self) -> None:
         self._steps = _Steps()
-        self._tests: dict[int, float] = {}
+        self._tests: dict[int, dict[str, float]] = {}
         self._board: dict[str, Any] = {}
         self._names: tuple[str, ...] = ()
         self._course: Any = None
@@ -332,9 +339,10 @@ class LiveRun:
         )
 
     def _tested(self, record: Record) -> None:
-        accuracy = record.facts.get("accuracy")
-        if isinstance(accuracy, (int, float)) and not isinstance(accuracy, bool):
-            self._tests[record.position] = float(accuracy)
+        known = {name: value for name, value in record.facts.items() if _measure(name) in MEASURES}
+        self._tests[record.position] = {
+            name: float(value) for name, value in known.items() if type(value) in (int, float)
+        }
 
     def _ended(self, record: Record) -> None:
         self._state, self._position = record.event, record.position

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mcutrain_host.live.facts import NO_CLASS, BoardFacts, CurvePoint, LiveFacts
+from mcutrain_host.live.facts import NO_CLASS, BoardFacts, CurvePoint, LiveFacts, TestedAt
+from mcutrain_host.text import printable
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,18 @@ def _run(facts: LiveFacts) -> Iterator[tuple[str, str]]:
     if facts.accuracy is not None:
         text = f"{_percent(facts.accuracy)}: {facts.right:,} of {facts.predicted:,}"
         yield f"accuracy in {facts.window:,} steps", text
-    tests = [f"{_percent(t.accuracy)} at {t.position:,}" for t in facts.tests]
-    yield "test accuracy", ", ".join(tests if len(tests) < 3 else (tests[0], tests[-1]))
+    yield from _tests(facts.tests)
+
+
+def _tests(tests: Sequence[TestedAt]) -> Iterator[tuple[str, str]]:
+    """What the first and the last test said, by each measure."""
+    names = dict.fromkeys(name for test in tests for name in test.measures)
+    for measure, (what, said) in MEASURED.items():
+        for name in (name for name in names if name.rpartition(" ")[2] == measure):
+            output = printable(name.removesuffix(measure))
+            values = [(t.measures[name], t.position) for t in tests if name in t.measures]
+            shown = values if len(values) < 3 else (values[0], values[-1])
+            yield f"{what} {output}".strip(), ", ".join(f"{said(v)} at {at:,}" for v, at in shown)
 
 
 def _cost(facts: LiveFacts) -> Iterator[tuple[str, str]]:
@@ -140,3 +151,15 @@ def _cycles(cycles: int, clock_hz: int | None) -> str:
 
 def _percent(value: float) -> str:
     return f"{100 * value:.1f} %"
+
+
+MEASURED: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "accuracy": ("test accuracy", _percent),
+    "f1": ("test F1", _percent),
+    "iou": ("test IoU", _percent),
+    "auc": ("test AUC", "{:.4f}".format),
+    "mae": ("test MAE", "{:.4g}".format),
+    "r2": ("test R²", "{:.3f}".format),
+    "loss": ("test loss", "{:.4g}".format),
+}
+"""Measures of a test: what they are called, and how they are written."""

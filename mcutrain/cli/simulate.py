@@ -258,7 +258,8 @@ def _result_lines(run: Run, result: SimulationResult) -> Iterator[str]:
         yield from score_lines(before, {"accuracy": result.accuracy, **shares})
     elif run.learns_classes:
         yield f"test accuracy   {percent(result.before)} before, {percent(result.accuracy)} after"
-        yield from class_lines(result)
+        before = {"f1": result.f1_before, "auc": result.auc_before}
+        yield from class_lines(before, {"f1": result.f1, "auc": result.auc})
     else:
         losses: dict[str, Any] = {"loss": result.loss_before, "auc": result.auc_before}
         losses |= {"mae": result.mae_before, "r2": result.r2_before}

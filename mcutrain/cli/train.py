@@ -13,7 +13,7 @@ from mcutrain.cli import INTERRUPTED, shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.live import LiveFlags
 from mcutrain.cli.output import percent, say, show, show_json
-from mcutrain.cli.training import score_lines
+from mcutrain.cli.training import class_lines, score_lines
 from mcutrain.functions.board_options import (
     BoardChoices,
     BoardDataOptions,
@@ -107,7 +107,7 @@ def _tell(run: BoardRun) -> None:
 
 def _show_scores(outcome: Outcome) -> None:
     before, resumed, after = outcome.before, outcome.resumed, outcome.accuracy
-    if outcome.scores is not None:
+    if outcome.scores is not None and not outcome.has_one_class:
         _show_other_scores(outcome, outcome.scores)
     elif after is not None and before is not None:
         show(f"test accuracy   {percent(before)} before, {percent(after)} after")
@@ -116,6 +116,9 @@ def _show_scores(outcome: Outcome) -> None:
     elif after is not None and resumed is not None:
         at = f"at step {outcome.first:,}, where it went on"
         show(f"test accuracy   {percent(resumed)} {at}, {percent(after)} after")
+    if outcome.has_one_class:
+        for line in class_lines(outcome.scores_before or {}, outcome.scores or {}):
+            show(line)
 
 
 def _show_other_scores(outcome: Outcome, after: Mapping[str, Any]) -> None:

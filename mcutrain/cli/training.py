@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mcutrain.autodiff.elastic import ElasticTensor
     from mcutrain.data import Split
     from mcutrain.features import Decision
-    from mcutrain.runs.result import SimulationResult
     from mcutrain.runs.watch import Watch
     from mcutrain.simulation import EpochResult, FoundRate, Progress, Run
 
@@ -222,12 +221,11 @@ def score_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
         )
 
 
-def class_lines(result: SimulationResult) -> Iterator[str]:
+def class_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     """F1 in the mean over the classes, and the AUC of two: what accuracy hides of rare classes."""
-    if result.f1 is not None and result.f1_before is not None:
-        yield f"mean F1         {percent(result.f1_before)} before, {percent(result.f1)} after"
-    if result.auc is not None and result.auc_before is not None:
-        yield f"AUC             {result.auc_before:.4f} before, {result.auc:.4f} after"
+    for title, name, said in (("mean F1", "f1", percent), ("AUC", "auc", "{:.4f}".format)):
+        if before.get(name) is not None and after.get(name) is not None:
+            yield f"{title:16}{said(before[name])} before, {said(after[name])} after"
 
 
 def _label_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

@@ -88,6 +88,9 @@ class BoardRun(Shown):
         before = outcome.resumed if outcome.before is None else outcome.before
         if before is not None and outcome.accuracy is not None:
             tested = f"accuracy {100 * before:.1f} → {100 * outcome.accuracy:.1f} %, "
+        errors = [(scores or {}).get("mae") for scores in (outcome.scores_before, outcome.scores)]
+        if None not in errors:
+            tested = f"MAE {errors[0]:.4g} → {errors[1]:.4g}, "
         done = f"{outcome.position:,} of {outcome.total:,} steps"
         return f"{tested}{done} on {outcome.identity.board}"
 

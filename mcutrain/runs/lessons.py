@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from mcutrain_host.trainer import Lessons, Scores
 
 from mcutrain import data as datasets
 from mcutrain.simulation import Course, Reconstruction, Regression
-from mcutrain.simulation.metrics.labels import OwnLabels
+from mcutrain.simulation.metrics.labels import OwnLabels, classes_tested, scores_of_pair
 from mcutrain.simulation.metrics.positions import counts_of, scores_of
 
 Array = npt.NDArray[Any]
+TWO = 2
+"""Classes that an AUC is of."""
 
 
 def board_lessons(
@@ -55,12 +57,36 @@ def board_lessons(
         scores = _position_scores(test, judged)
     if regression is not None:
         scores = _target_scores(regression, test)
+    of_classes = None if scores is not None else _class_scores(test)
     settings = course.settings
     ring = (settings.replay, settings.remember if settings.replay else 0)
     facts = (course.total + after, sample_at, rate_at, tests, test_at, scores, *ring)
     return Lessons(
-        *facts, latents=latents, selecting=selecting, first=after, targets=regression is not None
+        *facts,
+        latents=latents,
+        selecting=selecting,
+        first=after,
+        targets=regression is not None,
+        of_classes=of_classes,
+        reads_outputs=of_classes is not None and len(test.names) == TWO,
     )
+
+
+def _class_scores(
+    test: datasets.Dataset,
+) -> Callable[[Sequence[int], Sequence[bytes]], dict[str, Any]]:
+    """Score a network with one class for each sample, by what it answered: F1, and AUC of two."""
+
+    def of_classes(answers: Sequence[int], outputs: Sequence[bytes]) -> dict[str, Any]:
+        of_pair = None
+        if outputs:
+            y = np.frombuffer(b"".join(outputs), np.int8).reshape(len(outputs), -1)
+            of_pair = scores_of_pair(y)
+        tested = classes_tested(np.array(answers), test.y, of_pair)
+        found = {"f1": tested.f1, "class_f1": list(tested.class_f1)}
+        return found if tested.auc is None else {**found, "auc": tested.auc}
+
+    return of_classes
 
 
 def _position_scores(test: datasets.Dataset, judged: OwnLabels | None) -> Scores:

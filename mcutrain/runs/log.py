@@ -22,7 +22,7 @@ from mcutrain.simulation import Progress, Run
 
 HERE = "this computer"
 """What stands in the place of the board's name."""
-LOGGED = ("loss", "auc", "f1", "mae", "r2")
+LOGGED = ("loss", "auc", "f1", "iou", "mae", "r2")
 """Measures of a test that are logged besides the accuracy."""
 
 

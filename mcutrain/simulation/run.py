@@ -21,7 +21,7 @@ from mcutrain.features import FACTS, Turn
 from mcutrain.simulation.batches import LevelBatches
 from mcutrain.simulation.checkpoint import read_checkpoint, write_checkpoint
 from mcutrain.simulation.course import CHUNK, Course
-from mcutrain.simulation.metrics.labels import OwnLabels, classes_tested
+from mcutrain.simulation.metrics.labels import OwnLabels, classes_tested, scores_of_pair
 from mcutrain.simulation.metrics.positions import counts_of, scores_of
 from mcutrain.simulation.metrics.reconstruction import Reconstruction
 from mcutrain.simulation.metrics.regression import Regression
@@ -166,7 +166,7 @@ class Run:
                 counts = found if counts is None else counts + found
             elif self.reconstruction is None:
                 answers.append(self._answers(y))
-                scores.append(self._scores(y))
+                scores.append(scores_of_pair(y.reshape(len(y), -1)))
             else:
                 losses.append(self.reconstruction.losses(x, y))
             report(min(first + chunk, len(test)))
@@ -211,13 +211,6 @@ class Run:
         """The classes that int8 outputs [n, outputs] say."""
         above = y.argmax(axis=1) if self.threshold is None else y[:, 0] > self.threshold
         return np.asarray(above, np.int64)
-
-    def _scores(self, y: Array) -> Array | None:
-        """How far int8 outputs [n, outputs] are for the second of two classes; None for more."""
-        wide = y.reshape(len(y), -1).astype(np.int16)
-        if self.threshold is not None:
-            return wide[:, 0]
-        return wide[:, 1] - wide[:, 0] if wide.shape[1] == 2 else None
 
     def _order_doubt(self, found: Tested) -> str:
         """Say whether the outputs seem to have another order, by the test before the first step."""
@@ -325,9 +318,9 @@ class Run:
             test_accuracy=None if found is None else found.accuracy,
             seconds=self.state.seconds - sum(e.seconds for e in self.state.epochs),
             test_loss=None if found is None else found.loss,
-            test_auc=None if found is None or found.answers is not None else found.auc,
+            test_auc=None if found is None else found.auc,
             test_iou=None if found is None else found.iou,
-            test_f1=None if found is None or self.judged is None else found.f1,
+            test_f1=None if found is None else found.f1,
             test_mae=None if found is None else found.mae,
             test_r2=None if found is None else found.r2,
             mixed_batches=self.course.mixed_batches(epoch - 1),

@@ -21,7 +21,7 @@ PLACE = ("--scheme", "last:1", "--loss", "binary-cross-entropy", "--class-weight
 @pytest.fixture(autouse=True)
 def _models(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs in the place of files."""
-    graphs = {"tags": network(), "logits": network(False)}
+    graphs = {"tags": network(), "logits": network(False), "pair": network(False, 2)}
 
     def load(path: Path) -> Graph:
         return graphs[str(path)]
@@ -83,6 +83,28 @@ def test_a_board_finds_its_labels_by_the_names_that_it_is_told(
     assert trained_on_a_board(run, *turned)["state_sha256"] != plain["state_sha256"]
     wrong = run("train", "project", "--port", "/dev/null", *turned, "--class-names", "a,b,c")
     assert (wrong.code, "the data has labels of 'right'" in wrong.err) == (2, True), wrong.err
+
+
+def test_a_board_of_two_classes_says_f1_and_auc_as_the_simulation_does(
+    run: Run, tmp_path: Path
+) -> None:
+    made = lessons(network(), 60).train
+    np.savez(tmp_path / "pair.npz", x=made.x, y=made.y[:, 0] % 2, names=("no", "yes"))
+    flags = ("--data", tmp_path / "pair.npz", *RATE)
+    done = run("simulate", "pair", "--scheme", "head", *flags, "--json", "--log", "l.jsonl")
+    assert (
+        run("generate", "pair", "--scheme", "head", "--board", "native", "-o", "project").code == 0
+    )
+    assert run("build", "project", "-O", "1").code == 0
+    found = trained_on_a_board(run, *flags, "--json")
+    names = ("accuracy", "f1", "auc")
+    for name in (*names, *(f"{name}_before" for name in names), "class_f1"):
+        assert found[name] == done.json[name], name
+    logs = (Path("l.jsonl"), Path("project/train.jsonl"))
+    events = [[json.loads(line) for line in log.read_text().splitlines()] for log in logs]
+    tests = [[e for e in log if e["event"] == "evaluated"] for log in events]
+    for i in (0, -1):
+        assert [tests[0][i][name] for name in names] == [tests[1][i][name] for name in names]
 
 
 def test_a_classifier_says_f1_and_what_is_no_weight_gets_a_sentence(

@@ -119,7 +119,10 @@ def test_a_board_ends_with_the_bits_of_the_simulation(
     assert (folder / "trained.mcts").read_bytes() == state
     assert facts["state_sha256"] == expected["state_sha256"]
     assert facts["accuracy_before"] == expected["accuracy_before"]
-    assert facts["accuracy"] == expected["accuracy"]
+    for name in ("accuracy", "f1_before", "f1", "class_f1"):
+        assert facts[name] == expected[name], name
+    tests = events(folder, "evaluated")
+    assert [test["f1"] for test in tests] == [facts["f1_before"], facts["f1"]]
     assert (facts["steps"], facts["steps_of_this_run"], facts["restarts"]) == (TOTAL, TOTAL, 0)
     assert facts["save_number"] == 3
     steps = events(folder, "step")
@@ -186,7 +189,8 @@ def test_a_folder_whose_c_is_gone_asks_for_a_rate(run: Run, folder: Path) -> Non
 def test_what_a_run_did_is_told(run: Run, folder: Path, board: Board) -> None:
     outcome = run("train", folder, "--data", IMAGES, "--port", board.url, *TESTED)
     lines = dict(line.split(maxsplit=1) for line in outcome.out.splitlines())
-    assert list(lines) == ["test", "trained", "SRAM", "state"]
+    assert list(lines) == ["test", "mean", "trained", "SRAM", "state"]
+    assert lines["mean"].startswith("F1 ")
     assert lines["test"].startswith("accuracy ")
     assert lines["trained"].startswith("120 steps, ")
     assert "cycles each" in lines["trained"]

@@ -13,7 +13,6 @@ from mcutrain_host.errors import UnpluggedError, UnreadableLogError
 from mcutrain_host.live.facts import (
     CURVE_POINTS,
     WINDOW,
-    AccuracyAt,
     ClassCount,
     CurvePoint,
     LiveFacts,
@@ -71,7 +70,7 @@ def test_facts_are_those_of_the_records() -> None:
         ClassCount("trousers", 1, 0),
         ClassCount("bag", 0, 0),
     )
-    assert facts.tests == (AccuracyAt(0, 0.25), AccuracyAt(3, 0.75))
+    assert [(t.position, t.measures["accuracy"]) for t in facts.tests] == [(0, 0.25), (3, 0.75)]
     assert facts.curve == (CurvePoint(1, 2.0), CurvePoint(2, 1.0), CurvePoint(3, 1.0))
     assert (facts.step_ms, facts.per_second) == (5.0, 4.0)
     assert (facts.board.saves, facts.board.stack_used_bytes) == (7, 512)
@@ -82,6 +81,19 @@ def test_facts_are_those_of_the_records() -> None:
     assert found["stack used"] == "512 of 2,048 bytes"
     assert found["training step"] == "5,000 cycles, 5.00 ms"
     assert found["newest save"] == "7"
+
+
+def test_each_measure_of_a_test_is_a_row() -> None:
+    said = {"loss": 9.5, "mae": 2.25, "r2": -1.5, "auc": None, "a\x1b f1": 0.5, "correct": 3}
+    later = [Record("evaluated", 0.0, at, {"mae": 1.0, "r2": at / 8}) for at in (2, 4)]
+    found = rows_of(facts_of(connected(), Record("evaluated", 0.0, 0, said), *later))
+    tests = {name: text for name, text in found.items() if name.startswith("test ")}
+    first, *others = tests
+    assert others == ["test MAE", "test R²", "test loss"]
+    assert (first[:9], first.isprintable()) == ("test F1 a", True)
+    assert tests["test MAE"] == "2.25 at 0, 1 at 4"
+    assert tests["test R²"] == "-1.500 at 0, 0.500 at 4"
+    assert tests["test loss"] == "9.5 at 0"
 
 
 def test_the_window_and_the_curve_are_means_of_the_right_steps() -> None:

@@ -141,7 +141,7 @@ def test_tensorboard_gets_the_curves(tmp_path: Path) -> None:
     for position in (1, 2):
         step = {"loss": 1.5, "is_right": True, "cycles": 70, "rate": 0.25}
         log.write("step", position, step)
-    log.write("evaluated", 2, {"accuracy": 0.75, "correct": 3, "evaluated": 4})
+    log.write("evaluated", 2, {"accuracy": 0.75, "auc": None, "r2": -2.0, "evaluated": 4})
     log.write("saved", 2, {"number": 1})
     log.close()
     (file,) = tmp_path.iterdir()
@@ -153,7 +153,8 @@ def test_tensorboard_gets_the_curves(tmp_path: Path) -> None:
     assert found["training/loss", 1] == 1.5
     assert found["training/cycles", 2] == 70
     assert found["test/accuracy", 2] == 0.75
-    assert len(found) == 2 * 4 + 1
+    assert found["test/r2", 2] == -2
+    assert len(found) == 2 * 4 + 2
 
 
 def records(data: bytes) -> list[bytes]:

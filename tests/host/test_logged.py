@@ -47,7 +47,7 @@ def test_the_first_test_is_known_by_model_and_samples(tmp_path: Path) -> None:
 
 
 def test_scores_besides_accuracy_are_kept(tmp_path: Path) -> None:
-    scores = {"accuracy": 0.5, "iou": None, "class_iou": [0.5, None]}
+    scores = {"accuracy": 0.5, "iou": None, "class_iou": [0.5, None], "r2": -3.5, "a r2": -2}
     assert read(tmp_path, connected(), evaluated(0, **scores)).tested("m", "t", "a", 0) == scores
 
 

@@ -78,6 +78,14 @@ def labels_tested(counts: Array, threshold: int) -> Tested:
     )
 
 
+def scores_of_pair(y: Array) -> Array | None:
+    """How far int8 outputs [n, outputs] are for the second of two classes; None for more."""
+    wide = y.astype(np.int16)
+    if wide.shape[1] == 1:
+        return wide[:, 0]
+    return wide[:, 1] - wide[:, 0] if wide.shape[1] == 2 else None
+
+
 def classes_tested(answers: Array, y: Array, scores: Array | None) -> Tested:
     """Return what answers for samples of one class each say: accuracy, and F1 of each class.
 
