@@ -406,7 +406,8 @@ class _Builder:
     def _output_range(self, last: Node) -> OutputRange | None:
         """How far the int8 outputs reach of what gives the logits, if their scale can change."""
         stage = last.op.requantize  # type: ignore[attr-defined]
-        behind = [node.op for node in self._behind(last) if not node.op.is_view]
+        ops = [node.op for node in self._behind(last)]
+        behind = [op for op in ops if not (op.is_view or op.is_rescale)]
         room = min([LARGEST_EXPONENT, *(op.exponent_room for op in behind)])
         return OutputRange.of(self.source.tensors[last.outputs[0]].type, stage, room)
 

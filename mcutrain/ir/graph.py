@@ -178,11 +178,21 @@ class Graph(Shown):
 
     @property
     def gives_probabilities(self) -> bool:
-        """Whether the first output is a softmax or the like, perhaps under another shape."""
-        node = self.producer(self.outputs[0])
-        while node is not None and node.op.is_view:
+        """Whether the first output is a softmax or the like, as `probability` finds it."""
+        return self.probability(self.outputs[0]) is not None
+
+    def probability(self, tensor: str) -> Node | None:
+        """The softmax or the like that gives a tensor, perhaps under another shape, or in another
+        scale that leaves the largest the largest; None if nothing does."""
+        node = self.producer(tensor)
+        while node is not None and (node.op.is_view or self._leaves_the_largest(node)):
             node = self.producer(node.inputs[0])
-        return node is not None and node.op.is_probability
+        return node if node is not None and node.op.is_probability else None
+
+    def _leaves_the_largest(self, node: Node) -> bool:
+        """Of several shares of 1, only the largest is above a half."""
+        y = self.tensors[node.outputs[0]].type
+        return node.op.is_rescale and y.scale * (127 - y.zero_point) >= 0.5
 
     def consumers(self, tensor: str) -> tuple[Node, ...]:
         """The nodes that read `tensor`, in execution order."""

@@ -363,6 +363,9 @@ class Op(ABC):
         """`scaled` by an exponent that is read as a second input, and held in 0 to limit."""
         raise ValueError(f"{type(self).__name__} belongs to the scale of its input")
 
+    is_rescale: ClassVar[bool] = False
+    """Whether y is x in another scale."""
+
     is_view: ClassVar[bool] = False
     """Whether the output is the first input under another shape: no code, no memory."""
 

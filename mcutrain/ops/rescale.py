@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,8 @@ class Rescale(ClampingOp):
     low: int = -128
     high: int = 127
     saves_mask: bool = False
+
+    is_rescale: ClassVar = True
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The input's shape."""

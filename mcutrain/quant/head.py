@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mcutrain.errors import SchemeError
 from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
-from mcutrain.ir.op import ChannelwiseOp, Op
+from mcutrain.ir.op import ChannelwiseOp
 from mcutrain.ir.verify import proven
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.quant.prototypes import HeadStart
@@ -149,23 +149,19 @@ def replace_by_sigmoids(graph: Graph, head: Node, outputs: int) -> Graph:
     """
     if outputs != 1:
         _check_count(outputs)
-    if graph.gives_probabilities and isinstance(_last_op(graph), ChannelwiseOp):
+    if _ends_in_sigmoid(graph):
         return _replaced(graph, head, outputs, None, keeps_scale=True)
     return _replaced(graph, head, outputs, None, zero_point=0)
 
 
-def _last_op(graph: Graph) -> Op | None:
-    """What gives the output, before views."""
-    node = graph.producer(graph.outputs[0])
-    while node is not None and node.op.is_view:
-        node = graph.producer(node.inputs[0])
-    return None if node is None else node.op
-
-
 def ends_in_sigmoids(graph: Graph) -> bool:
     """Whether a network gives more than one probability, each by itself."""
-    is_many = graph.tensors[graph.outputs[0]].type.elements > 1
-    return is_many and graph.gives_probabilities and isinstance(_last_op(graph), ChannelwiseOp)
+    return graph.tensors[graph.outputs[0]].type.elements > 1 and _ends_in_sigmoid(graph)
+
+
+def _ends_in_sigmoid(graph: Graph) -> bool:
+    node = graph.probability(graph.outputs[0])
+    return node is not None and isinstance(node.op, ChannelwiseOp)
 
 
 def _replaced(

@@ -43,6 +43,12 @@ def _way_out(graph: Graph, last: Node | None) -> str:
         node = producers.get(node.inputs[0])
     if last is None or node is None:
         return "; export the model with a fully connected layer at its end"
+    if node.outputs[0] in last.inputs and any(graph.tensors[x].is_constant for x in last.inputs):
+        return (
+            f"; its last layer {node.name!r} has its bias in a node of its own, {last.name!r} "
+            f"({type(last.op).__name__}): join them before the model is quantized, as "
+            "onnxruntime's quant_pre_process does"
+        )
     return (
         f"; export the model so that it ends with its last layer {node.name!r}, without "
         f"{last.name!r} ({type(last.op).__name__}); two classes take two outputs, or one and a "
@@ -96,7 +102,7 @@ def _head_of(graph: Graph) -> Layer:
 
 def _source_of(graph: Graph, output: str) -> Node | None:
     """The node that gives an output, before views, a softmax, and a mean over positions."""
-    node = graph.producer(output)
+    node = graph.probability(output) or graph.producer(output)
     while node is not None and (node.op.is_view or node.op.is_probability):
         node = graph.producer(node.inputs[0])
     if node is not None and node.op.is_mean:

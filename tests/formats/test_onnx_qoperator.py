@@ -7,15 +7,19 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mcutrain import formats
+from mcutrain import formats, prepare
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.onnx.qoperator import FORMS, with_qdq
 from mcutrain.formats.onnx.read import load_onnx, rounding_of_weights
 from mcutrain.ir.interpret import interpret
+from mcutrain.ops.rescale import Rescale
 from mcutrain.oracle.onnxruntime import onnxruntime_outputs
+from mcutrain.simulation import PlannedReference
+from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import find_head
-from tests.formats.qoperator_models import NETWORKS, plain, quantized
+from tests.formats.qoperator_models import NETWORKS, plain, probabilities, product, quantized
 from tests.formats.test_onnx_oracle import rounded_once
+from tests.trained.training import RATE, train
 
 # Both round the same real numbers, ours in fixed point: beside a tie the result is the neighbour.
 STEP = 1
@@ -109,6 +113,61 @@ def test_what_is_trained_comes_out_in_qdq_form(tmp_path):
     assert {n.op_type for n in onnx.load(out).graph.node}.isdisjoint(n for _, n in FORMS)
     ours, theirs = both(out)
     assert np.abs(ours - theirs).max() <= STEP
+
+
+@pytest.mark.parametrize("classes", [None, 7])
+def test_probabilities_in_a_scale_of_their_own_leave_a_head_to_train(tmp_path, classes):
+    """QDQ form gives a softmax 1/255, and mcutrain's has 1/256: a rescale follows it."""
+    path, out = tmp_path / "model.onnx", tmp_path / "trained.onnx"
+    quantized(probabilities(), path, "QDQ", "Int8", "Int8")
+    graph = formats.load(path)
+    assert [type(n.op) for n in graph.nodes if n.op.is_rescale] == [Rescale]
+    assert graph.gives_probabilities
+    made = train(graph, "full", classes=classes)
+    assert made.step.plan.training.output_exponent is not None  # logits may grow
+    wanted = [interpret(made.graph, {"x": x[None]})[made.graph.outputs[0]][0] for x in made.x]
+    assert all(max(y) == y[best] for y, best in zip(wanted, made.outputs.argmax(-1), strict=True))
+    if classes is None:  # a new head gives logits
+        np.testing.assert_array_equal(made.outputs, wanted)
+        assert formats.patch(path, graph, made.graph, out) == ""
+        ours, theirs = both(out)
+        assert np.abs(ours - theirs).max() <= STEP
+
+
+def test_a_step_before_rescaled_probabilities_is_the_definitions(tmp_path):
+    graph = formats.load(quantized(probabilities(), tmp_path / "m.onnx", "QDQ", "Int8", "Int8"))
+    step = prepare(graph, "full")
+    reference, simulator = PlannedReference(step.plan, 7), step.simulator(seed=7)
+    x = np.random.default_rng(2).integers(-128, 128, (6, 8, 8, 3)).astype(np.int8)
+    labels, rates = np.arange(6, dtype=np.int32) % 4, [LearningRate.of(RATE)] * 6
+    reference.train(x, labels, rates)
+    simulator.train(x, labels, rates)
+    assert reference.save() == simulator.save()
+
+
+@pytest.mark.parametrize(("top", "is_head"), [(0.5, True), (0.49, False)])
+def test_only_a_scale_that_leaves_the_largest_probability_the_largest_is_passed(
+    tmp_path, top, is_head
+):
+    """Below a half, several probabilities could be cut to the same number."""
+    graph = formats.load(quantized(probabilities(), tmp_path / "m.onnx", "QDQ", "Int8", "Int8"))
+    kind = replace(graph.tensors[graph.outputs[0]].type, scales=(top / 255,))
+    (name,) = (n.outputs[0] for n in graph.nodes if n.op.is_rescale)
+    tensors = dict(graph.tensors)
+    for tensor in (name, graph.outputs[0]):
+        tensors[tensor] = replace(
+            tensors[tensor], type=replace(kind, shape=tensors[tensor].type.shape)
+        )
+    assert replace(graph, tensors=tensors).gives_probabilities == is_head
+
+
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+def test_a_bias_in_a_node_of_its_own_is_no_head_and_the_sentence_says_how_it_becomes_one(
+    tmp_path, form
+):
+    graph = formats.load(quantized(product(), tmp_path / "m.onnx", form, "Int8", "Int8"))
+    with pytest.raises(UnsupportedError, match=r"has its bias in a node of its own, 'node4.*join"):
+        find_head(graph)
 
 
 def test_a_model_that_is_not_trained_is_written_as_it_is(tmp_path):
