@@ -128,6 +128,11 @@ REASONS = (
         r"custom \(flex",
     ),
 )
+UNPREPARED = Reason(
+    "a float model that was quantized as it was exported; onnxruntime's quant_pre_process before "
+    "its quantizer folds normalizations, and makes layers of parts",
+    r"batchnormalization |\w+: a float input ",
+)
 
 
 def unknown(where: str, known: Iterable[str], reason: str = "") -> UnsupportedError:
@@ -138,9 +143,10 @@ def unknown(where: str, known: Iterable[str], reason: str = "") -> UnsupportedEr
 
 
 class Obstacles:
-    """Obstacles of one file. operators: the names of all its nodes' ones."""
+    """Obstacles of one file. operators: the names of all its nodes' ones. reasons: likely ones."""
 
-    def __init__(self, operators: Iterable[str]) -> None:
+    def __init__(self, operators: Iterable[str], reasons: Collection[Reason] = REASONS) -> None:
+        self._reasons = reasons
         self._operators = {_plain(name) for name in operators}
         self._found: list[Obstacle] = []
 
@@ -202,7 +208,7 @@ class Obstacles:
     def _likely(self, groups: list[list[Obstacle]]) -> list[str]:
         """Each reason once."""
         texts = [_plain(first.operator) + first.cause + " " for first, *_ in groups]
-        found = [reason.likely for reason in REASONS if reason.holds(texts, self._operators)]
+        found = [reason.likely for reason in self._reasons if reason.holds(texts, self._operators)]
         return list(dict.fromkeys(found))
 
 

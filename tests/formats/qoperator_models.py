@@ -146,6 +146,17 @@ def attention():
     return net
 
 
+def exported():
+    """As exporters leave it: with a normalization, and a HardSwish of which a mean is taken."""
+    net, x = started()
+    rows = [net.constant(np.full(8, v, np.float32)) for v in (1.5, 0.1, 0.2, 0.9)]
+    x = net.op("Relu", net.op("BatchNormalization", net.conv(x, 8, 8), *rows))
+    x = net.op("HardSwish", net.conv(x, 8, 8))
+    row = net.op("ReduceMean", x, axes=[2, 3], keepdims=0)
+    net.op("Gemm", row, net.weight(4, 8), net.weight(4), transB=1)
+    return net
+
+
 NETWORKS = {
     f.__name__: f
     for f in (
@@ -155,9 +166,12 @@ NETWORKS = {
 }
 
 
-def quantized(network, path, form, activations, weights, per_channel=False, opset=13):
-    """The path of what onnxruntime.quantization writes. form: QOperator or QDQ."""
+def quantized(
+    network, path, form, activations, weights, per_channel=False, opset=13, prepares=False
+):
+    """The path of what onnxruntime.quantization writes. form: QOperator or QDQ. prepares: first."""
     from onnxruntime import quantization
+    from onnxruntime.quantization.shape_inference import quant_pre_process
 
     class Samples(quantization.CalibrationDataReader):
         def __init__(self):
@@ -170,6 +184,8 @@ def quantized(network, path, form, activations, weights, per_channel=False, opse
 
     source = path.with_name(f"{path.stem}.float.onnx")
     onnx.save(network.proto(opset), source)
+    if prepares:
+        quant_pre_process(source, source, skip_symbolic_shape=True)
     quantization.quantize_static(
         source,
         path,

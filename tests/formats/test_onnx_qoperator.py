@@ -17,7 +17,14 @@ from mcutrain.oracle.onnxruntime import onnxruntime_outputs
 from mcutrain.simulation import PlannedReference
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.sparse import find_head
-from tests.formats.qoperator_models import NETWORKS, plain, probabilities, product, quantized
+from tests.formats.qoperator_models import (
+    NETWORKS,
+    exported,
+    plain,
+    probabilities,
+    product,
+    quantized,
+)
 from tests.formats.test_onnx_oracle import rounded_once
 from tests.trained.training import RATE, train
 
@@ -159,6 +166,31 @@ def test_only_a_scale_that_leaves_the_largest_probability_the_largest_is_passed(
             tensors[tensor], type=replace(kind, shape=tensors[tensor].type.shape)
         )
     assert replace(graph, tensors=tensors).gives_probabilities == is_head
+
+
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+def test_what_the_quantizer_got_unprepared_is_told_and_read_when_it_is_prepared(tmp_path, form):
+    kind = (tmp_path / "m.onnx", form, "Int8", "Int8", True, 14)
+    with pytest.raises(UnsupportedError, match=r"likely a float model .* quant_pre_process"):
+        formats.load(quantized(exported(), *kind))
+    graph = formats.load(quantized(exported(), *kind, prepares=True))
+    assert find_head(graph).index == 3
+    (path, *_), key = kind, "onnx.quant.pre_process"
+    prepared = onnx.load(quantized(exported(), *kind))
+    helper.set_model_props(prepared, {key: "onnxruntime.quant"})
+    onnx.save(prepared, path)
+    with pytest.raises(UnsupportedError, match="BatchNormalization ") as caught:
+        formats.load(path)
+    assert "likely" not in str(caught.value)
+
+
+def test_an_operator_that_no_preparation_changes_is_told_without_a_reason(tmp_path):
+    unknown = exported()
+    unknown.nodes[-3].op_type = "Sin"
+    unknown.nodes[3].op_type, unknown.nodes[3].input[1:] = "Relu", []
+    with pytest.raises(UnsupportedError, match="Sin ") as caught:
+        formats.load(quantized(unknown, tmp_path / "m.onnx", "QDQ", "Int8", "Int8"))
+    assert "likely" not in str(caught.value)
 
 
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])

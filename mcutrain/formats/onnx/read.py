@@ -21,6 +21,7 @@ from onnx import GraphProto, ModelProto, TensorProto
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.fitting import Fitting
+from mcutrain.formats.obstacles import UNPREPARED
 from mcutrain.formats.onnx.file import (
     Attributes,
     keep_output,
@@ -61,6 +62,8 @@ ROUNDING, ROUNDS_TWICE = "mcutrain.rounding", "twice"
 AXES, CHANNELS_FIRST = "mcutrain.axes", "channels first"
 """Metadata of a file that we wrote with its input turned, where nothing else in it tells that."""
 DYNAMIC = ("ConvInteger", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger")
+ORT_QUANTIZER, PREPARED = "onnx.quantize", "onnx.quant.pre_process"
+"""What onnxruntime's quantizer writes as the producer, and its pre-processing as a key."""
 
 
 def load_onnx(path: str | Path) -> Graph:
@@ -103,9 +106,12 @@ def _read_qdq(path: str | Path) -> ModelProto:
 def _read_graph(model: ModelProto, path: Path) -> tuple[Graph, Fitting]:
     """The graph as the file has it, and how its weights fit int8."""
     (opset,) = opsets(model)
+    keys = {entry.key for entry in model.metadata_props}
+    is_unprepared = model.producer_name == ORT_QUANTIZER and PREPARED not in keys
 
     def read(turns: bool) -> tuple[Graph, Fitting]:
         reader = _Int8Reader(opset, turns)
+        reader.likely += (UNPREPARED,) if is_unprepared else ()
         return reader.graph(model.graph, path), reader.builder.fitting
 
     if any((e.key, e.value) == (AXES, CHANNELS_FIRST) for e in model.metadata_props):

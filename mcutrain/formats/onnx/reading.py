@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 from mcutrain.errors import ONE_INPUT, ModelError, UnsupportedError
-from mcutrain.formats.obstacles import Obstacle, Obstacles, Place, unknown
+from mcutrain.formats.obstacles import REASONS, Obstacle, Obstacles, Place, Reason, unknown
 from mcutrain.formats.onnx import constants
 from mcutrain.formats.onnx.cutting import split_up
 from mcutrain.formats.onnx.file import Attributes, tensor_to_array, type_name
@@ -56,6 +56,7 @@ class Reading(ABC, Generic[V]):
     reasons: Mapping[str, str]
     input_types: tuple[int, ...]
     max_elements: int
+    likely: tuple[Reason, ...] = REASONS
 
     def __init__(self, opset: int, turns: bool) -> None:
         """turns: whether the input is stored with its channels, ONNX' axis 1, last."""
@@ -82,7 +83,7 @@ class Reading(ABC, Generic[V]):
     @contextmanager
     def refusing(self, graph: GraphProto) -> Iterator[None]:
         """Read the graph in here. Raises ModelError with all that is in the way."""
-        self.obstacles = Obstacles(node.op_type for node in graph.node)
+        self.obstacles = Obstacles((node.op_type for node in graph.node), self.likely)
         with self.obstacles.told(lambda: self._scan(graph)):
             yield
 
