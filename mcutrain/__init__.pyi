@@ -61,6 +61,7 @@ from mcutrain.functions.selecting import TrainedSelection as TrainedSelection
 from mcutrain.pipeline import TrainingStep as TrainingStep
 from mcutrain.sparse.scheme import UpdateScheme as UpdateScheme
 from mcutrain.functions.folder_watching import Watched as Watched
+from mcutrain.functions.whitening import WhitenedModel as WhitenedModel
 
 __all__ = [
     "AugmentedModel",
@@ -102,6 +103,7 @@ __all__ = [
     "TrainingStep",
     "UpdateScheme",
     "Watched",
+    "WhitenedModel",
     "analyze",
     "augment",
     "auto_scheme",
@@ -141,6 +143,7 @@ __all__ = [
     "verify",
     "virtual_board",
     "watch",
+    "whiten",
 ]
 
 __version__: str
@@ -1169,3 +1172,20 @@ def watch(
     replay: int = ...,
     every: float = ...,
 ) -> Watched: ...
+
+def whiten(
+    model: PathLike | Graph,
+    data: Any,
+    output: PathLike | None = ...,
+    *,
+    seed: int = ...,
+    reading: ReadingOptions = ...,
+    listener: Listener = ...,
+    test_share: float = ...,
+    mean: Sequence[float] | None = ...,
+    std: Sequence[float] | None = ...,
+    stride: int | None = ...,
+    class_names: Sequence[str] | None = ...,
+    targets: str = ...,
+    frontend: str = ...,
+) -> WhitenedModel: ...
