@@ -57,7 +57,7 @@ class WatchOptions(Keywords):
 
 
 @dataclass(frozen=True)
-class _Learnt:
+class _LearntImage:
     """An image that was learnt. steps: of all training when that was done."""
 
     file: str
@@ -132,12 +132,12 @@ def watch(
     if not OPTIONAL["pillow"].is_installed:
         raise DataError(OPTIONAL["pillow"].missing)
     places = (Path(model), Path(folder), Path(output))
-    watched = _Watched.of(*places, str(scheme), learning, seed, normalization, listener)
+    watched = _WatchedFolder.of(*places, str(scheme), learning, seed, normalization, listener)
     return watched.run(once, stop)
 
 
 @dataclass
-class _Watched:
+class _WatchedFolder:
     """A folder that is watched. learnt: in the order of learning."""
 
     model: Path
@@ -149,7 +149,7 @@ class _Watched:
     learning: WatchOptions
     listener: Listener
     rng_seed: int
-    learnt: list[_Learnt]
+    learnt: list[_LearntImage]
     steps: int
     kept: tuple[int, int] = (0, 0)
     failed: dict[str, int] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class _Watched:
         seed: int,
         normalization: Normalization | None,
         listener: Listener,
-    ) -> _Watched:
+    ) -> _WatchedFolder:
         """Prepare the step, and go on from what the output folder has."""
         graph = load(model)
         if not folder.is_dir():
@@ -182,7 +182,7 @@ class _Watched:
         if len(step.input_type.shape) != 4 or not step.plan.training.has_labels:
             raise DataError("images are watched for classifiers of images; this model is none")
         learner = trainer(step, seed=seed, normalization=normalization)
-        learnt, steps = [_Learnt(**row) for row in kept["learnt"]] if kept else [], 0
+        learnt, steps = [_LearntImage(**row) for row in kept["learnt"]] if kept else [], 0
         state = output / STATE
         if kept and state.is_file():
             learner.load(state)
@@ -191,7 +191,7 @@ class _Watched:
         output.mkdir(parents=True, exist_ok=True)
         # the notes are written before the state: what they have beyond it was not learnt
         learnt = [one for one in learnt if one.steps <= steps]
-        return _Watched(
+        return _WatchedFolder(
             *(model, folder, output, facts, names, learner, learning, listener, seed),
             *(learnt, steps, (len(learnt), steps)),
         )
@@ -292,7 +292,7 @@ class _Watched:
         self.right.append(said == label)
         self.all_right.append(said == label)
         self.steps += 1 + self._replay(len(self.learnt), rate)
-        self.learnt.append(_Learnt(name, label, about.st_size, about.st_mtime_ns, self.steps))
+        self.learnt.append(_LearntImage(name, label, about.st_size, about.st_mtime_ns, self.steps))
         taken = "right" if said == label else f"taken for {self.names[said]}"
         self.listener.decided(
             f"{name}: {taken}, then learnt; {sum(self.right)} of the last {len(self.right)} right"
@@ -343,7 +343,7 @@ def _notes(output: Path, facts: dict[str, Any]) -> dict[str, Any] | None:
         return None
     try:
         notes = json.loads(path.read_text(encoding="utf-8"))
-        learnt = [_Learnt(**row) for row in notes["learnt"]]
+        learnt = [_LearntImage(**row) for row in notes["learnt"]]
         sound = notes["version"] == VERSION and all(isinstance(n, str) for n in notes["names"])
         sound = sound and all(isinstance(one.steps, int) for one in learnt)
     except (ValueError, KeyError, TypeError, OSError):
