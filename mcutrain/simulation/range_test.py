@@ -121,11 +121,16 @@ class FoundRate:
                 "it is only a usual one: trials on samples of one class, or of added classes "
                 "alone, do not show what is forgotten, and would end with the largest rate"
             )
+        is_least = self.rate == RATES[0]
         if self.lowers_loss:
-            return ""
+            return "it is the smallest that is tried: a smaller one may do better" * is_least
+        reasons = "the model may know such samples already, or there are too few to learn from"
+        if is_least:
+            reasons += ", or what they are computed from does not tell their labels, as of layers "
+            reasons += "before the trained ones that never learnt"
         return (
-            "trials with this learning rate hardly lowered the loss of samples that they had not "
-            "seen: the model may know such samples already, or there are too few to learn from"
+            f"trials with this learning rate{', the smallest of all,' * is_least} hardly lowered "
+            f"the loss of samples that they had not seen: {reasons}"
         )
 
 

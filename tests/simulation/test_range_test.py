@@ -24,6 +24,7 @@ from mcutrain.simulation.range_test import (
     MOST_STEPS,
     RATES,
     TOO_LARGE,
+    FoundRate,
     Trials,
     cautious,
     fewer_steps,
@@ -253,7 +254,22 @@ def test_trials_that_lower_no_loss_are_said() -> None:
     learnt, known = (find_rate(search(made, 20)) for made in (lambda: Hill(1.0), Master))
     assert (learnt.lowers_loss, learnt.doubt) == (True, "")
     assert not known.lowers_loss
-    assert known.doubt.startswith("trials with this learning rate hardly lowered the loss of ")
+    assert "hardly lowered the loss of samples that they had not seen: the model may know " in (
+        known.doubt
+    )
+
+
+def test_a_rate_at_the_lower_end_of_what_is_tried_is_said() -> None:
+    steep = find_rate(search(lambda: Hill(3e6), 20))
+    assert (steep.rate, steep.lowers_loss) == (RATES[0], True)
+    assert steep.doubt == "it is the smallest that is tried: a smaller one may do better"
+    nothing, little = (FoundRate(rate, lowers_loss=False).doubt for rate in RATES[:2])
+    assert "learning rate, the smallest of all, hardly lowered" in nothing
+    assert "layers before the trained ones that never learnt" in nothing
+    assert little.endswith(
+        "hardly lowered the loss of samples that they had not seen: the model "
+        "may know such samples already, or there are too few to learn from"
+    )
 
 
 def test_a_rate_that_is_too_large_is_said_where_a_run_ended_badly() -> None:
