@@ -7,7 +7,8 @@
 
 Files are named NETWORK.EXPORTER.onnx or .tflite. A float file is read if it is quantized by noise,
 an int8 one if it is loaded; trained if a step of --scheme is planned, with all its gradients.
---verify: of int8 files, and of what was quantized, outputs that differ from the file's own runtime.
+--prepare: what --write quantizes is pre-processed first, as onnxruntime recommends. --verify: of
+int8 files, and of what was quantized, outputs that differ from the file's own runtime.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def _train(graph: Graph, scheme: str) -> None:
 # ------------------------------------------------------------------------------------------ writing
 
 
-def write(folder: Path, names: Sequence[str]) -> None:
+def write(folder: Path, names: Sequence[str], prepares: bool = False) -> None:
     """The networks of tests by onnx.helper, and by onnxruntime's quantizer in all its forms."""
     sys.path.insert(0, str(Path(__file__).parent.parent))
     import onnx
@@ -133,7 +134,8 @@ def write(folder: Path, names: Sequence[str]) -> None:
         for form in ("QDQ", "QOperator"):
             for kind, choice in kinds.items():
                 with TemporaryDirectory() as work:
-                    made = quantized(make(), Path(work) / "m.onnx", form, *choice)
+                    path = Path(work) / "m.onnx"
+                    made = quantized(make(), path, form, *choice, prepares=prepares)
                     target = folder / f"{name}.ort-{form.lower()}-{kind}.onnx"
                     target.write_bytes(made.read_bytes())
 
@@ -201,12 +203,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--write", action="store_true", help="networks that need no other package")
+    parser.add_argument("--prepare", action="store_true", help="by quant_pre_process, with --write")
     parser.add_argument("--names", nargs="*", default=[], help="of those that are written")
     parser.add_argument("--scheme", default="full")
     parser.add_argument("--verify", action="store_true")
     args = parser.parse_args(arguments)
     if args.write:
-        write(args.folder, args.names)
+        write(args.folder, args.names, args.prepare)
     paths = sorted(p for p in args.folder.iterdir() if p.suffix in (".onnx", ".tflite"))
     found = []
     for path in paths:

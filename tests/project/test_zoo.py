@@ -6,13 +6,13 @@ import pytest
 
 from benchmarks import zoo
 
-NAMES = ("gated", "attention")
+NAMES = ("gated", "attention", "product")
 FORMS = 7  # the float file, and QDQ and operator form by three choices of types
 
 
 def test_networks_are_written_read_and_trained(tmp_path, capsys):
     pytest.importorskip("onnxruntime")
-    zoo.main([str(tmp_path / "nets"), "--write", "--names", *NAMES])
+    zoo.main([str(tmp_path / "nets"), "--write", "--prepare", "--names", *NAMES])
     printed = capsys.readouterr()
     counts = re.search(r"all\W+(\d+)\W+(\d+)\W+(\d+)", printed.out)
     assert counts is not None
