@@ -163,10 +163,20 @@ class Targets:
         """The least and the largest that the outputs can say; of each target, or of all."""
         return self.outputs(np.array([-128])), self.outputs(np.array([127]))
 
+    @property
+    def limits(self) -> tuple[Array, Array]:
+        """The least and the largest that codes can say; of each target, or of all."""
+        return self.reals(np.array([-32768])), self.reals(np.array([32767]))
+
     def clipped(self, y: Array) -> int:
         """Return how many targets no output can say."""
         steps = self._steps(y)
         return int(((steps < -128.5) | (steps > 127.5)).sum())
+
+    def cut(self, y: Array) -> int:
+        """Return how many targets not even `codes` can say."""
+        codes = self._steps(y) * FINER
+        return int(((codes < -32768.5) | (codes > 32767.5)).sum())
 
     def to_dict(self) -> dict[str, Any]:
         """As Targets(**…) takes it, ready for JSON; without units where there are none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from mcutrain.autodiff import LossFactory
 from mcutrain.data import IGNORED, Outputs, Split, Targets
@@ -491,11 +491,17 @@ def _target_notes(split: Split, targets: Targets, loss: str, *, is_new: bool) ->
         said.append("the labels are real numbers, so the loss is mse, the mean squared error")
     clipped = sum(targets.clipped(part.y) for part in (split.train, split.test))
     of = split.train.y.size + split.test.y.size
+    reach, limits = _span(", ", targets, targets.reach), _span(" to ", targets, targets.limits)
     if clipped:
         way = "" if is_new else f"; --classes {len(split.names)} puts a new head there that does"
         said.append(
-            f"{clipped:,} of {of:,} targets lie beyond what int8 outputs say{_reach(targets)}, "
+            f"{clipped:,} of {of:,} targets lie beyond what int8 outputs say{reach}, "
             f"and are learnt as far as that goes{way}"
+        )
+    if cut := sum(targets.cut(part.y) for part in (split.train, split.test)):
+        said.append(
+            f"{cut:,} of {of:,} targets are cut{limits}, and errors are told of what is left of "
+            "them: they are larger"
         )
     for name, column in zip(split.names, split.train.y.T, strict=True):
         steps = float(column.max() - column.min()) / targets.scale
@@ -526,11 +532,10 @@ def _target_notes(split: Split, targets: Targets, loss: str, *, is_new: bool) ->
     return tuple(said)
 
 
-def _reach(targets: Targets) -> str:
-    if targets.units:
-        return ""
-    low, high = (float(end[0]) for end in targets.reach)
-    return f", {low:g} to {high:g}"
+def _span(before: str, targets: Targets, ends: tuple[Any, Any]) -> str:
+    """From the one end to the other, where that is the same for all targets."""
+    low, high = ends
+    return "" if targets.units else f"{before}{float(low[0]):g} to {float(high[0]):g}"
 
 
 def fit_classes(

@@ -113,6 +113,26 @@ def test_codes_say_targets_to_a_part_of_an_output_step(low: float, high: float) 
     assert targets.scale <= 3.2 * (high - low) / 255
 
 
+def test_targets_that_are_cut_are_said_because_errors_are_of_what_is_left() -> None:
+    """Of the model's own four outputs, whose scale nobody made for them."""
+    graph = residual_network()
+    y = graph.tensors[graph.outputs[0]].type
+    own = Targets(y.scale, y.zero_point)
+    low, high = own.reals(np.array([-32768, 32767]))
+    inside = np.linspace(low, high, 20)[:, np.newaxis] * np.ones(4)
+    far = inside.copy()
+    far[:3, 0] += [low, low, 3 * high]
+    for rows, cut in ((inside, 0), (far, 3)):
+        part = Dataset(np.zeros((20, 3), np.float32), rows.astype(np.float32), tuple("abcd"))
+        notes = fit_targets(graph, Split(part, part), "auto").notes
+        said = [n for n in notes if "targets are cut" in n]
+        wanted = f"{2 * cut} of 160 targets are cut to {low:g} to {high:g}, and errors are told of"
+        assert [n.partition(" what is left")[0] for n in said] == [wanted] * (cut > 0)
+    y = np.array([[0, 0], [1, 1000], [2, 2000]], np.float32)
+    assert Targets.spanning(y).cut(y) == 0
+    assert Targets.spanning(y).cut(20 * y) == 4
+
+
 def test_what_cannot_be_learnt_is_a_sentence() -> None:
     graph, y = residual_network(), learnable()[1]
     same = np.ones((20, 1), np.float32)
