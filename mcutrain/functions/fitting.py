@@ -55,8 +55,8 @@ from mcutrain.functions.run_options import (
 from mcutrain.functions.simulating import Learnt, Simulation
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load
-from mcutrain.report.answers import answers_of
-from mcutrain.report.collect import collect, resolved_scheme
+from mcutrain.report.answers import answers_of, predictions_of
+from mcutrain.report.collect import collect, curve_of, resolved_scheme
 from mcutrain.report.content import Report
 from mcutrain.report.folder import read_folder
 from mcutrain.report.learning import Compared
@@ -657,9 +657,14 @@ class _Fitting:
             return simulation.run(graph, split, HEAD, self.asked.classes, None, parts)[0]
 
     def _report(self, split: Split, learnt: Learnt, head: Learnt | None) -> Report:
-        """What a step takes, both schemes where they have an accuracy, and what is confused."""
+        """What a step takes, and what is confused, or predicted; of classes both schemes, too."""
         target = self.asked.hardware.target
         report = replace(collect(learnt.step, target), model=self.asked.model.stem)
+        regression = learnt.run.regression
+        if regression is not None and not regression.targets.parts:
+            targets = predictions_of(split.test.names, *learnt.run.predicted())
+            curve = curve_of(learnt.result.scheme, learnt.result)
+            return replace(report, predictions=targets, curves=(curve,))
         if not learnt.run.learns_classes or split.test.positions or learnt.run.judged is not None:
             return report
         budget = Budget(target, self.asked.hardware.sram)

@@ -1,10 +1,12 @@
 """What a trained network says of the test samples: which classes it confuses, and in which samples.
 
-A count for each pair of classes, and the mistakes of which it is surest, as pictures.
+A count for each pair of classes, and the mistakes of which it is surest, as pictures. Of real
+targets, predicted against true values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy.typing as npt
 from mcutrain_host.packages import OPTIONAL
 
 from mcutrain.data import Dataset
-from mcutrain.report.charts import INKS, LOSS, Bar, Chart, names
+from mcutrain.report.charts import INKS, LOSS, Bar, Chart, Line, Mark, names, numbers
 from mcutrain.report.checks import at_least_0
 from mcutrain.report.figures import Figure, NumberTable, Picture, Section, count, percent, short
 from mcutrain.report.pictures import picture
@@ -26,6 +28,9 @@ LARGEST_SAMPLE = 256 * 256 * 3
 """Numbers of a sample above which there are no pictures: the file would be several megabytes."""
 ROW_PX, LEAST_PX, MOST_PX = 24, 120, 1200
 FAINTEST = 0.12
+MOST_POINTS, MOST_TARGETS = 400, 6
+"""Samples of a chart of predictions, and such charts."""
+DOT_PX = 2.5
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,69 @@ def section(answers: Answers) -> Section:
     )
 
 
+@dataclass(frozen=True)
+class Predicted:
+    """A real target's values and what a network gives for them, in the target's unit.
+
+    wanted, found: of some test samples. mae, r2: of all `samples`; no r2 of equal values.
+    """
+
+    name: str
+    wanted: tuple[float, ...]
+    found: tuple[float, ...]
+    samples: int
+    mae: float
+    r2: float | None = None
+
+    def __post_init__(self) -> None:
+        at_least_0(samples=self.samples)
+        if len(self.wanted) != len(self.found) or not self.wanted:
+            raise ValueError(f"{self.name!r} has not a prediction for each of some values")
+
+
+def predictions_of(targets: Sequence[str], wanted: Array, found: Array) -> tuple[Predicted, ...]:
+    """Of each target. wanted, found: float64 [samples, targets]; MOST_POINTS samples are kept."""
+    places = np.arange(0, len(wanted), max(-(-len(wanted) // MOST_POINTS), 1))
+    made = []
+    for name, x, y in zip(targets, wanted.T, found.T, strict=True):
+        around = float(((x - x.mean()) ** 2).sum())
+        r2 = 1 - float(((y - x) ** 2).sum()) / around if around else None
+        true, said = (tuple(values[places].tolist()) for values in (x, y))
+        made.append(Predicted(name, true, said, len(x), float(np.abs(y - x).mean()), r2))
+    return tuple(made)
+
+
+def predictions(found: Sequence[Predicted]) -> Section:
+    """Predicted against true values, a chart for each of the first targets, and a table of all."""
+    columns = ("target", "test samples", "MAE", "R²")
+    rows = tuple(
+        (p.name, count(p.samples), f"{p.mae:.4g}", "" if p.r2 is None else f"{p.r2:.3f}")
+        for p in found
+    )
+    return Section(
+        "predictions",
+        "Predicted and true values",
+        "What the network gives for test samples after training, over what it should give; on the "
+        "line it is right. A network that says the mean of all lies on a level.",
+        tuple(_scatter(i, p) for i, p in enumerate(found[:MOST_TARGETS])),
+        (NumberTable("Targets", columns, rows, 1),),
+    )
+
+
+def _scatter(number: int, found: Predicted) -> Figure:
+    across = numbers(f"true {short(found.name, 30)}", found.wanted)
+    up = numbers("predicted", [*found.wanted, *found.found])
+    ends = min(found.wanted), max(found.wanted)
+    marks = tuple(
+        Mark(x, y, INKS[0], f"true {x:.4g}\npredicted {y:.4g}", radius=DOT_PX)
+        for x, y in zip(found.wanted, found.found, strict=True)
+    )
+    line = Line(tuple((end, end) for end in ends), LOSS, 1.5)
+    some = f" {count(len(marks))} of {count(found.samples)} samples." * (len(marks) < found.samples)
+    caption = f"{short(found.name, 30)}: the closer to the line, the better.{some}"
+    return Figure(f"chart-predicted-{number}", caption, Chart(across, up, (line, *marks), 270))
+
+
 def _confused(classes: tuple[str, ...], counts: Array) -> str:
     """Name the pair of classes that is confused most."""
     wrong = counts * (1 - np.eye(len(counts), dtype=np.int64))
@@ -134,14 +202,14 @@ def _matrix(classes: tuple[str, ...], counts: Array) -> Figure:
                 FAINTEST + (1 - FAINTEST) * number / of,
             )
         )
-    numbers = [str(i) for i in range(len(classes))]
+    places = [str(i) for i in range(len(classes))]
     labels = [f"{short(name, 14)} {i}" for i, name in enumerate(classes)]
     return Figure(
         "chart-answers",
         "A row for each class, a column for what the network says. The stronger the colour, the "
         "larger the share of the row. Blue is right, red is wrong. Point at a field to read it.",
         Chart(
-            names("the network says class", numbers),
+            names("the network says class", places),
             names("class", labels[::-1], most=len(labels) if len(labels) <= 30 else 10),
             tuple(bars),
             min(max(ROW_PX * len(classes), LEAST_PX), MOST_PX),

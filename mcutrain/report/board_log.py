@@ -12,7 +12,7 @@ from mcutrain_host.reading import opened
 from mcutrain_host.text import reason
 
 from mcutrain.errors import ReportError
-from mcutrain.report.learning import ElasticChoice, LearningCurve, Point
+from mcutrain.report.learning import ElasticChoice, LearningCurve, Point, measures_of
 
 MOST_POINTS = 40
 FEWEST_STEPS = 20
@@ -58,7 +58,7 @@ class _Found:
 
     board: str = "board"
     steps: dict[int, tuple[float, bool | None]] = field(default_factory=dict)
-    tests: dict[int, float | None] = field(default_factory=dict)
+    tests: dict[int, Point] = field(default_factory=dict)
     choices: dict[int, ElasticChoice] = field(default_factory=dict)
 
     def add(self, event: dict[str, Any]) -> None:
@@ -66,7 +66,8 @@ class _Found:
         if event["event"] == "step":
             self.steps[position] = event["loss"], event.get("is_right")
         elif event["event"] == "evaluated":
-            self.tests[position] = event.get("accuracy")
+            accuracy = event.get("accuracy")
+            self.tests[position] = Point(position, accuracy, measures=measures_of(event))
         elif event["event"] == "selected":
             importance = event.get("importance", {})
             self.choices[position] = ElasticChoice(position, tuple(event["tensors"]), importance)
@@ -79,8 +80,7 @@ class _Found:
 
     def curve(self) -> LearningCurve | None:
         """Means of the steps, and the tests between them."""
-        points = [*_means(sorted(self.steps.items()))]
-        points += [Point(at, test_accuracy=a) for at, a in self.tests.items()]
+        points = [*_means(sorted(self.steps.items())), *self.tests.values()]
         points.sort(key=lambda p: p.at)
         return LearningCurve(f"on {self.board}", tuple(points), unit="sample") if points else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ from mcutrain.report.content import (
     Usage,
     UsagePart,
 )
-from mcutrain.report.learning import LearningCurve, Point
+from mcutrain.report.learning import MEASURES, LearningCurve, Point, measures_of
 from mcutrain.runs.result import SimulationResult
 from mcutrain.sparse import UpdateScheme, all_layers_of, find_head, layers_of, resolve
 from mcutrain.sparse.modules import added_columns
@@ -84,9 +85,18 @@ def collect(
 
 def curve_of(name: str, result: SimulationResult, seed: int = 0) -> LearningCurve:
     """A simulated run as a curve over its epochs."""
-    first = Point(0, test_accuracy=result.before)
-    epochs = [Point(e.epoch, e.test_accuracy, e.train_accuracy, e.loss) for e in result.epochs]
-    return LearningCurve(name, (first, *epochs), seed)
+    before = {name: getattr(result, f"{name}_before") for name in MEASURES}
+    points = [Point(0, _known(result.before), measures=measures_of(before))]
+    for e in result.epochs:
+        tested = measures_of({name: getattr(e, f"test_{name}") for name in MEASURES})
+        accuracies = _known(e.test_accuracy), _known(e.train_accuracy)
+        points.append(Point(e.epoch, *accuracies, e.loss, tested))
+    return LearningCurve(name, tuple(points), seed)
+
+
+def _known(accuracy: float | None) -> float | None:
+    """None where there are no classes."""
+    return None if accuracy is None or math.isnan(accuracy) else accuracy
 
 
 def command_line() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mcutrain.report.answers import Answers
+from mcutrain.report.answers import Answers, Predicted
 from mcutrain.report.checks import at_least_0, one_of
 from mcutrain.report.learning import (
     Analysis,
@@ -183,8 +183,8 @@ class Report:
 
     scheme: its name, scheme_toml: the whole of it. fronts: of a ladder, its policy first, then the
     whole one. selection: what `mcutrain select` chose and why; sweep: the same for each budget.
-    choices: what an elastic run trained; profile: what a step takes. answers: of the trained
-    network to the test samples. commands: what was typed to
+    choices: what an elastic run trained; profile: what a step takes. answers, predictions: of
+    the trained network to the test samples, by classes or real targets. commands: what was typed to
     make this.
     """
 
@@ -207,6 +207,7 @@ class Report:
     choices: ElasticChoices | None = None
     profile: Profile | None = None
     answers: Answers | None = None
+    predictions: tuple[Predicted, ...] = ()
     format: int = field(default=FORMAT)
 
     def __post_init__(self) -> None:

@@ -65,6 +65,7 @@ def sections_of(report: Report) -> Iterator[Section]:
     for part, section in (
         (report.curves, training_sections.curves),
         (report.answers, answers.section),
+        (report.predictions, answers.predictions),
         (report.choices, elastic_sections.choices),
         (report.selection, selection_sections.selection),
         (report.sweep, selection_sections.sweep),
@@ -94,6 +95,8 @@ def _facts(report: Report) -> list[Fact]:
     if last:
         best = max(last, key=_final)
         found.append(Fact("accuracy", percent(_final(best)), best.name))
+    else:
+        found += _measures(report)
     usage = report.usage
     if usage is not None:
         of = f"of {count(usage.sram_limit)} bytes" if usage.sram_limit else "bytes"
@@ -115,6 +118,17 @@ def _facts(report: Report) -> list[Fact]:
             )
         )
     return found
+
+
+def _measures(report: Report) -> Iterator[Fact]:
+    """What tests said last where there are no classes."""
+    for measure in (*training_sections.CHARTED, "r2"):
+        values = [(training_sections.last_of(c, measure), c.name) for c in report.curves]
+        known = [(value, name) for value, name in values if value is not None]
+        if known:
+            value, name = (min if measure == "mae" else max)(known)
+            title, said = training_sections.MEASURED[measure]
+            yield Fact(title, said(value), name)
 
 
 def _final(curve: Any) -> float:

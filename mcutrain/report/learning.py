@@ -10,16 +10,29 @@ from typing import Any
 from mcutrain.report.checks import at_least_0, is_index, number, one_of
 
 UNITS = ("epoch", "sample")
+MEASURES = ("f1", "iou", "auc", "mae", "r2", "loss")
+"""What a test says besides accuracy."""
+MOST = 2.0**53
 
 
 @dataclass(frozen=True)
 class Point:
-    """A place on a learning curve. at: epochs or samples done. loss: in nats."""
+    """A place on a learning curve. at: epochs or samples done. loss: of classes, in nats.
+
+    measures: what else a test said, by the names of MEASURES.
+    """
 
     at: float
     test_accuracy: float | None = None
     train_accuracy: float | None = None
     loss: float | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
+
+
+def measures_of(found: Mapping[str, Any]) -> dict[str, float]:
+    """Those of some values by name that a point has, where they are finite numbers."""
+    known = {name: found[name] for name in MEASURES if type(found.get(name)) in (int, float)}
+    return {name: float(value) for name, value in known.items() if abs(value) < MOST}
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mcutrain.report.charts import INKS, SHAPES, Chart, Line, Mark, Rule, numbers, si
 from mcutrain.report.figures import (
@@ -19,6 +20,20 @@ from mcutrain.report.figures import (
 )
 from mcutrain.report.learning import Compared, LearningCurve, Point
 
+MEASURED: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "mae": ("MAE", "{:.4g}".format),
+    "r2": ("R²", "{:.3f}".format),
+    "f1": ("F1", percent),
+    "iou": ("IoU", percent),
+    "auc": ("AUC", "{:.4f}".format),
+    "loss": ("test loss", "{:.4g}".format),
+}
+"""Measures of a test: what they are called, and how they are written."""
+CHARTED = {
+    "mae": "The mean absolute error of the test samples, in the targets' unit; less is better.",
+    "auc": "The area under the ROC curve on the test samples; more is better.",
+}
+"""Measures that are drawn where there is no accuracy."""
 MOST_MARKED = 60
 """Points of a line above which they are shown only where they are pointed at."""
 DASH_PX, DOT_PX = 10, 3
@@ -28,37 +43,61 @@ RIM_PX = 1.8
 
 
 def curves(found: Sequence[LearningCurve]) -> Section:
-    """Accuracy and loss over epochs, and over samples for runs on a board."""
+    """Accuracy, or what stands for it, and loss over epochs, and over samples on a board."""
     units = [u for u in ("epoch", "sample") if any(c.unit == u for c in found)]
     figures: list[Figure] = []
     for unit in units:
         figures += _of_unit([c for c in found if c.unit == unit], unit)
-    rows = [
-        (
-            c.name,
-            str(c.seed),
-            count(c.points[-1].at) + f" {c.unit}s" if c.points else "",
-            percent(_first(c)),
-            percent(_last(c, lambda p: p.test_accuracy)),
-            percent(_last(c, lambda p: p.train_accuracy)),
-            _number(_last(c, lambda p: p.loss)),
-        )
-        for c in found
-    ]
-    columns = ("run", "seed", "trained for", "before", "after", "while training", "loss")
-    return Section(
-        "accuracy",
-        "Accuracy while training",
-        "The share of test images that is classified correctly, before training and as it goes on.",
-        tuple(figures),
-        (NumberTable("Runs", columns, tuple(rows), 1),),
-    )
+    columns: dict[str, Callable[[LearningCurve], str]] = {
+        "run": lambda c: c.name,
+        "seed": lambda c: str(c.seed),
+        "trained for": lambda c: count(c.points[-1].at) + f" {c.unit}s" if c.points else "",
+    }
+    title, says = "Loss while training", "The loss of the steps; less is better."
+    known = [m for m in MEASURED if any(m in p.measures for c in found for p in c.points)]
+    if has_classes(found):
+        title = "Accuracy while training"
+        says = "The share of test samples that is classified correctly, before training and after."
+        columns["before"] = lambda c: percent(_first(c, lambda p: p.test_accuracy))
+        columns["after"] = lambda c: percent(_last(c, lambda p: p.test_accuracy))
+        columns["while training"] = lambda c: percent(_last(c, lambda p: p.train_accuracy))
+    elif charted := [m for m in known if m in CHARTED]:
+        title, says = f"{MEASURED[charted[0]][0]} while training", CHARTED[charted[0]]
+    for measure in known:
+        columns |= _of_measure(measure)
+    columns["loss"] = lambda c: _number(_last(c, lambda p: p.loss))
+    rows = tuple(tuple(cell(c) for cell in columns.values()) for c in found)
+    table = NumberTable("Runs", tuple(columns), rows, 1)
+    return Section("accuracy", title, says, tuple(figures), (table,))
 
 
-def _first(curve: LearningCurve) -> float | None:
-    """The accuracy on the test set before anything was trained, if it was measured."""
-    first = curve.points[0] if curve.points else None
-    return first.test_accuracy if first is not None and first.at == 0 else None
+def _of_measure(measure: str) -> dict[str, Callable[[LearningCurve], str]]:
+    """Two columns of the table: before, and after."""
+    name, said = MEASURED[measure]
+
+    def text(value: float | None) -> str:
+        return "" if value is None else said(value)
+
+    return {
+        f"{name} before": lambda c: text(_first(c, lambda p: p.measures.get(measure))),
+        f"{name} after": lambda c: text(_last(c, lambda p: p.measures.get(measure))),
+    }
+
+
+def has_classes(found: Sequence[LearningCurve]) -> bool:
+    """Whether a curve has an accuracy."""
+    points = [p for c in found for p in c.points]
+    return any(p.test_accuracy is not None or p.train_accuracy is not None for p in points)
+
+
+def _first(curve: LearningCurve, pick: Callable[[Point], float | None]) -> float | None:
+    """What the test said before anything was trained, if it was measured."""
+    return next((v for p in curve.points if p.at == 0 and (v := pick(p)) is not None), None)
+
+
+def last_of(curve: LearningCurve, measure: str) -> float | None:
+    """What the last test said of a measure."""
+    return _last(curve, lambda p: p.measures.get(measure))
 
 
 def _last(curve: LearningCurve, pick: Callable[[Point], float | None]) -> float | None:
@@ -95,7 +134,7 @@ def _of_unit(found: list[LearningCurve], unit: str) -> list[Figure]:
         accuracy += _series(curve, i, "training", lambda p: _hundred(p.train_accuracy))
         loss += _series(curve, i, "loss", lambda p: p.loss)
     accuracy, loss = _lasting(accuracy), _lasting(loss)
-    figures = []
+    figures = [] if has_classes(found) else list(_of_tests(found, unit))
     if accuracy:
         dotted = any(s.is_dotted for s in accuracy)
         figures.append(
@@ -109,16 +148,36 @@ def _of_unit(found: list[LearningCurve], unit: str) -> list[Figure]:
             )
         )
     if loss:
+        is_nats = has_classes(found)
+        surprise = ": how surprising the right answers were, in nats" * is_nats
+        nats = ", nats" * is_nats
         figures.append(
             Figure(
                 f"chart-loss-{unit}",
-                "The loss while training: how surprising the right answers were, in nats; less is "
-                "better." + _coincidence(loss),
-                _lines(loss, unit, "loss, nats", "{:.3f} nats", least=0.0),
+                f"The loss while training{surprise}; less is better." + _coincidence(loss),
+                _lines(loss, unit, f"loss{nats}", "{:.3f}" + nats[1:], least=0.0),
                 _keys(loss) if len(loss) > 1 else (),
             )
         )
     return figures
+
+
+def _of_tests(found: list[LearningCurve], unit: str) -> Iterator[Figure]:
+    """Charts of what tests said of networks without classes."""
+    for measure, says in CHARTED.items():
+        series: list[_Series] = []
+        for i, curve in enumerate(found):
+            series += _series(curve, i, "test", partial(_measure_at, measure))
+        series = _lasting(series)
+        if series:
+            name = MEASURED[measure][0]
+            chart = _lines(series, unit, name, name + " {:.4g}", 0.0 if measure == "mae" else None)
+            caption = says + _coincidence(series)
+            yield Figure(f"chart-{measure}-{unit}", caption, chart, _keys(series))
+
+
+def _measure_at(measure: str, point: Point) -> float | None:
+    return point.measures.get(measure)
 
 
 def _lasting(found: list[_Series]) -> list[_Series]:
@@ -201,7 +260,8 @@ def comparison(rows: Sequence[Compared]) -> Section:
     says = f"The same training with each scheme, {'' if runs == 'one run' else 'mean of '}{runs}."
     if best is not None:
         where = "" if limit is None else f" Of those that fit in {count(limit)} bytes of SRAM,"
-        says += f"{where or ' Of all,'} {best.name} is best with {percent(best.accuracy)}."
+        with_ = percent(best.accuracy) if is_share(best) else f"{best.measure} {best.accuracy:.4f}"
+        says += f"{where or ' Of all,'} {best.name} is best with {with_}."
     return Section(
         "comparison",
         "Schemes compared",
@@ -252,6 +312,11 @@ def comparison_table(rows: Sequence[Compared]) -> NumberTable:
     return NumberTable("Schemes", tuple(columns), tuple(found), 2)
 
 
+def is_share(row: Compared) -> bool:
+    """Whether it is compared by accuracy, which is said in percent."""
+    return row.measure == "accuracy"
+
+
 def _whole(share: float) -> str:
     return f"{100 * share:.0f}"
 
@@ -260,7 +325,7 @@ def accuracy_text(row: Compared) -> str:
     """85.3 ± 0.4 %; without the spread for one seed. Of episodes it is the interval."""
     if not row.accuracies:
         return ""
-    if row.measure != "accuracy":
+    if not is_share(row):
         return f"{row.accuracy:.4f}" + ("" if row.error is None else f" ± {row.error:.4f}")
     if row.error is None:
         return percent(row.accuracy)
@@ -280,17 +345,20 @@ def _cloud(rows: Sequence[Compared], limit: int | None) -> Figure:
     trained = [r for r in rows if r.accuracies]
     same = alike([(r.sram_bytes, r.accuracies) for r in trained])
     marks, keys = [], []
+    scale = 100 if is_share(rows[0]) else 1
+    title = "accuracy, %" if is_share(rows[0]) else rows[0].measure
     for i, (r, (first, turn, _)) in enumerate(zip(trained, same, strict=True)):
         ink, shape = INKS[i % len(INKS)], SHAPES[i % len(SHAPES)]
         sizes = f"{count(r.sram_bytes)} bytes of SRAM"
         says = lines((r.name, plain(r.scheme), accuracy_text(r), sizes))
-        radius, spread = max(7 - 2.5 * turn, 2), 100 * (r.error or 0)
-        marks.append(Mark(r.sram_bytes, 100 * r.accuracy, ink, says, shape, radius, spread))
+        radius, spread = max(7 - 2.5 * turn, 2), scale * (r.error or 0)
+        marks.append(Mark(r.sram_bytes, scale * r.accuracy, ink, says, shape, radius, spread))
         keys.append(Key(r.name + (f" (same as {trained[first].name})" if turn else ""), ink, shape))
     heights = [y for mark in marks for y in (mark.y - mark.spread, mark.y + mark.spread)]
     widths = [0, *(r.sram_bytes for r in rows), limit or 0]
-    upward = numbers("accuracy, %", heights)
-    from_zero = f" Upward the axis begins at {upward.low:g} %, not at 0." * (upward.low > 0)
+    upward = numbers(title, heights)
+    unit = " %" if is_share(rows[0]) else ""
+    from_zero = f" Upward the axis begins at {upward.low:g}{unit}, not at 0." * (upward.low > 0)
     return Figure(
         "chart-comparison",
         "Higher is better, further left is cheaper."

@@ -203,6 +203,19 @@ class Run:
                 lead[here] = wide[rows, said[here]] - wide[rows, test.y[here]]
         return said, lead
 
+    def predicted(self) -> tuple[Array, Array]:
+        """Return the real targets of the test samples, and the outputs for them, float64 [n, k].
+
+        Of one output that learns real targets.
+        """
+        assert self.regression is not None, "it learns real targets"
+        test, chunk, errors = self.samples.split.test, EVALUATE_CHUNKS * self.chunk, []
+        for first in range(0, len(test), chunk):
+            y = self.simulator.infer(self.samples.test(first, first + chunk))
+            errors.append(self.regression.errors(y, test.y[first : first + chunk]))
+        wanted = self.regression.targets.reals(test.y)
+        return wanted, wanted + np.concatenate(errors)
+
     def _counted(self, y: Array, labels: Array) -> Array:
         """Count what outputs say of labels of positions, or of their own."""
         return counts_of(y, labels) if self.judged is None else self.judged.counts(y, labels)

@@ -72,6 +72,9 @@ def test_fit_learns_columns_and_its_commands_end_with_the_same_bytes(
     assert any("2 real targets, warm, load" in text for text in told.texts)
     (trained,) = (text for text in told.texts if text.startswith("trained "))
     assert "MAE" in trained
+    page = (found.folder / "report.html").read_text()
+    for said in ("Predicted and true values", "MAE while training", f">{found.result.mae:.4g}<"):
+        assert said in page
     text = (found.folder / "README.md").read_text()
     for line in text.splitlines():
         if line.startswith("mcutrain"):

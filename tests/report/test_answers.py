@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcutrain.data import Dataset
-from mcutrain.report.answers import MOST_MISTAKES, Answers, Mistake, answers_of, section
+from mcutrain.report.answers import (
+    MOST_MISTAKES,
+    MOST_POINTS,
+    MOST_TARGETS,
+    Answers,
+    Mistake,
+    answers_of,
+    predictions,
+    predictions_of,
+    section,
+)
 from mcutrain.report.content import Report
 from mcutrain.report.html import render
 from mcutrain.report.json_values import from_json, to_json
@@ -64,3 +75,28 @@ def test_a_network_without_mistakes_has_no_pictures() -> None:
 def test_answers_that_contradict_themselves_are_refused(values: tuple[object, ...]) -> None:
     with pytest.raises(ValueError, match="class"):
         Answers(*values)  # type: ignore[arg-type]
+
+
+def test_predictions_are_drawn_over_true_values() -> None:
+    random = np.random.default_rng(0)
+    wanted = random.normal(50, 9, (MOST_POINTS * 2 + 1, MOST_TARGETS + 1))
+    wanted[:, 1] = 3
+    found = wanted + random.normal(0, 3, wanted.shape)
+    made = predictions_of([f"<b>{i}" for i in range(MOST_TARGETS + 1)], wanted, found)
+    assert made[0].wanted == tuple(wanted[::3, 0].tolist())
+    assert made[0].found == tuple(found[::3, 0].tolist())
+    drawn = predictions(made)
+    assert len(drawn.figures) == MOST_TARGETS
+    assert "of 801 samples" in drawn.figures[0].says
+    errors = found - wanted
+    r2 = 1 - (errors**2).mean(axis=0)[0] / wanted[:, 0].var()
+    mae = np.abs(errors).mean(axis=0)
+    assert drawn.tables[0].rows[0] == ("<b>0", "801", f"{mae[0]:.4g}", f"{r2:.3f}")
+    assert drawn.tables[0].rows[1][3] == "", "no share of a variance that is none"
+    report = Report("m", predictions=made)
+    assert from_json(Report, to_json(report), "report") == report
+    page = render(report)
+    assert "Predicted and true values" in page
+    assert "<b>0" not in page
+    with pytest.raises(ValueError, match="a prediction for each"):
+        replace(made[0], found=())

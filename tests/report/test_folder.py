@@ -1,6 +1,7 @@
 """`mcutrain report`: what lies in a folder becomes report.html."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,16 @@ def test_a_log_is_averaged_between_tests(tmp_path: Path) -> None:
     means = [p for p in curve.points if p.loss is not None]
     assert len(means) == 100 / FEWEST_STEPS
     assert [p.train_accuracy for p in means] == [0, 0, 0.5, 1, 1]
+
+
+def test_measures_of_a_test_are_read_where_they_are_numbers(tmp_path: Path) -> None:
+    log = JsonLines(tmp_path / "train.jsonl")
+    tested = {"loss": 9.0, "mae": 2.5, "r2": -3.5, "auc": None, "f1": "x", "iou": math.nan}
+    log.write("evaluated", 5, tested)
+    log.close()
+    curve = read_log(tmp_path / "train.jsonl")
+    assert curve is not None
+    assert curve.points[0].measures == {"loss": 9.0, "mae": 2.5, "r2": -3.5}
 
 
 def test_steps_after_a_restart_hold(tmp_path: Path) -> None:

@@ -10,15 +10,16 @@ from mcutrain.autodiff import Levels
 from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.ladder import front_costs
 from mcutrain.memplan import plan_with_ladder
-from mcutrain.report.charts import Mark, PlotScales, numbers
+from mcutrain.report.charts import INKS, Line, Mark, PlotScales, numbers
 from mcutrain.report.checks import is_index
 from mcutrain.report.collect import fronts_of, planned_flash
-from mcutrain.report.content import ArenaBuffer, ArenaMap
+from mcutrain.report.content import ArenaBuffer, ArenaMap, Report
 from mcutrain.report.figures import count, short
-from mcutrain.report.learning import LearningCurve, Point, SweepPoint
+from mcutrain.report.html import render
+from mcutrain.report.learning import Compared, LearningCurve, Point, SweepPoint
 from mcutrain.report.memory_sections import fronts, stacked, timeline
 from mcutrain.report.selection_sections import selection, sweep
-from mcutrain.report.training_sections import curves
+from mcutrain.report.training_sections import comparison, curves
 from tests.proxies import ladders
 from tests.report import conftest as values
 
@@ -95,6 +96,46 @@ def test_only_what_was_measured_before_training_is_called_so() -> None:
     late = LearningCurve("late", (Point(1, 0.5), Point(2, 0.6)))
     (table,) = curves([begun, late]).tables
     assert [row[3:5] for row in table.rows] == [("10.0 %", "60.0 %"), ("", "60.0 %")]
+
+
+def test_what_learns_real_targets_is_shown_by_its_error() -> None:
+    points = [Point(i, loss=9.0 - i, measures={"mae": 4.0 - i, "r2": i - 1}) for i in range(3)]
+    worse = LearningCurve("worse", (Point(2, measures={"mae": 3.5, "r2": -2.0}),))
+    found = LearningCurve("on a board", tuple(points))
+    drawn = curves([found, worse])
+    assert drawn.title == "MAE while training"
+    assert [figure.name for figure in drawn.figures] == ["chart-mae-epoch", "chart-loss-epoch"]
+    assert drawn.figures[0].chart.marks[0] == Line(((0, 4), (1, 3), (2, 2)), INKS[0])
+    assert "nats" not in drawn.figures[1].says + drawn.figures[1].chart.y.title
+    (table,) = drawn.tables
+    assert table.columns[3:] == ("MAE before", "MAE after", "R² before", "R² after", "loss")
+    assert [row[3:] for row in table.rows] == [
+        ("4", "2", "-1.000", "1.000", "7.000"), ("", "3.5", "", "-2.000", ""),
+    ]  # fmt: skip
+    page = render(Report("m", curves=(worse, found)))
+    facts = [page.index(said) for said in (">2<", ">1.000<")]
+    assert facts == sorted(facts)
+    assert "Accuracy" not in page
+
+
+def test_an_accuracy_stands_before_what_else_a_test_says() -> None:
+    tested = {"f1": 0.25, "auc": 0.5}
+    drawn = curves([LearningCurve("c", tuple(Point(i, 0.5, measures=tested) for i in range(2)))])
+    assert drawn.title == "Accuracy while training"
+    assert [figure.name for figure in drawn.figures] == ["chart-accuracy-epoch"]
+    assert drawn.tables[0].columns[3:8] == (
+        *("before", "after", "while training"), *("F1 before", "F1 after")
+    )  # fmt: skip
+
+
+def test_schemes_are_compared_in_the_unit_of_their_measure() -> None:
+    row = Compared("a", "head", (0.5, 0.25), *[8] * 4, measure="R²")
+    drawn = comparison([row, replace(row, name="b", accuracies=(-0.5, -0.25))])
+    assert "a is best with R² 0.3750" in drawn.says
+    (figure,) = drawn.figures
+    assert figure.chart.y.title == "R²"
+    assert [m.y for m in figure.chart.marks] == [0.375, -0.375]
+    assert "%" not in figure.says
 
 
 def test_of_a_long_name_the_end_is_shown() -> None:
