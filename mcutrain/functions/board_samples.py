@@ -71,7 +71,7 @@ def read_for_board(
     elif split.has_targets:
         raise DataError(
             f"the data has real targets, but {project.folder} learns none: generate it with this "
-            "data (--data)"
+            "data (--scheme auto --data), or from a checkpoint of `simulate`"
         )
     elif manifest.has_labels:
         split = _labelled(project, reading, split, listener, replays=settings.replay > 0)

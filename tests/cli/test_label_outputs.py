@@ -107,6 +107,29 @@ def test_a_board_of_two_classes_says_f1_and_auc_as_the_simulation_does(
         assert [tests[0][i][name] for name in names] == [tests[1][i][name] for name in names]
 
 
+def test_a_board_of_real_targets_says_its_error_and_remembers_the_first_one(
+    run: Run, tmp_path: Path
+) -> None:
+    x = lessons(network(), 60).train.x
+    graph = network(False)
+    scale = np.float32(graph.tensors[graph.outputs[0]].type.scale)
+    y = scale * (60 + x.reshape(60, -1)[:, :3] / np.float32(4))
+    np.savez(tmp_path / "reals.npz", x=x, y=y.astype(np.float32))
+    data = ("--data", tmp_path / "reals.npz")
+    flags = (*data, "--lr", 0.02, "--json")
+    auto = ("logits", "--scheme", "auto", *data)
+    simulated = run("simulate", *auto, *flags[2:], "--epochs", 1).json
+    made = run("generate", *auto, "--board", "native", "-o", "project")
+    assert made.code == 0, made.err
+    assert run("build", "project", "-O", "1").code == 0
+    first = trained_on_a_board(run, *flags, "--epochs", 1)
+    assert first["r2_before"] < 0
+    more = trained_on_a_board(run, *flags, "--epochs", 2)
+    for name in ("loss", "mae", "r2"):
+        assert first[name] == more[f"{name}_resumed"] == simulated[name], name
+        assert first[f"{name}_before"] == more[f"{name}_before"] == simulated[f"{name}_before"]
+
+
 def test_a_classifier_says_f1_and_what_is_no_weight_gets_a_sentence(
     run: Run, tmp_path: Path
 ) -> None:
