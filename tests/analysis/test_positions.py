@@ -13,7 +13,9 @@ from tests.simulation import segmentation
 
 
 class Step:
-    """Takes samples as they are."""
+    """Takes samples as they are. targets: it has none."""
+
+    targets = None
 
     def ordered(self, x):
         return x
