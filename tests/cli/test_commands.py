@@ -380,8 +380,8 @@ def test_a_rate_that_changes_next_to_nothing_is_said_with_it(
     flags = ("--data", images, "--scheme", "head", *few)
     lines = run("simulate", model, *flags).err.splitlines()  # the model was trained on these images
     found = next(i for i, line in enumerate(lines) if line.startswith("learning rate found on "))
-    assert lines[found + 1].startswith("mcutrain: note: trials with this learning rate hardly ")
-    assert lines[found + 1].endswith("or there are too few to learn from")
+    assert lines[found + 1].startswith("mcutrain: note: trials with this learning rate, the sm")
+    assert "too few to learn from" in lines[found + 1]
 
 
 def test_a_result_is_shown_where_its_rate_cannot_be_compared(
