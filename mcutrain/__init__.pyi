@@ -5,11 +5,10 @@ from mcutrain.analysis.progress import TrialsDone
 from mcutrain.arguments import PathLike
 from mcutrain.experiments.parallel import Standing
 from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, BuildOptions, ClassOptions, EmulationOptions, FlashOptions, LessonOptions, LineOptions, OptionalLine, ProofOptions, RecordOptions, ReplayOptions, StateOptions, WaitOptions
-from mcutrain.functions.folder_watching import WatchOptions
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.options import BoardOptions, GeneratedRequest, HeadOptions, LearningRequest, MeasureOptions, MemoryOptions, PlanOptions, PreparedRequest, ProfiledRequest, ProgramOptions, ProxyCascade, SimulatedRequest, StepRequest
 from mcutrain.functions.quantize_options import CalibrationOptions, InputOptions, QuantizeOptions
-from mcutrain.functions.run_options import AnalysisOptions, BackendOptions, BudgetOptions, DataOptions, EpisodeOptions, ExecutionOptions, FitOptions, HeldOutOptions, KeptOptions, LevelOptions, LimitOptions, ReadingOptions, RowOptions, ScheduledOptions, SchemeReading, SelectOptions, ShareOptions, SimulationOptions, TrainingOptions, UnlabelledReading
+from mcutrain.functions.run_options import AnalysisOptions, BackendOptions, BudgetOptions, DataOptions, EpisodeOptions, ExecutionOptions, FitOptions, HeldOutOptions, KeptOptions, LevelOptions, LimitOptions, ReadingOptions, RowOptions, ScheduledOptions, SchemeReading, SelectOptions, ShareOptions, SimulationOptions, TrainingOptions, UnlabelledReading, WatchOptions
 from mcutrain.functions.training import RunChanges
 from mcutrain.memplan.ladder import Ladder
 from mcutrain.oracle.forward import Verdict

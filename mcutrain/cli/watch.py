@@ -10,7 +10,7 @@ import typer
 from mcutrain.cli import shared_flags
 from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show_json, show_prose
-from mcutrain.functions.folder_watching import WatchOptions
+from mcutrain.functions.run_options import WatchOptions
 
 
 def watch(

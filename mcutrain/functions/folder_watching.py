@@ -9,21 +9,22 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from mcutrain_host.packages import OPTIONAL
 from mcutrain_host.saved import SavedState
 
-from mcutrain.arguments import PathLike, Positive, Seed, Within, checked
+from mcutrain.arguments import PathLike, Seed, checked
 from mcutrain.data import IMAGE_SUFFIXES, Normalization, read_image
 from mcutrain.errors import ArgumentError, DataError, StateError
 from mcutrain.formats.class_names import outputs_of
 from mcutrain.functions.files import check_writable_folder, replace_file
-from mcutrain.functions.keywords import Flag, Keywords, with_keywords
+from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.models import export
 from mcutrain.functions.preparing import prepare
+from mcutrain.functions.run_options import WatchOptions
 from mcutrain.functions.stepping import StepTrainer, trainer
 from mcutrain.pipeline import load
 from mcutrain.shown import Record, Shown
@@ -37,23 +38,6 @@ SETTLED_SECONDS = 1.0
 LOOKED_BACK = 50
 """Images of which the share that was right is told."""
 Stop = Callable[[], bool]
-
-
-@dataclass(frozen=True, kw_only=True)
-class WatchOptions(Keywords):
-    """How images are learnt as they arrive."""
-
-    learning_rate: Annotated[
-        Positive, Flag("Learning rate of each step.", "--lr", metavar="RATE")
-    ] = 0.01
-    replay: Annotated[
-        int,
-        Within(0, 64),
-        Flag("Steps on images learnt before, behind each new one: so that old classes are kept."),
-    ] = 3
-    every: Annotated[
-        Positive, Flag("Seconds between two looks at the folder.", metavar="SECONDS")
-    ] = 2.0
 
 
 @dataclass(frozen=True)

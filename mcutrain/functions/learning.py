@@ -23,7 +23,7 @@ from mcutrain.functions.options import Classes
 from mcutrain.functions.preparing import Asked
 from mcutrain.functions.run_options import AnalysisOptions, ExecutionOptions, HeldOutOptions
 from mcutrain.ir.graph import Graph
-from mcutrain.pipeline.losses import MEAN_SQUARED_ERROR, fit_classes, fit_targets
+from mcutrain.pipeline.losses import MEAN_SQUARED_ERROR, fit_classes, fit_to_data
 from mcutrain.selection.contribution import Contributions
 from mcutrain.simulation import check_can_build
 from mcutrain.simulation.rates import LearningRate
@@ -127,7 +127,8 @@ def _problem(
             "save y (or y_train and y_test) beside the samples"
         )
     if whole.has_targets:
-        fitted = fit_targets(graph, whole, classes, MEAN_SQUARED_ERROR)
+        names = reading.class_names or ()
+        fitted = fit_to_data(graph, whole, classes, MEAN_SQUARED_ERROR, (), names)
     else:
         fitted = fit_classes(graph, whole, classes, reading.class_names or ())
     for note in fitted.notes:

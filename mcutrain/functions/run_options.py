@@ -917,3 +917,20 @@ class UnlabelledReading(ReadingOptions):
             f"So many training samples; labels do nothing. {PROXY_SAMPLES} at most by default."
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions(Keywords):
+    """How images are learnt as they arrive."""
+
+    learning_rate: Annotated[
+        Positive, Flag("Learning rate of each step.", "--lr", metavar="RATE")
+    ] = 0.01
+    replay: Annotated[
+        int,
+        Within(0, 64),
+        Flag("Steps on images learnt before, behind each new one: so that old classes are kept."),
+    ] = 3
+    every: Annotated[
+        Positive, Flag("Seconds between two looks at the folder.", metavar="SECONDS")
+    ] = 2.0
