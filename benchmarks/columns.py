@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mcutrain import data, demo, prepare
-from mcutrain.features.swap.turns import Swaps
+from mcutrain.features.resampling.turns import Swaps
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.quant import replace_head

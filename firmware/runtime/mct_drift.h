@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which front of a ladder is taken, corrected by what samples taught: an offset, part of the state, moves
- * the choice to dearer or cheaper fronts. mcutrain/features/drift/policy.py is the same in Python, bit for bit. */
+ * the choice to dearer or cheaper fronts. mcutrain/features/policy_feedback/policy.py is the same in Python, bit for bit. */
 #ifndef MCT_DRIFT_H
 #define MCT_DRIFT_H
 

@@ -22,20 +22,21 @@ from mcutrain.autodiff.train_graph import Levels, TrainGraph
 from mcutrain.errors import DataError
 from mcutrain.features import (
     budgeted,
-    drift,
+    cascade,
     elastic,
     gate,
     imprint,
-    ladder,
     latents,
     learning,
     listening,
+    policy_feedback,
     replay,
+    resampling,
     selection,
     steps,
-    swap,
     timing,
 )
+from mcutrain.features.cascade.reference import LadderState
 from mcutrain.features.elastic.reference import ElasticState
 from mcutrain.features.facts import FactTable
 from mcutrain.features.feature import (
@@ -48,12 +49,11 @@ from mcutrain.features.feature import (
     Words,
 )
 from mcutrain.features.gate.reference import GateState
-from mcutrain.features.ladder.reference import LadderState
 from mcutrain.features.learning import check_learning
 from mcutrain.features.listening import check_listening, frontend_of, heard_bytes, listening_bytes
 from mcutrain.features.reference import WORD, StepRate
 from mcutrain.features.replay import bytes_of_ring
-from mcutrain.features.swap.reference import SwapState
+from mcutrain.features.resampling.reference import SwapState
 from mcutrain.features.turns import Decision, RunPart, Turn, TurnedPlan, TurnState
 from mcutrain.sparse.elastic import ElasticTimes
 
@@ -99,14 +99,14 @@ __all__ = [
 ]
 
 FEATURES: tuple[StepFeature, ...] = (
-    ladder.FEATURE,
-    drift.FEATURE,
-    swap.FEATURE,
+    cascade.FEATURE,
+    policy_feedback.FEATURE,
+    resampling.FEATURE,
     elastic.FEATURE,
     gate.FEATURE,
 )
-"""Drift corrects a ladder. A gate is last: it decides whether a step, as all others have made it,
-learns at all, and when its updates are applied."""
+"""Policy feedback corrects a cascade. A gate is last: it decides whether a step, as all others have
+made it, learns at all, and when its updates are applied."""
 
 
 REPLAY, IMPRINT, LATENTS = replay.FEATURE, imprint.FEATURE, latents.FEATURE
@@ -134,12 +134,14 @@ def program_choices(options: object) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeatureOptions(drift.DriftOption, swap.SwapOption, elastic.ElasticOption, gate.GateOption):
+class FeatureOptions(
+    policy_feedback.DriftOption, resampling.SwapOption, elastic.ElasticOption, gate.GateOption
+):
     """Fields of StepOptions that features add."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeatureFacts(drift.DriftFacts, ladder.LadderFacts, gate.GateFacts):
+class FeatureFacts(policy_feedback.DriftFacts, cascade.LadderFacts, gate.GateFacts):
     """Fields of results that features add: what they counted, None where a step has them not.
 
     FACTS says the fields from the last of these classes to the first.
@@ -155,7 +157,7 @@ RUN_PARTS = tuple(feature.run for feature in FEATURES if feature.run is not None
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeatureSettings(elastic.ElasticSettings, swap.SwapSettings):
+class FeatureSettings(elastic.ElasticSettings, resampling.SwapSettings):
     """Fields of RunSettings that features add: what happens between the steps of a run."""
 
     @property

@@ -25,7 +25,7 @@ from mcutrain_host.virtual.link import LoopbackLink
 from mcutrain_host.virtual.qemu import QemuBoard
 
 from mcutrain import prepare
-from mcutrain.features.drift import Drift
+from mcutrain.features.policy_feedback import Drift
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation import CompiledSimulator

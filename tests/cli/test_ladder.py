@@ -15,7 +15,7 @@ from mcutrain.cost.instructions import USUAL_ISA, estimate
 from mcutrain.errors import ArgumentError
 from mcutrain.experiments.parallel import Lesson
 from mcutrain.features import FACTS
-from mcutrain.features.drift.policy import LEVEL_DRIFT
+from mcutrain.features.policy_feedback.policy import LEVEL_DRIFT
 from mcutrain.functions import comparing, planning
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, picture, rows_kept, to_csv

@@ -120,7 +120,7 @@ def test_what_builds_on_a_part_stands_behind_it() -> None:
 
 def test_a_ladder_comes_first_and_a_gate_decides_on_all_else() -> None:
     """Their words lie so in states of earlier versions, and their C runs so."""
-    wanted = ["ladder", "swap", "elastic", "gate"]
+    wanted = ["cascade", "resampling", "elastic", "gate"]
     assert [feature.name for feature in FEATURES if feature.name in wanted] == wanted
     assert FEATURES[-1].name == "gate"
 

@@ -20,7 +20,7 @@ from mcutrain import demo, pipeline, prepare
 from mcutrain.autodiff import TrainGraph
 from mcutrain.autodiff.state_kinds import StateKind
 from mcutrain.features import FACTS
-from mcutrain.features.drift import Drift
+from mcutrain.features.policy_feedback import Drift
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import Ladder, state, state_parts
 from mcutrain.memplan.state import Words

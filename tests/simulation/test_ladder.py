@@ -14,8 +14,8 @@ from mcutrain.autodiff import Gate, TrainOptions
 from mcutrain.codegen import Interface, Project, generate
 from mcutrain.codegen.program import Program
 from mcutrain.errors import McutrainError, StateError
-from mcutrain.features.drift.policy import STEPS as STEPS_OF_OFFSET
-from mcutrain.features.drift.policy import Drift
+from mcutrain.features.policy_feedback.policy import STEPS as STEPS_OF_OFFSET
+from mcutrain.features.policy_feedback.policy import Drift
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import (
     Stream,

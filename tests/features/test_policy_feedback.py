@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcutrain.autodiff.gate import MOST_LOSS_Q16
-from mcutrain.features.drift.policy import EVERY, MOST, STEPS, Drift, is_probe
+from mcutrain.features.policy_feedback.policy import EVERY, MOST, STEPS, Drift, is_probe
 from tests.compiled import of_runtime
 
 PROGRAM = """

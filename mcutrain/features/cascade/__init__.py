@@ -9,8 +9,8 @@ from mcutrain_host.manifest import FrontCost, LadderFronts
 from mcutrain_host.state import LEVEL_SAMPLES
 
 from mcutrain.autodiff.train_graph import TrainGraph
+from mcutrain.features.cascade.facts import LadderFacts
 from mcutrain.features.feature import Code, StepFeature, Told, Words
-from mcutrain.features.ladder.facts import LadderFacts
 
 __all__ = ["FEATURE", "LadderFacts"]
 
@@ -52,7 +52,7 @@ def _manifest(code: Code, told: Told) -> Mapping[str, Any]:
 
 
 FEATURE = StepFeature(
-    name="ladder",
+    name="cascade",
     is_on=lambda training: training.levels is not None,
     over=("latents",),
     words=(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcutrain.features.drift.policy import LEVEL_DRIFT, STEPS
 from mcutrain.features.facts import fact
+from mcutrain.features.policy_feedback.policy import LEVEL_DRIFT, STEPS
 
 
 def _line(drift: float, steps: int) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 
 from mcutrain.autodiff.train_graph import SwappedColumns
 from mcutrain.features.feature import Code, PlannedMemory, PlanRow, StepFeature, Words
-from mcutrain.features.swap.check import has_columns, modules_stay
-from mcutrain.features.swap.option import SwapOption, rewriting
-from mcutrain.features.swap.reference import SWAP_POSITION
-from mcutrain.features.swap.turns import RUN, SwapSettings
+from mcutrain.features.resampling.check import has_columns, modules_stay
+from mcutrain.features.resampling.option import SwapOption, rewriting
+from mcutrain.features.resampling.reference import SWAP_POSITION
+from mcutrain.features.resampling.turns import RUN, SwapSettings
 
 __all__ = ["FEATURE", "SwapOption", "SwapSettings"]
 
@@ -62,7 +62,7 @@ def _shelf_line(shelf: Mapping[str, Any]) -> str:
 
 
 FEATURE = StepFeature(
-    name="swap",
+    name="resampling",
     is_on=lambda training: bool(training.swapped),
     rewriting=rewriting,
     words=(

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcutrain.autodiff.train_graph import TrainGraph
-from mcutrain.features.drift.facts import DriftFacts
-from mcutrain.features.drift.option import DriftOption
-from mcutrain.features.drift.policy import LEVEL_DRIFT, Drift, DriftChoice
 from mcutrain.features.feature import Code, StepFeature, Words
+from mcutrain.features.policy_feedback.facts import DriftFacts
+from mcutrain.features.policy_feedback.option import DriftOption
+from mcutrain.features.policy_feedback.policy import LEVEL_DRIFT, Drift, DriftChoice
 
 __all__ = ["FEATURE", "Drift", "DriftFacts", "DriftOption"]
 
@@ -24,9 +24,9 @@ def _code(code: Code) -> Mapping[str, Any] | None:
 
 
 FEATURE = StepFeature(
-    name="drift",
+    name="policy_feedback",
     is_on=_is_on,
-    over=("ladder", "latents"),
+    over=("cascade", "latents"),
     words=(
         Words(
             LEVEL_DRIFT,

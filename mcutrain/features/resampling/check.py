@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import SchemeError
-from mcutrain.features.swap.option import SwapOption
+from mcutrain.features.resampling.option import SwapOption
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse.modules import added_columns
 from mcutrain.sparse.scheme import UpdateScheme
