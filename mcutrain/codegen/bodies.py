@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from mcutrain.codegen import firmware, isa
@@ -90,6 +91,7 @@ def portable_files(folder: Path) -> dict[str, str]:
     return {**files, **({HEADER: header(PORTABLE)} if HEADER in files else {})}
 
 
+@lru_cache(maxsize=4096)
 def _guard(name: str) -> tuple[str, str]:
     """What a source begins and ends with; nothing if every set compiles it, or if it is a header.
 
@@ -152,13 +154,15 @@ def _faster() -> tuple[isa.InstructionSet, ...]:
     return tuple(row for row in isa.travelling() if row.name != PORTABLE)
 
 
+@lru_cache(maxsize=1)
 def _other_names() -> frozenset[str]:
     """Return what a library holds of other sets than portable, by name in the project."""
     sets = (places_in((f"kernels/*/{r.name}", f"isa/{r.name}")) for r in _faster())
     return frozenset(place_of(place) for places in sets for place in places.values())
 
 
-def _guarded_places() -> dict[str, str]:
+@lru_cache(maxsize=1)
+def _guarded_places() -> Mapping[str, str]:
     """Name in a project → place of the portable bodies that some other set has a body for."""
     sets = (places_in((f"kernels/*/{row.name}",)) for row in _faster())
     plain = {_plain_of(place) for places in sets for place in places.values()} - {""}

@@ -74,15 +74,18 @@ def body_places(names: Iterable[str], isa: str) -> dict[str, str]:
     Where the set has none, that of the set that stands in for it; nothing where only the plain body
     is there.
     """
-    names = list(names)
-    found: dict[str, str] = {}
-    for one in reversed(chain(isa)):
-        bodies = places_in((f"kernels/*/{one}",))
-        own = {name: bodies.get(PurePosixPath(name).name) for name in names}
-        found |= {name: place for name, place in own.items() if place is not None}
-    return found
+    found = ((name, _body_place(name, isa)) for name in names)
+    return {name: place for name, place in found if place is not None}
 
 
+@lru_cache(maxsize=4096)
+def _body_place(name: str, isa: str) -> str | None:
+    own = PurePosixPath(name).name
+    found = (places_in((f"kernels/*/{one}",)).get(own) for one in chain(isa))
+    return next((place for place in found if place is not None), None)
+
+
+@lru_cache(maxsize=4096)
 def place_of(name: str) -> str:
     """Return where a file of the firmware folder lies in a project.
 
@@ -99,6 +102,7 @@ def place_of(name: str) -> str:
     return f"{SOURCE_FOLDER}/{path.stem}{suffix}{path.suffix}"
 
 
+@lru_cache(maxsize=4096)
 def isa_of_body(name: str) -> str:
     """Whose body of an operator a file of the firmware folder is; empty if it is none or plain.
 
@@ -130,9 +134,8 @@ def with_includes(files: Mapping[str, str], isa: str = PORTABLE) -> dict[str, st
     waiting = list(files)
     while waiting:
         name = waiting.pop()
-        folder = PurePosixPath(name).parent
-        included = re.findall(r'^#include "(.+)"', found[name], re.MULTILINE)
-        for header in included:
+        folder = name.rpartition("/")[0] or "."
+        for header in _included(found[name]):
             for needed in _header_files(f"{folder}/{header}", isa):
                 if needed not in found:
                     found[needed] = firmware_text(needed)
@@ -140,7 +143,14 @@ def with_includes(files: Mapping[str, str], isa: str = PORTABLE) -> dict[str, st
     return dict(sorted(found.items()))
 
 
-def _header_files(beside: str, isa: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def _included(text: str) -> tuple[str, ...]:
+    """What a file includes by quotes."""
+    return tuple(re.findall(r'^#include "(.+)"', text, re.MULTILINE))
+
+
+@lru_cache(maxsize=4096)
+def _header_files(beside: str, isa: str) -> tuple[str, ...]:
     """A header, and the source beside it that implements it for an instruction set.
 
     beside: where the header is if it lies in the folder of the file that includes it.
@@ -150,10 +160,10 @@ def _header_files(beside: str, isa: str) -> list[str]:
     places = places_in((*INCLUDE_FOLDERS, "kernels/*", *own))
     place = beside if _is_file(beside) else places.get(PurePosixPath(beside).name)
     if place is None:
-        return []
+        return ()
     source = str(PurePosixPath(place).with_suffix(".c"))
     is_own = any(f"/{one}/" in place for one in sets)
-    return [place, source] if is_own and _is_file(source) else [place]
+    return (place, source) if is_own and _is_file(source) else (place,)
 
 
 @lru_cache(maxsize=16)

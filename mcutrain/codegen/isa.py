@@ -90,6 +90,7 @@ def taken(wanted: str) -> tuple[InstructionSet, ...]:
     return travelling() if wanted == ALL else (row_of(wanted),)
 
 
+@lru_cache(maxsize=64)
 def chain(name: str) -> tuple[str, ...]:
     """The sets whose bodies one takes, its own first, portable last; none for the plain bodies."""
     found: list[str] = []

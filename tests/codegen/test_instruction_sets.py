@@ -30,7 +30,12 @@ compile = "with -mcpu=cortex-m55"
 else = "dsp"
 
 """
-CACHED = (firmware.places_in, firmware.firmware_text, firmware._is_file, isa.rows)
+CACHED = [
+    function
+    for module in (bodies, firmware, isa)
+    for function in vars(module).values()
+    if hasattr(function, "cache_clear")
+]
 
 
 def body(isa: str) -> str:
