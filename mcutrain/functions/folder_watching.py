@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -108,8 +109,9 @@ def watch(
     learning: its fields are keywords, too. normalization: of the pixels, as `train` takes it. once:
     end when nothing new is there. stop: asked between rounds.
 
-    Raises DataError for a folder without classes, or a class that the model lacks; StateError for
-    an output folder of another model, scheme or seed.
+    An image that is gone before it is read is passed over, and so is a folder of no class that
+    appears later. Raises DataError for a folder without classes, or of a class that the model
+    lacks; StateError for an output folder of another model, scheme or seed.
 
     >>> watch("model.int8.tflite", "inbox/", "learnt/", "last:2", once=True).right
     """
@@ -122,7 +124,8 @@ def watch(
 
 @dataclass
 class _WatchedFolder:
-    """A folder that is watched. learnt: in the order of learning."""
+    """A folder that is watched. learnt: in the order of learning. others: folders of no class that
+    were named already; None before the first look, which refuses them."""
 
     model: Path
     folder: Path
@@ -137,6 +140,7 @@ class _WatchedFolder:
     steps: int
     kept: tuple[int, int] = (0, 0)
     failed: dict[str, int] = field(default_factory=dict)
+    others: set[str] | None = None
     right: deque[bool] = field(default_factory=lambda: deque(maxlen=LOOKED_BACK))
     all_right: list[bool] = field(default_factory=list)
 
@@ -217,14 +221,13 @@ class _WatchedFolder:
         """Images that were not learnt, oldest first, with their labels."""
         known = {(one.file, one.size, one.changed) for one in self.learnt}
         found = []
-        for place in sorted(p for p in self.folder.iterdir() if p.is_dir()):
-            if place.name.startswith("."):
-                continue
-            label = self._label(place.name)
-            for file in place.iterdir():
+        for place, label in self._places():
+            for file in _files(place):
                 if file.suffix.lower() not in IMAGE_SUFFIXES or file.name.startswith("."):
                     continue
-                about = file.stat()
+                about = _about(file)
+                if about is None:
+                    continue
                 name = f"{place.name}/{file.name}"
                 if (name, about.st_size, about.st_mtime_ns) in known:
                     continue
@@ -236,14 +239,29 @@ class _WatchedFolder:
         for _, _, file, label in sorted(found):
             yield file, label
 
-    def _label(self, name: str) -> int:
+    def _places(self) -> Iterator[tuple[Path, int]]:
+        """Folders of classes, with their labels.
+
+        Raises DataError for another folder at the first look; later ones are named and left out.
+        """
         known = [_folder_of(class_name) for class_name in self.names]
-        if name not in known:
-            raise DataError(
-                f"the folder {name!a} is none of the classes {', '.join(known)}: rename it, or "
-                "begin with another output folder, which learns the classes that are there then"
-            )
-        return known.index(name)
+        is_first, self.others = self.others is None, self.others or set()
+        for place in sorted(p for p in self.folder.iterdir() if p.is_dir()):
+            name = place.name
+            if name in known:
+                yield place, known.index(name)
+            elif not name.startswith(".") and name not in self.others:
+                if is_first:
+                    raise DataError(
+                        f"the folder {name!a} is none of the classes {', '.join(known)}: rename "
+                        "it, or begin with another output folder, which learns the classes that "
+                        "are there then"
+                    )
+                self.others.add(name)
+                self.listener.note(
+                    f"left out: the folder {name!a}, which is none of the classes "
+                    f"{', '.join(known)}; begin with another output folder to learn it"
+                )
 
     def _learn(self, images: list[tuple[Path, int]]) -> None:
         """One round: learn, then note what, then save the state."""
@@ -263,10 +281,14 @@ class _WatchedFolder:
         self.kept = (len(self.learnt), self.steps)
 
     def _learn_one(self, file: Path, label: int) -> None:
-        name, about = f"{file.parent.name}/{file.name}", file.stat()
+        name, about = f"{file.parent.name}/{file.name}", _about(file)
+        if about is None:
+            return
         try:
             x = self._read(file)
         except DataError as error:
+            if _about(file) is None:
+                return
             self.failed[name] = about.st_mtime_ns
             self.listener.note(f"left out: {error}")
             return
@@ -300,6 +322,22 @@ class _WatchedFolder:
     def _read(self, file: Path) -> Any:
         height, width, channels = self.trainer.prepared.input_type.shape[1:]
         return read_image(file, (height, width, channels))[np.newaxis]
+
+
+def _files(place: Path) -> list[Path]:
+    """What a folder has; nothing if it is gone, for it is the user's."""
+    try:
+        return list(place.iterdir())
+    except FileNotFoundError:
+        return []
+
+
+def _about(file: Path) -> os.stat_result | None:
+    """Size and time of a file; None if it is gone since it was listed."""
+    try:
+        return file.stat()
+    except FileNotFoundError:
+        return None
 
 
 def _folder_of(name: str) -> str:

@@ -155,6 +155,62 @@ def test_an_image_that_is_written_or_damaged_waits(two: Path, model: Path, tmp_p
     assert mcutrain.watch(model, two, tmp_path / "out", "head", **QUICK).new_images == 2
 
 
+@pytest.mark.parametrize("when", ["before it is looked at", "before it is read", "while it is"])
+def test_what_is_gone_when_it_is_its_turn_is_passed_over(
+    two: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """The folder is the user's, who may clear it up meanwhile."""
+    images, told, out = some(two, 0, 4), Told(), tmp_path / "out"
+    gone = images.pop(2)[0]
+    with monkeypatch.context() as context:
+        if when == "before it is looked at":
+            listed = folder_watching._files
+
+            def list_and_clear(place: Path) -> list[Path]:
+                found = listed(place)
+                gone.unlink(missing_ok=True)
+                return found
+
+            context.setattr(folder_watching, "_files", list_and_clear)
+        elif when == "before it is read":
+            told.decided = lambda line: gone.unlink(missing_ok=True)  # type: ignore[method-assign]
+        else:
+            read = folder_watching.read_image
+
+            def clear_and_read(path: Path, *given: Any) -> Any:
+                if path == gone:
+                    gone.unlink()
+                return read(path, *given)
+
+            context.setattr(folder_watching, "read_image", clear_and_read)
+        found = mcutrain.watch(model, two, out, "last:2", listener=told, **QUICK)
+    assert (found.new_images, found.unreadable) == (3, ())
+    wanted = by_hand(images)
+    assert (out / STATE).read_bytes()[: len(wanted)] == wanted
+    shutil.rmtree(two / "cat")
+    assert mcutrain.watch(model, two, out, "last:2", **QUICK).new_images == 0
+
+
+def test_a_folder_of_no_class_that_appears_is_named_once(
+    two: Path, model: Path, tmp_path: Path
+) -> None:
+    told, looks = Told(), iter([False] * 9 + [True])
+    some(two, 0, 2)
+
+    def stop() -> bool:
+        (two / "cow").mkdir(exist_ok=True) if told.lines else None
+        if (two / "cow").exists():
+            arrive(two, "cow", 5, 1_000_000)
+        return next(looks)
+
+    going = {**QUICK, "once": False, "every": 0.01}
+    found = mcutrain.watch(model, two, tmp_path / "out", "head", stop=stop, listener=told, **going)
+    assert found.new_images == 2
+    said = [line for line in told.lines if "left out" in line]
+    assert len(said) == 1
+    assert "the folder 'cow', which is none of the classes cat, dog" in said[0]
+
+
 def test_the_stop_sign_ends_a_round_that_is_saved(two: Path, model: Path, tmp_path: Path) -> None:
     some(two, 0, 20)
     looks = iter([False, True, True])
