@@ -20,7 +20,7 @@ _NAMES = {
     "mcutrain.functions.automatic": ("auto_scheme",),
     "mcutrain.functions.averaging": ("FleetAverage", "average"),
     "mcutrain.functions.board_training": ("BoardRun", "train_board"),
-    "mcutrain.functions.chooser": ("AutoScheme",),
+    "mcutrain.functions.alternatives": ("AutoScheme",),
     "mcutrain.functions.choosing": ("select",),
     "mcutrain.functions.comparing": ("Comparison", "compare"),
     "mcutrain.functions.data_describing": ("DataInfo", "describe_data"),

@@ -22,7 +22,7 @@ from mcutrain.trained.models import Export
 from typing import Any, Literal
 
 from mcutrain.functions.modules import AugmentedModel as AugmentedModel
-from mcutrain.functions.chooser import AutoScheme as AutoScheme
+from mcutrain.functions.alternatives import AutoScheme as AutoScheme
 from mcutrain.functions.board_training import BoardRun as BoardRun
 from mcutrain.functions.selecting import BudgetSweep as BudgetSweep
 from mcutrain.functions.firmware import Built as Built

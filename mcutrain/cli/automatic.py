@@ -15,7 +15,7 @@ from mcutrain.errors import McutrainError
 
 if TYPE_CHECKING:
     from mcutrain.cost.time import StepTime
-    from mcutrain.functions.chooser import Alternative, AutoScheme
+    from mcutrain.functions.alternatives import Alternative, AutoScheme
     from mcutrain.functions.chosen import Choosing
     from mcutrain.functions.memory_limit import MemoryLimit
     from mcutrain.functions.preparing import Asked

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from mcutrain.data import Split
     from mcutrain.experiments.parallel import Standing
+    from mcutrain.functions.alternatives import AutoScheme
     from mcutrain.functions.board_watch import BoardWatch
-    from mcutrain.functions.chooser import AutoScheme
     from mcutrain.functions.memory_limit import MemoryLimit
     from mcutrain.pipeline import TrainingStep
     from mcutrain.runs.watch import Watch

@@ -15,12 +15,6 @@ from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jinja2
-from jinja2 import nodes
-from jinja2.ext import Extension
-from jinja2.parser import Parser
-from jinja2.runtime import Context
-
 from mcutrain.features import (
     FEATURES,
     IMPRINT,
@@ -157,39 +151,3 @@ def filled(slot: str, language: str, blocks: Mapping[str, Container[str]]) -> li
 def template_names(part: str, language: str) -> list[str]:
     """Names that the template of a part may have; one of them is there, if it fills a slot."""
     return [f"{folder}/{part}/model.{language}.j2" for folder in FOLDERS]
-
-
-class SlotTag(Extension):
-    """`{% slot name %}`: the blocks of that name, of the parts that the value `parts` names."""
-
-    tags = {"slot"}  # noqa: RUF012
-
-    def parse(self, parser: Parser) -> nodes.Node:
-        """Make the tag a call of `fill`."""
-        line = next(parser.stream).lineno
-        slot = parser.stream.expect("name").value
-        assert parser.name is not None, "templates come from files"
-        language = "h" if parser.name.endswith(".h.j2") else "c"
-        assert slot in SLOTS[language], f"{parser.name} has an unknown slot {slot}"
-        names: list[nodes.Expr] = [nodes.Const(slot), nodes.Const(language)]
-        call = self.call_method("fill", [*names, nodes.ContextReference()])
-        return nodes.Output([call]).set_lineno(line)
-
-    def fill(self, slot: str, language: str, context: Context) -> str:
-        """The text of a slot."""
-        parts = {part: self._template(part, language) for part in (*context["parts"], PLAIN)}
-        templates = {part: template for part, template in parts.items() if template is not None}
-        blocks = {part: template.blocks for part, template in templates.items()}
-        values = context.get_all()
-        texts: list[str] = []
-        for part in filled(slot, language, blocks):
-            own = templates[part].new_context(values, shared=True)
-            texts += blocks[part][slot](own)
-        return "".join(texts)
-
-    def _template(self, part: str, language: str) -> jinja2.Template | None:
-        """None where a part fills nothing in this file."""
-        try:
-            return self.environment.select_template(template_names(part, language))
-        except jinja2.TemplateNotFound:
-            return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,10 @@ from mcutrain.formats.tflite.file import is_tflite
 from mcutrain.formats.tflite.read import is_hybrid, read_tflite
 from mcutrain.quant.calibrate import Progress
 from mcutrain.quant.float_graph import FloatGraph
-from mcutrain.quant.quantizer import Quantized, QuantizeSettings, quantize_network
 from mcutrain.quant.simplify import simplify
+
+if TYPE_CHECKING:
+    from mcutrain.quant.quantizer import Quantized, QuantizeSettings
 
 Array = npt.NDArray[Any]
 
@@ -68,6 +70,8 @@ class FloatModel:
 
         It has the class names of the float file, and says in which order that has samples.
         """
+        from mcutrain.quant.quantizer import quantize_network  # who reads needs none of it
+
         found = quantize_network(self.network, samples, settings, report)
         graph = named(found.graph, self.path)
         if self.frontend or not is_tflite(self.path):

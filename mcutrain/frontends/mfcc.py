@@ -18,6 +18,7 @@ sample. It matters where a frame holds nothing but zeros: such a frame is not sh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -121,7 +122,7 @@ def shifted(frames: npt.NDArray[np.int16], peak: int) -> npt.NDArray[np.int16]:
 
 def _less_level(frames: npt.NDArray[np.int16], peak: int) -> Ints:
     found = frames.astype(np.int64)
-    is_heard = found[..., 0] != SILENCE
+    is_heard = found[..., 0] != silence()
     found[..., 0] -= np.where(is_heard, level(peak), 0)
     return found
 
@@ -162,5 +163,7 @@ def _cosine_transform(levels: Ints) -> npt.NDArray[np.int16]:
     return (sums + (1 << 15) >> 16).astype(np.int16)
 
 
-SILENCE = int(features(np.zeros(WINDOW, np.int16))[0][0, 0])
-"""The first coefficient of a frame of zeros; no other frame has less."""
+@cache
+def silence() -> int:
+    """The first coefficient of a frame of zeros; no other frame has less."""
+    return int(features(np.zeros(WINDOW, np.int16))[0][0, 0])

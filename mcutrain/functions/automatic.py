@@ -11,7 +11,7 @@ from types import MappingProxyType
 from mcutrain.arguments import PathLike, Seed, checked
 from mcutrain.data import Data
 from mcutrain.errors import ArgumentError, McutrainError
-from mcutrain.functions.chooser import AutoScheme, Chooser, Report
+from mcutrain.functions.alternatives import AutoScheme, Report
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.options import Classes, LearningRequest, MemoryOptions
 from mcutrain.functions.preparing import HEAD, Asked, with_frontend
@@ -92,6 +92,8 @@ def auto_scheme(
 
     >>> auto_scheme("model.int8.tflite", (x, y), board="nucleo-f446re").scheme
     """
+    from mcutrain.functions.chooser import Chooser  # who names a scheme needs none of it
+
     memory, pixels = hardware.memory, reading.normalization
     graph = with_frontend(model if isinstance(model, Graph) else load(model), reading.frontend)
     find_head(graph)

@@ -45,6 +45,7 @@ from mcutrain.errors import (
 )
 from mcutrain.experiments.contest import Contest
 from mcutrain.experiments.contest import contest as run_contest
+from mcutrain.functions.alternatives import Alternative, AutoScheme, Report
 from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.preparing import HEAD
 from mcutrain.ir.digest import graph_digest
@@ -55,7 +56,6 @@ from mcutrain.selection.contribution import JOINT, Contributions, contributions_
 from mcutrain.selection.cost import CostModel
 from mcutrain.selection.fitting import fitting, least_sram_bytes
 from mcutrain.selection.select import BestScheme, Selector
-from mcutrain.shown import Record, Shown
 from mcutrain.simulation.samples import content_of
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
 
@@ -101,49 +101,6 @@ Analysis = Callable[[], Contributions]
 """Returns the analysis of the training samples, or raises one of UNMEASURABLE."""
 RunContest = Callable[[Mapping[str, TrainingStep]], Contest | None]
 """Returns how short runs of steps ended, if they say anything."""
-Report = Callable[[str, int, int], None]
-"""Called with what is done, how much of it, and of how much."""
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """A smaller or larger scheme, as text, and the SRAM that it takes. fits: if there is so much.
-
-    share: of what the chosen scheme can learn, by gradients; None where nothing was measured.
-    """
-
-    scheme: str
-    sram_bytes: int
-    fits: bool
-    share: float | None = None
-
-
-@dataclass(frozen=True, repr=False)
-class AutoScheme(Shown):
-    """What `simulate` trains if nobody names a scheme: `scheme`, as text that `--scheme` takes.
-
-    why: the reason, in a sentence.
-    sram_bytes: what its step takes of `limit_bytes`; None is no limit.
-    larger: what the next bytes would buy; None where everything is trained, or nothing is known.
-    smaller: a scheme for half of the bytes or less that should learn as much; None if none is
-        known. Without a board or a budget it may be one that learns less.
-    """
-
-    scheme: str
-    reason: str
-    sram_bytes: int
-    limit_bytes: int | None
-    larger: Alternative | None = None
-    smaller: Alternative | None = None
-
-    def summary(self) -> str:
-        """Return a line that describes it."""
-        of = "" if self.limit_bytes is None else f" of {self.limit_bytes:,}"
-        return f"{self.scheme}: {self.reason}; {self.sram_bytes:,}{of} bytes of SRAM"
-
-    def to_dict(self) -> Record:
-        """Return values for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

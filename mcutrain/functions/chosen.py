@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcutrain.data import Data, ModelInput, Normalization, Split, input_notes, is_path
 from mcutrain.errors import OptionError
 from mcutrain.formats import with_class_names
+from mcutrain.functions.alternatives import Alternative, AutoScheme
 from mcutrain.functions.automatic import AUTO, wanted_scheme
-from mcutrain.functions.chooser import Alternative, AutoScheme, Chooser
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.preparing import HEAD, Asked, Scheme, left_out_note
@@ -22,6 +23,9 @@ from mcutrain.pipeline.several import fit_row
 from mcutrain.quant import HeadStart
 from mcutrain.runs.sample_reading import load_data, model_input
 from mcutrain.sparse import UpdateScheme
+
+if TYPE_CHECKING:
+    from mcutrain.functions.chooser import Chooser
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class Choosing:
 
     def chooser(self, asked: Asked) -> Chooser:
         """Return what chooses."""
+        from mcutrain.functions.chooser import Chooser  # who names a scheme needs none of it
 
         def plan(scheme: UpdateScheme) -> TrainingStep:
             return replace(asked, scheme=scheme).prepare(self.graph, self.classes, self.seed)

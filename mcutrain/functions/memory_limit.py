@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.memory import flash_bytes
 from mcutrain.features import heard_bytes
-from mcutrain.functions.choosing import limits_of
 from mcutrain.pipeline import TrainingStep
 from mcutrain.selection.cost import Limits
 from mcutrain.target import Target
@@ -33,6 +32,8 @@ class MemoryLimit:
         """Return the limit of a board, or of so many bytes, or the usual one."""
         if target is None and sram is None:
             return MemoryLimit(Limits(USUAL_SRAM), None, True)
+        from mcutrain.functions.choosing import limits_of  # it imports what selects, too
+
         return MemoryLimit(limits_of(target, sram, None, None, None), target)
 
     @property

@@ -14,8 +14,8 @@ from mcutrain_host.saved import with_recipe
 from mcutrain.arguments import PathLike, Seed, checked
 from mcutrain.data import Data, Episodes, Split
 from mcutrain.errors import DataError
+from mcutrain.functions.alternatives import AutoScheme
 from mcutrain.functions.automatic import AUTO, wanted_scheme
-from mcutrain.functions.chooser import AutoScheme
 from mcutrain.functions.chosen import Choosing, fitted_to, planned_step, read_samples
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Done, Listener

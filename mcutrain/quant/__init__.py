@@ -1,4 +1,10 @@
-"""Float graphs become int8 graphs; and changes of an int8 graph that keep it one."""
+"""Float graphs become int8 graphs; and changes of an int8 graph that keep it one.
+
+What quantizes is imported when it is asked for: who reads an int8 file needs none of it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from mcutrain.quant.float_op import Quantization
 from mcutrain.quant.head import (
@@ -14,14 +20,16 @@ from mcutrain.quant.head import (
     told_apart,
 )
 from mcutrain.quant.prototypes import HeadStart, head_of_means
-from mcutrain.quant.quantizer import Quantized, QuantizeSettings, useful
-from mcutrain.quant.report import (
-    LayerError,
-    compared_samples,
-    layer_errors,
-    named_as,
-    target_errors,
-)
+
+if TYPE_CHECKING:
+    from mcutrain.quant.quantizer import Quantized, QuantizeSettings, useful
+    from mcutrain.quant.report import (
+        LayerError,
+        compared_samples,
+        layer_errors,
+        named_as,
+        target_errors,
+    )
 
 __all__ = [
     "HeadStart",
@@ -46,3 +54,11 @@ __all__ = [
     "told_apart",
     "useful",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of these
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module 'mcutrain.quant' has no attribute {name!r}")
+        home = "quantizer" if name in ("QuantizeSettings", "Quantized", "useful") else "report"
+        return getattr(import_module(f"mcutrain.quant.{home}"), name)

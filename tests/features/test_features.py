@@ -12,9 +12,9 @@ from jinja2 import meta, nodes
 
 from mcutrain import features, prepare
 from mcutrain.codegen import Interface
+from mcutrain.codegen.environment import environment
 from mcutrain.codegen.program import Program
 from mcutrain.codegen.slots import ONE, PARTS, PLAIN, SLOTS, filled, template_names
-from mcutrain.codegen.templates import environment
 from mcutrain.features import FEATURES, PROGRAM_FEATURES
 from mcutrain.memplan.state import WORDS
 from tests.simulation import networks

@@ -19,8 +19,9 @@ from mcutrain.errors import ArgumentError, PlanError, UnsupportedError
 from mcutrain.experiments.contest import Contest
 from mcutrain.functions import chooser as choosers
 from mcutrain.functions import memory_limit
+from mcutrain.functions.alternatives import Alternative, AutoScheme
 from mcutrain.functions.automatic import wanted_scheme
-from mcutrain.functions.chooser import Alternative, AutoScheme, Chooser, text_of
+from mcutrain.functions.chooser import Chooser, text_of
 from mcutrain.functions.memory_limit import USUAL_SRAM, MemoryLimit
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import StepOptions, TrainingStep
