@@ -1,66 +1,25 @@
-"""Which outputs of a model file are meant, where it has several.
+"""The chosen outputs of a model file: a graph with one of them, or a row of several.
 
-The choice holds while `choosing` is entered, in worker processes as well: so every reading of the
-file, also by its own runtime, means the same outputs.
+Which are chosen, mcutrain.chosen_outputs knows.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from typing import TypeVar
 
-from mcutrain.errors import ModelError, some_of
+from mcutrain.chosen_outputs import CHOSEN, FLAG, choosing, kept
+from mcutrain.errors import ModelError
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ops.several import MOST_OUTPUTS, OutputRow
 
-FLAG = "--model-output"
-CHOSEN = "MCUTRAIN_MODEL_OUTPUT"
-"""The environment variable that holds the choice."""
+__all__ = ["CHOSEN", "FLAG", "apart", "choosing", "in_a_row", "kept", "needed"]
 
 Part = TypeVar("Part")
 Name = TypeVar("Name", bound=Hashable)
-
-
-@contextmanager
-def choosing(name: str | None) -> Iterator[None]:
-    """Model files of several outputs are read as if they had this one; None: as they are.
-
-    name: or several, joined by commas, which are trained together.
-    """
-    before = os.environ.get(CHOSEN)
-    if name is not None:
-        os.environ[CHOSEN] = name
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(CHOSEN, None)
-        else:
-            os.environ[CHOSEN] = before
-
-
-def kept(names: Sequence[str]) -> tuple[int, ...]:
-    """Positions of the outputs that are meant: the chosen ones in their order, or all.
-
-    Raises ModelError if no output has the chosen name.
-    """
-    wanted = os.environ.get(CHOSEN)
-    if wanted is None:
-        return tuple(range(len(names)))
-    several = (wanted,) if wanted in names else tuple(wanted.split(","))
-    missing = next((name for name in several if name not in names), None)
-    if missing is not None:
-        raise ModelError(
-            f"the model has no output {missing!r}, it has {some_of(map(repr, names))}: name one of "
-            f"these by {FLAG}"
-        )
-    if len(set(several)) < len(several):
-        raise ModelError(f"{FLAG} {wanted} names an output twice: name it once")
-    return tuple(names.index(name) for name in several)
 
 
 def in_a_row(graph: Graph) -> Graph:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.formats.outputs import kept
+from mcutrain.chosen_outputs import kept
 
 Array = npt.NDArray[Any]
 
@@ -96,7 +96,7 @@ def _onnx_session(model: str | bytes) -> Any:
 
 
 def _run_tflite(model: Path, x: Array) -> list[Array]:
-    from mcutrain.oracle.tflite import find_interpreter
+    from mcutrain.oracle.interpreter import find_interpreter
 
     installed = find_interpreter()
     if installed is None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,40 +22,12 @@ from mcutrain.errors import McutrainError
 from mcutrain.formats.outputs import kept
 from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.ops.conv_2d import Conv2D
+from mcutrain.oracle.interpreter import Installed, find_interpreter
 from mcutrain.quant import multipliers
 
 Array = npt.NDArray[Any]
 
-PACKAGES = ("ai_edge_litert", "tflite_runtime")
 UINT8_OFFSET = 128  # as formats.tflite: an uint8 tensor at the edge is int8 plus this
-
-
-@dataclass(frozen=True)
-class Installed:
-    """An interpreter. rounds_once: how its reference FULLY_CONNECTED rounds.
-
-    LiteRT's rounds once since 1.4; tflite-runtime's rounds twice, and takes the first channel's
-    scale for all channels.
-    """
-
-    package: str
-    module: Any
-
-    @property
-    def rounds_once(self) -> bool:
-        """Whether FULLY_CONNECTED rounds once."""
-        return self.package == "ai_edge_litert"
-
-
-@cache
-def find_interpreter() -> Installed | None:
-    """The interpreter of this Python, if any."""
-    for package in PACKAGES:
-        try:
-            return Installed(package, importlib.import_module(f"{package}.interpreter"))
-        except ImportError:
-            continue
-    return None
 
 
 def interpreter() -> Installed:

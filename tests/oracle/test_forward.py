@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -189,3 +191,10 @@ def test_an_operator_that_the_reference_kernels_lack_is_named(
     assert "GELU" in said
     assert "a-runtime" in said
     assert tflite._refusal("broken").endswith("broken")
+
+
+def test_a_runtimes_process_imports_no_formats() -> None:
+    """Each float model that is read starts one."""
+    code = "import mcutrain.oracle.run_original, sys; print('mcutrain.formats' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
