@@ -44,6 +44,8 @@ HEARD_BYTES = 4
 """More of firmware that takes raw samples; where it takes latents without a ring, there is room."""
 LEARN_BYTES = 84
 """More of firmware that learns lessons: what it decides, and what it has learnt."""
+BUTTON_BYTES = 12
+"""More where the board has a button."""
 PROTOCOL_RING_BYTES = 704
 """Protocol and store of firmware with a ring, without the two bytes for each latent."""
 RING_PLACE_BYTES = 2
@@ -182,12 +184,18 @@ class Target:
         return self.protocol_bytes + self.driver_bytes + sum(parts)
 
     @property
+    def has_button(self) -> bool:
+        """Whether it has a button, by which a program that learns is told."""
+        return "BUTTON_PIN" in self.values.get("define", {})
+
+    @property
     def protocol_bytes(self) -> int:
         """SRAM of the firmware's protocol and store, with two bytes for each remembered latent."""
         if not self.has_firmware:
             return 0
         heard = HEARD_BYTES if self.listening_bytes else 0
-        heard += LEARN_BYTES if self.app else 0
+        if self.app:
+            heard += LEARN_BYTES + (BUTTON_BYTES if self.has_button else 0)
         if self.remember:
             ring = _align(RING_PLACE_BYTES * self.remember, 4)
             return _align(PROTOCOL_RING_BYTES + heard + ring, RAM_ALIGN_BYTES)

@@ -26,6 +26,9 @@ void mct_app_wait(void) {
 
 void mct_app_run(void) {
     mct_board_start();
+#ifdef MCT_BUTTON
+    mct_board_button_start();
+#endif
     mct_protocol_start(&protocol);
     for (;;) {
         const int32_t byte = mct_board_receive();

@@ -32,6 +32,14 @@ void mct_app_wait(void);
 #define MCT_WAITING() ((void)0)
 #endif
 
+/* A board whose board.toml has BUTTON_PIN in [define] has a button, which a program that learns reads.
+ * start: the pin becomes an input; called behind mct_board_start. mct_board_button: is it down now? */
+#if defined(MCT_LEARN) && defined(MCT_BUTTON_PIN)
+#define MCT_BUTTON
+void mct_board_button_start(void);
+bool mct_board_button(void);
+#endif
+
 /* CPU cycles since the start, and how many there are in a second; both 0 where none are counted. */
 uint64_t mct_board_cycles(void);
 uint32_t mct_board_clock_hz(void);

@@ -228,6 +228,119 @@ static void mct_learn_sense(mct_protocol *p) {
 }
 #endif
 
+/* ---- what it is told, by a request or a button ---- */
+
+/* Learns a window. lesson: becomes the board's when nothing can be refused any more, for another may be
+ * awaited. */
+static mct_answer mct_lesson_learn(mct_protocol *p, const mct_lesson *lesson, int32_t label,
+                                   uint32_t ago, uint8_t *page) {
+    if (mct_window_take_at(ago) != MCT_OK) {
+        return MCT_ANSWER_SAMPLE_INCOMPLETE;
+    }
+    p->lesson = *lesson;
+    p->learn.left = 0;
+    const bool is_done = mct_lesson_open(p, 1, page) && mct_lesson_steps(p, ago, label, true, page);
+    return is_done ? MCT_ANSWER_OK : MCT_ANSWER_FLASH;
+}
+
+#ifdef MCT_IMPRINT_FEATURES
+/* Awaits samples of a class. */
+static mct_answer mct_lesson_gather(mct_protocol *p, const mct_lesson *lesson, int32_t label,
+                                    int32_t known, uint32_t samples, uint8_t *page) {
+    if (samples > MCT_IMPRINT_MOST ||
+        !mct_learn_gather(&p->learn, label, known, samples, MCT_CLASSES)) {
+        return MCT_ANSWER_LABEL;
+    }
+    p->lesson = *lesson;
+    mct_imprint_begin();
+    (void)mct_window_heard(); /* what stood out before is no sample */
+    if (!mct_lesson_open(p, samples, page)) {
+        p->learn.left = 0;
+        return MCT_ANSWER_FLASH;
+    }
+    p->lesson.frame = mct_window_total();
+    return MCT_ANSWER_OK;
+}
+#endif
+
+/* The state before the last lesson is that of now, and saved. */
+static mct_answer mct_lesson_undo(mct_protocol *p, uint8_t *page) {
+    if (mct_store_role(&p->store) != MCT_ROLE_BETWEEN || !mct_is_kept(p) ||
+        !mct_store_load_previous(&p->store)) {
+        return MCT_ANSWER_NOT_KEPT;
+    }
+    mct_state_replaced(p);
+    return mct_store_save(&p->store, MCT_ROLE_NONE, page) ? MCT_ANSWER_OK : MCT_ANSWER_FLASH;
+}
+
+#ifdef MCT_BUTTON
+/* You may define these for the compiler. CLASS: what a click teaches; where classes are imprinted, the next
+ * SAMPLES windows that stand out, else the loudest one. STEPS, REPLAY, RATE: how. SETTLE_MS: what is shorter
+ * is a bounce; HOLD_MS: what is longer is no click. */
+#ifndef MCT_BUTTON_CLASS
+#define MCT_BUTTON_CLASS (MCT_CLASSES - 1)
+#endif
+#ifndef MCT_BUTTON_SAMPLES
+#define MCT_BUTTON_SAMPLES 5u
+#endif
+#ifndef MCT_BUTTON_STEPS
+#define MCT_BUTTON_STEPS 4u
+#endif
+#ifndef MCT_BUTTON_REPLAY
+#define MCT_BUTTON_REPLAY 0u
+#endif
+#ifndef MCT_BUTTON_RATE /* 0.01 */
+#define MCT_BUTTON_RATE {.mult_q31 = 1374389535, .shift = -6}
+#endif
+#ifndef MCT_BUTTON_SETTLE_MS
+#define MCT_BUTTON_SETTLE_MS 20u
+#endif
+#ifndef MCT_BUTTON_HOLD_MS
+#define MCT_BUTTON_HOLD_MS 1000u
+#endif
+
+_Static_assert(MCT_BUTTON_CLASS >= 0 && MCT_BUTTON_CLASS < MCT_CLASSES, "a button teaches a class");
+
+/* Begins a lesson; where one is awaited, ends it, and the state is the saved one again. */
+static mct_answer mct_button_clicked(mct_protocol *p, uint8_t *page) {
+    mct_lesson lesson = p->lesson;
+    lesson.steps = MCT_BUTTON_STEPS;
+    lesson.replay = MCT_BUTTON_REPLAY;
+    lesson.rate = (mct_learning_rate)MCT_BUTTON_RATE;
+#ifdef MCT_IMPRINT_FEATURES
+    if (p->learn.left > 0) {
+        return mct_take_saved(p) ? MCT_ANSWER_OK : MCT_ANSWER_NO_SAVED;
+    }
+    return mct_lesson_gather(p, &lesson, MCT_BUTTON_CLASS, MCT_CLASSES, MCT_BUTTON_SAMPLES, page);
+#else
+    return mct_lesson_learn(p, &lesson, MCT_BUTTON_CLASS, mct_window_loudest(), page);
+#endif
+}
+
+/* A click begins or ends a lesson; a button that is held takes the last one back. */
+static void mct_learn_feel(mct_protocol *p) {
+    static const mct_button_params params = {MCT_CLOCK_HZ / 1000u * MCT_BUTTON_SETTLE_MS,
+                                             MCT_CLOCK_HZ / 1000u * MCT_BUTTON_HOLD_MS};
+    const uint32_t now = (uint32_t)mct_board_cycles();
+    const mct_button_event event = mct_button_look(&p->button, &params, mct_board_button(), now);
+    if (event == MCT_BUTTON_NOTHING || p->incomplete || !mct_store_exists()) {
+        return;
+    }
+    uint8_t *page = p->frame.bytes + MCT_HEADER_BYTES;
+    mct_forget_sample(p);
+#ifdef MCT_LATENT_BYTES
+    mct_begin(p, false);
+#endif
+    const mct_answer done =
+        event == MCT_BUTTON_HELD ? mct_lesson_undo(p, page) : mct_button_clicked(p, page);
+    p->lesson.failed += done == MCT_ANSWER_FLASH;
+}
+#else
+static void mct_learn_feel(mct_protocol *p) {
+    (void)p;
+}
+#endif
+
 /* A request is not to be lost, nor the room that it comes to. But where its next byte does not come it was
  * none: a cable that is unplugged gives a byte, too. A wait takes ten cycles or more, or as long as the
  * board says that has its own number. */
@@ -242,6 +355,7 @@ void mct_protocol_wait(mct_protocol *p) {
     }
     mct_frame_clear(&p->frame);
     mct_learn_sense(p);
+    mct_learn_feel(p);
 }
 
 /* ---- requests ---- */
@@ -253,7 +367,6 @@ static mct_outcome mct_taught(const mct_protocol *p, mct_body body) {
     return mct_done(12);
 }
 
-/* lesson: becomes the board's when nothing can be refused any more, for another may be awaited. */
 static mct_outcome mct_teach_lesson(mct_protocol *p, const mct_lesson *lesson, mct_body body) {
     const int32_t label = (int32_t)mct_get32(body.bytes + 1);
     uint32_t ago;
@@ -265,15 +378,11 @@ static mct_outcome mct_teach_lesson(mct_protocol *p, const mct_lesson *lesson, m
     if (lesson->steps == 0) {
         return mct_refuse(MCT_ANSWER_LENGTH);
     }
-    if (!mct_which_window(where, &ago) || mct_window_take_at(ago) != MCT_OK) {
+    if (!mct_which_window(where, &ago)) {
         return mct_refuse(MCT_ANSWER_SAMPLE_INCOMPLETE);
     }
-    p->lesson = *lesson;
-    p->learn.left = 0;
-    if (!mct_lesson_open(p, 1, body.bytes) || !mct_lesson_steps(p, ago, label, true, body.bytes)) {
-        return mct_refuse(MCT_ANSWER_FLASH);
-    }
-    return mct_taught(p, body);
+    const mct_answer done = mct_lesson_learn(p, lesson, label, ago, body.bytes);
+    return done == MCT_ANSWER_OK ? mct_taught(p, body) : mct_refuse(done);
 }
 
 static mct_outcome mct_teach_class(mct_protocol *p, const mct_lesson *lesson, mct_body body) {
@@ -281,19 +390,8 @@ static mct_outcome mct_teach_class(mct_protocol *p, const mct_lesson *lesson, mc
     const int32_t label = (int32_t)mct_get32(body.bytes + 1);
     const int32_t known = (int32_t)mct_get32(body.bytes + 5);
     const uint32_t samples = mct_get32(body.bytes + 9);
-    if (samples > MCT_IMPRINT_MOST ||
-        !mct_learn_gather(&p->learn, label, known, samples, MCT_CLASSES)) {
-        return mct_refuse(MCT_ANSWER_LABEL);
-    }
-    p->lesson = *lesson;
-    mct_imprint_begin();
-    (void)mct_window_heard(); /* what stood out before is no sample */
-    if (!mct_lesson_open(p, samples, body.bytes)) {
-        p->learn.left = 0;
-        return mct_refuse(MCT_ANSWER_FLASH);
-    }
-    p->lesson.frame = mct_window_total();
-    return mct_taught(p, body);
+    const mct_answer done = mct_lesson_gather(p, lesson, label, known, samples, body.bytes);
+    return done == MCT_ANSWER_OK ? mct_taught(p, body) : mct_refuse(done);
 #else
     (void)p;
     (void)lesson;
@@ -334,16 +432,12 @@ static mct_outcome mct_teach(mct_protocol *p, mct_body body) {
         return mct_refuse(MCT_ANSWER_COMMAND);
     }
     if (kind == MCT_TEACH_UNDO) {
-        if (mct_store_role(&p->store) != MCT_ROLE_BETWEEN || !mct_is_kept(p) ||
-            !mct_store_load_previous(&p->store)) {
-            return mct_refuse(MCT_ANSWER_NOT_KEPT);
-        }
-    } else {
-        mct_reset(MCT_INITIAL_SEED);
-        p->heard_bytes = 0;
-        mct_forget_ring(p);
+        const mct_answer done = mct_lesson_undo(p, body.bytes);
+        return done == MCT_ANSWER_OK ? mct_taught(p, body) : mct_refuse(done);
     }
-    p->learn.left = 0;
+    mct_reset(MCT_INITIAL_SEED);
+    p->heard_bytes = 0;
+    mct_forget_ring(p);
     mct_state_replaced(p);
     if (!mct_store_save(&p->store, MCT_ROLE_NONE, body.bytes)) {
         return mct_refuse(MCT_ANSWER_FLASH);

@@ -391,6 +391,17 @@ static mct_outcome mct_save(mct_protocol *p, mct_body body) {
     return mct_saved_number(p, body);
 }
 
+/* The newest saved state is that of now; false, and nothing changes, if there is none. */
+static bool mct_take_saved(mct_protocol *p) {
+    mct_store_start(&p->store);
+    if (!mct_store_load(&p->store)) {
+        return false;
+    }
+    mct_state_replaced(p);
+    mct_forget_sample(p);
+    return true;
+}
+
 static mct_outcome mct_restore(mct_protocol *p, mct_body body) {
     if (body.count != 0) {
         return mct_refuse(MCT_ANSWER_LENGTH);
@@ -399,12 +410,9 @@ static mct_outcome mct_restore(mct_protocol *p, mct_body body) {
         return mct_refuse(MCT_ANSWER_UNSUPPORTED);
     }
     mct_protocol_send_working(p);
-    mct_store_start(&p->store);
-    if (!mct_store_load(&p->store)) {
+    if (!mct_take_saved(p)) {
         return mct_refuse(MCT_ANSWER_NO_SAVED);
     }
-    mct_state_replaced(p);
-    mct_forget_sample(p);
     return mct_saved_number(p, body);
 }
 

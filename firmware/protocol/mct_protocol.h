@@ -10,6 +10,7 @@
 #include "mct_model.h"
 #include "mct_store.h"
 #ifdef MCT_LEARN
+#include "mct_board.h"
 #include "mct_learn.h"
 #endif
 
@@ -139,6 +140,9 @@ typedef struct {
 #ifdef MCT_LEARN
     mct_learn learn;
     mct_lesson lesson;
+#endif
+#ifdef MCT_BUTTON
+    mct_button button;
 #endif
 #ifdef MCT_LATENT_BYTES
     uint8_t is_latent; /* 1: what was received is a latent */

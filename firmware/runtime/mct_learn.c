@@ -63,3 +63,24 @@ mct_learn_action mct_learn_sample(mct_learn *learn) {
     learn->left--;
     return learn->left > 0 ? MCT_LEARN_COLLECT : MCT_LEARN_IMPRINT;
 }
+
+mct_button_event mct_button_look(mct_button *button, const mct_button_params *params, bool is_down,
+                                 uint32_t now) {
+    if (is_down != button->level) {
+        button->level = is_down;
+        button->changed = now;
+    }
+    if (is_down != button->is_down && now - button->changed >= params->settle) {
+        button->is_down = is_down;
+        if (!is_down) {
+            return button->is_held ? MCT_BUTTON_NOTHING : MCT_BUTTON_CLICKED;
+        }
+        button->down = now;
+        button->is_held = false;
+    }
+    if (is_down && button->is_down && !button->is_held && now - button->down >= params->hold) {
+        button->is_held = true;
+        return MCT_BUTTON_HELD;
+    }
+    return MCT_BUTTON_NOTHING;
+}

@@ -37,6 +37,25 @@ typedef enum {
     MCT_LEARN_IMPRINT = 2, /* the last one: the class gets its weights */
 } mct_learn_action;
 
+/* A button, by a clock that counts up and wraps. A level counts when it has stayed for `settle` ticks: what is
+ * shorter is a bounce. */
+typedef struct {
+    uint32_t settle, hold;
+} mct_button_params;
+
+/* changed: when the level last changed, down: when the button went down. level: as it was at the last look;
+ * is_down: as it counts; is_held: MCT_BUTTON_HELD was told. */
+typedef struct {
+    uint32_t changed, down;
+    bool level, is_down, is_held;
+} mct_button;
+
+typedef enum {
+    MCT_BUTTON_NOTHING = 0,
+    MCT_BUTTON_CLICKED = 1, /* it is up again, before `hold` ticks */
+    MCT_BUTTON_HELD = 2,    /* it is down for `hold` ticks; said once */
+} mct_button_event;
+
 /* Nothing was heard, and nothing is awaited. */
 void mct_learn_start(mct_learn *learn);
 
@@ -51,6 +70,10 @@ bool mct_learn_gather(mct_learn *learn, int32_t label, int32_t known, uint32_t s
 
 /* Takes note of a window that stands out. */
 mct_learn_action mct_learn_sample(mct_learn *learn);
+
+/* Looks at a button, which is up where all of *button is 0: often, or what is shorter is overlooked. */
+mct_button_event mct_button_look(mct_button *button, const mct_button_params *params, bool is_down,
+                                 uint32_t now);
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from mcutrain_host.virtual.errors import BoardFault
 
@@ -50,6 +51,29 @@ class Peripheral(Protocol):
 
     def write(self, offset: int, size: int, value: int) -> None:
         """What the core writes."""
+
+
+@dataclass
+class Button:
+    """A button at a pin. level: of the pin while it is down."""
+
+    pin: int
+    level: int
+    is_down: bool = False
+
+    @staticmethod
+    def of(define: Mapping[str, Any]) -> Button | None:
+        """The button of a board with these macros, if it has one."""
+        return (
+            Button(define["BUTTON_PIN"], define["BUTTON_PRESSED"])
+            if "BUTTON_PIN" in define
+            else None
+        )
+
+    def reads(self, pull: int | None) -> int:
+        """What the pin reads. pull: to which level the chip pulls it; without, it is as if pressed,
+        so that firmware which relies on the board's own resistor is found."""
+        return self.level if self.is_down or pull is None else pull
 
 
 class Registers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcutrain_host.virtual.bus import Board, Peripheral
+from mcutrain_host.virtual.bus import Board, Button, Peripheral
 from mcutrain_host.virtual.cortex_m import ARMV6M, CycleCounter, SystemControl
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.flash_memory import FlashMemory
@@ -91,6 +91,7 @@ class Chip:
     uf2_family: int | None = None
     """The number in UF2 files that its bootloader's drive takes; None: it has no such drive."""
     serial: SerialLine
+    button: Button | None = None
 
     def __init__(self, machine: Carrier, core: str, cache_bytes: int = 0) -> None:
         self.machine, self.core = machine, core

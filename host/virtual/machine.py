@@ -24,6 +24,9 @@ from mcutrain_host.virtual.serial_line import SerialLine
 WAIT_SECONDS = 0.05
 """How long the firmware's waiting may keep requests from outside waiting."""
 
+WAITS = 2
+"""Times that firmware waits for a byte before what happens meanwhile counts as seen."""
+
 
 class Stop(enum.Enum):
     """Why `Machine.run` came back."""
@@ -64,7 +67,7 @@ class Machine:
         self.random = random.Random(seed)
         self.powered = False
         self.instructions_per_byte = instructions_per_byte
-        self._skipped = self._last_now = 0
+        self._skipped = self._last_now = self._waits = 0
         self._cut_at: int | None = None
         self._cut_during: tuple[str, int] | None = None
         self._until_idle = self._idle = self._requested = self._reset_wanted = False
@@ -135,6 +138,19 @@ class Machine:
         self.cpu.reset()
         self.chip.reset_devices()
         self.cpu.begin(self.chip.start())
+
+    def press(self, is_down: bool, instructions: int) -> None:
+        """Push the board's button, or let it go, for so long. Raises VirtualBoardError, BoardFault.
+
+        The firmware looks at it when that begins and when it is over.
+        """
+        if self.chip.button is None:
+            raise VirtualBoardError(f"{self.spec.name} has no button")
+        self.chip.button.is_down = is_down
+        for passed in (0, instructions):
+            self.skip(passed)
+            self._waits = WAITS
+            self.run(until_idle=True)
 
     def cut_at(self, instructions: int | None) -> None:
         """Cut the power when exactly so many instructions were executed; None: not at all."""
@@ -219,6 +235,8 @@ class Machine:
         """The firmware waits for a byte, and hears what is played meanwhile."""
         if self.sensor.is_playing:
             self.skip(self.sensor.until_next())
+        elif self._waits:
+            self._waits -= 1
         elif self._until_idle:
             self._idle = True
             self.cpu.stop()

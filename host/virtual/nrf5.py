@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mcutrain_host.virtual.bus import Board, Registers
+from mcutrain_host.virtual.bus import Board, Button, Registers
 from mcutrain_host.virtual.errors import BoardFault
 from mcutrain_host.virtual.flash_memory import ERASED, FlashMemory, FlashTiming
 from mcutrain_host.virtual.serial_line import Wire
@@ -52,14 +52,26 @@ class Power(Registers):
 
 
 class PinRegisters(Registers):
-    """A port of 32 pins; nothing is connected besides the UART."""
+    """A port of 32 pins; nothing is connected besides the UART and maybe a button."""
 
-    OUT, OUTSET, OUTCLR, DIR, DIRSET, DIRCLR, CNF = 0x504, 0x508, 0x50C, 0x514, 0x518, 0x51C, 0x700
+    OUT, OUTSET, OUTCLR, IN = 0x504, 0x508, 0x50C, 0x510
+    DIR, DIRSET, DIRCLR, CNF = 0x514, 0x518, 0x51C, 0x700
     PULLED_UP = 3 << 2
 
     def __init__(self, name: str) -> None:
         cnf = dict.fromkeys(range(self.CNF, self.CNF + 0x80, 4), 2)
         super().__init__(name, dict.fromkeys(range(0x504, 0x528, 4), 0) | cnf)
+        self.button: Button | None = None
+
+    def load(self, word: int) -> int:
+        """Inputs read 0, but for the button's."""
+        if word != self.IN or self.button is None:
+            return super().load(word)
+        pin = self.button.pin % 32
+        cnf = self.values[self.CNF + 4 * pin]
+        if cnf & 3:
+            return 0  # an output, or not connected
+        return self.button.reads({1: 0, 3: 1}.get(cnf >> 2 & 3)) << pin
 
     def store(self, word: int, value: int) -> None:
         """Some registers set and clear bits of others."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from mcutrain_host.manifest import BoardDescription
-from mcutrain_host.virtual.bus import Silent
+from mcutrain_host.virtual.bus import Button, Silent
 from mcutrain_host.virtual.chip import KB, Carrier, Chip, MemoryBank, Start
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.flash_memory import ERASED, FlashMemory, FlashTiming, equal_sectors
@@ -45,6 +45,7 @@ class Nrf5Chip(Chip):
         self, machine: Carrier, spec: BoardDescription, timing: FlashTiming, facts: Nrf5Facts
     ):
         super().__init__(machine, facts.core)
+        self.button = Button.of(spec.define)
         self.facts = facts
         program = spec.memory.vectors or spec.memory.flash
         self.entry = program.origin if program else self.FLASH
@@ -75,6 +76,8 @@ class Nrf5Chip(Chip):
                     return f"UART0 is started and pin {pin}, which {role}, is not set up for it"
             return None
 
+        if self.button is not None and (port := self.gpio.port_of(self.button.pin)):
+            port.button = self.button
         self.serial = self.machine.line(6)
         for address, device in (
             (0x40000000, self.power),

@@ -5,10 +5,10 @@ The RP2350's are the same with other bits and sizes, but for what reads its flas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from mcutrain_host.virtual.bus import Board, Registers
+from mcutrain_host.virtual.bus import Board, Button, Registers
 from mcutrain_host.virtual.errors import BoardFault
 from mcutrain_host.virtual.serial_line import Wire
 from mcutrain_host.virtual.stm32 import BAUD_TOLERANCE
@@ -309,6 +309,10 @@ class Pads(Rp2Registers):
         layout = {0: 0} | dict.fromkeys(range(4, 0x84, 4), self.FIRST)
         super().__init__("PADS_BANK0", layout, in_reset)
 
+    def pull(self, pin: int) -> int | None:
+        """To which level the pin is pulled."""
+        return {1: 0, 2: 1}.get(self.values[4 + 4 * pin] >> 2 & 3)
+
     def works(self, pin: int) -> bool:
         """Input on, output not off."""
         return self.values[4 + 4 * pin] & self.CHECKED == self.WORKS
@@ -379,13 +383,30 @@ class Pl011(Rp2Registers):
             raise BoardFault(reason)
 
 
-class Sio(Registers):
+class SioPins(Registers):
+    """What pins read (2.3.1; RP2350: 3.1.11): 0, but for the button's."""
+
+    GPIO_IN = 0x004
+
+    def __init__(self, button: Button | None, pads: Pads, words: Iterable[int] = ()) -> None:
+        self.button, self.pads = button, pads
+        super().__init__("SIO", dict.fromkeys((self.GPIO_IN, *words), 0))
+
+    def load(self, word: int) -> int:
+        """A pin whose pad is off reads 0."""
+        button = self.button
+        if word != self.GPIO_IN or button is None or not self.pads.works(button.pin):
+            return super().load(word)
+        return button.reads(self.pads.pull(button.pin)) << button.pin
+
+
+class Sio(SioPins):
     """2.3.1: core number, pins, divider and spinlocks; no second core."""
 
     CPUID, DIVIDER = 0x000, range(0x060, 0x07C, 4)
 
-    def __init__(self) -> None:
-        super().__init__("SIO", dict.fromkeys((*range(0, 0x58, 4), *range(0x100, 0x180, 4)), 0))
+    def __init__(self, button: Button | None, pads: Pads) -> None:
+        super().__init__(button, pads, (*range(0, 0x58, 4), *range(0x100, 0x180, 4)))
 
     def store(self, word: int, value: int) -> None:
         """Set, clear and flip registers of the outputs."""

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from mcutrain_host.manifest import BoardDescription
 from mcutrain_host.virtual import rp2_rom, rp2_usb
+from mcutrain_host.virtual.bus import Button
 from mcutrain_host.virtual.chip import KB, Carrier, Chip, MemoryBank, Start
 from mcutrain_host.virtual.errors import BoardFault
 from mcutrain_host.virtual.flash_memory import ERASED, FlashMemory, equal_sectors
@@ -18,6 +19,7 @@ from mcutrain_host.virtual.rp2 import (
     Pll,
     Resets,
     Sio,
+    SioPins,
     Timer,
     Watchdog,
     Xosc,
@@ -225,6 +227,7 @@ class Rp2040Chip(Rp2Chip):
 
     def __init__(self, machine: Carrier, spec: BoardDescription) -> None:
         super().__init__(machine, "cortex-m0plus")
+        self.button = Button.of(spec.define)
         resets, xosc = Resets(), Xosc()
         pll = Pll("PLL_SYS", xosc, resets.holds(resets.PLL_SYS))
         clocks = Clocks(xosc, pll, lambda: self.ssi.check_clock())
@@ -261,7 +264,7 @@ class Rp2040Chip(Rp2Chip):
             (0x18000000, self.ssi),
         ):
             self.add(address, device, 0x4000)
-        self.add(0xD0000000, Sio(), 0x1000)
+        self.add(0xD0000000, Sio(self.button, pads), 0x1000)
 
     def flash_chip(self, content: bytearray, sectors: Sequence[tuple[int, int]]) -> FlashMemory:
         """One that the firmware talks to by its pins."""
@@ -312,6 +315,7 @@ class Rp2350Chip(Rp2Chip):
 
     def __init__(self, machine: Carrier, spec: BoardDescription) -> None:
         super().__init__(machine, "cortex-m33")
+        self.button = Button.of(spec.define)
         resets, xosc = Resets2350(), Xosc()
         pll = Pll("PLL_SYS", xosc, resets.holds(resets.PLL_SYS))
         clocks = Clocks2350(xosc, pll)
@@ -339,6 +343,7 @@ class Rp2350Chip(Rp2Chip):
             (0x400D8000, Watchdog2350(self.machine)),
         ):
             self.add(address, device, 0x4000)
+        self.add(0xD0000000, SioPins(self.button, pads), 0x1000)
 
     def start(self) -> Start | None:
         """The boot ROM: looks for an image definition, and reads the flash by four lines."""

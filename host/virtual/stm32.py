@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mcutrain_host.virtual.bus import Peripheral, Registers
+from mcutrain_host.virtual.bus import Button, Peripheral, Registers
 from mcutrain_host.virtual.errors import BoardFault
 from mcutrain_host.virtual.serial_line import Wire
 
@@ -228,22 +228,30 @@ class Pwr(PowerControl):
 
 
 class Gpio(Registers):
-    """A port of 16 pins; nothing is connected besides the UART.
+    """A port of 16 pins; nothing is connected besides the UART and maybe a button.
 
     analog: all pins are, after a reset, and not inputs.
     """
 
-    MODER, ODR, BSRR, AFR = 0x00, 0x14, 0x18, 0x20
+    MODER, PUPDR, IDR, ODR, BSRR, AFR = 0x00, 0x0C, 0x10, 0x14, 0x18, 0x20
+    PULLS: ClassVar[dict[int, int]] = {1: 1, 2: 0}
 
     def __init__(self, letter: str, analog: bool = False) -> None:
         moder = {"A": 0xA8000000, "B": 0x00000280}.get(letter, 0)
         if analog:  # but for the debugger's pins, which have another mode
             moder = {"A": 0xABFFFFFF, "B": 0xFFFFFEBF}.get(letter, 0xFFFFFFFF)
         super().__init__(f"GPIO{letter}", {**dict.fromkeys(range(0, 0x28, 4), 0), 0: moder})
+        self.button: Button | None = None
 
     def load(self, word: int) -> int:
-        """Inputs read what the outputs are."""
-        return self.values[self.ODR] if word == 0x10 else super().load(word)
+        """Inputs read what the outputs are, but for the button's."""
+        if word != self.IDR:
+            return super().load(word)
+        button, read = self.button, self.values[self.ODR]
+        if button is None or self.values[self.MODER] >> 2 * button.pin & 3:
+            return read
+        pull = self.PULLS.get(self.values[self.PUPDR] >> 2 * button.pin & 3)
+        return read & ~(1 << button.pin) | button.reads(pull) << button.pin
 
     def store(self, word: int, value: int) -> None:
         """BSRR sets and clears outputs."""

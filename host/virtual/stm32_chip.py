@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mcutrain_host.manifest import BoardDescription
 from mcutrain_host.virtual import stm32_rom
-from mcutrain_host.virtual.bus import Silent
+from mcutrain_host.virtual.bus import Button, Silent
 from mcutrain_host.virtual.chip import KB, ROM_ALIGN, TRAP, Carrier, Chip, MemoryBank, Start
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError
 from mcutrain_host.virtual.flash_memory import ERASED, FlashMemory, FlashTiming, stacked_sectors
@@ -187,6 +187,7 @@ class Stm32Chip(Chip):
         self, machine: Carrier, spec: BoardDescription, timing: FlashTiming, facts: Stm32Facts
     ):
         super().__init__(machine, facts.core, facts.cache_bytes)
+        self.button = Button.of(spec.define)
         self.facts = facts
         content = bytearray([ERASED]) * sum(facts.sectors)
         sectors, word_bytes = stacked_sectors(facts.sectors), facts.family.word_bytes
@@ -217,6 +218,9 @@ class Stm32Chip(Chip):
         identity = facts.revision << 16 | facts.chip_id
         self.add(family.debug_at, Silent("DBGMCU", 0x10, {0: identity}))
         ports = {letter: Gpio(letter, family.analog) for letter in facts.ports}
+        if self.button is not None:
+            number = (spec.define["BUTTON_GPIO"] - family.gpio_at) // 0x400
+            ports["ABCDEFGHIJK"[number]].button = self.button
         for letter, port in ports.items():
             gated = Gated(port, rcc, rcc.GPIOENR, family.port_bits[letter])
             self.add(family.port_at(letter), gated)

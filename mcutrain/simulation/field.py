@@ -113,6 +113,34 @@ class Decisions:
         return "collect" if self.left else "imprint"
 
 
+@dataclass
+class Button:
+    """A button, by a clock of 32 bits: `mct_button_look` in mct_learn.c."""
+
+    settle: int
+    hold: int
+    changed: int = 0
+    down: int = 0
+    level: bool = False
+    is_down: bool = False
+    is_held: bool = False
+
+    def look(self, is_down: bool, now: int) -> str:
+        """What came of a look: "", "clicked" or "held"."""
+        if is_down != self.level:
+            self.level, self.changed = is_down, now
+        if is_down != self.is_down and (now - self.changed) % 2**32 >= self.settle:
+            self.is_down = is_down
+            if not is_down:
+                return "" if self.is_held else "clicked"
+            self.down, self.is_held = now, False
+        has_lasted = (now - self.down) % 2**32 >= self.hold
+        if is_down and self.is_down and not self.is_held and has_lasted:
+            self.is_held = True
+            return "held"
+        return ""
+
+
 @dataclass(frozen=True)
 class FieldLesson:
     """How a window is learnt. steps: on it; replay: of what is remembered behind each."""
