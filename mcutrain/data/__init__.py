@@ -16,6 +16,7 @@ from mcutrain.data.dataset import (
     stratified,
 )
 from mcutrain.data.episodes import Episodes, episode
+from mcutrain.data.groups import Drawing
 from mcutrain.data.ids import as_ids
 from mcutrain.data.layout import (
     InputOrder,
@@ -39,6 +40,7 @@ __all__ = [
     "AtMost",
     "Data",
     "Dataset",
+    "Drawing",
     "Episodes",
     "InputOrder",
     "ModelInput",

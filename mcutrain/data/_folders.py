@@ -19,8 +19,8 @@ from mcutrain.data.dataset import (
     Split,
     as_names,
     drawn,
-    stratified,
 )
+from mcutrain.data.groups import Drawing
 from mcutrain.data.transform import Pixels, Transform
 from mcutrain.errors import DataError
 
@@ -116,19 +116,21 @@ def list_parts(
     return listings, names
 
 
-def used_of(
-    listings: Sequence[Listing], test_share: float, seed: int, counts: Counts
-) -> list[Listing]:
-    """Training, test and perhaps validation files; a share of one part alone is for the test.
+def used_of(listings: Sequence[Listing], drawing: Drawing, counts: Counts) -> list[Listing]:
+    """Training, test and perhaps validation files; of one part alone some are drawn for the test.
 
     counts: how many training and test files, drawn of every class alike; None is all.
     """
     found = list(listings)
     if len(found) == 1:
-        found = [found[0].take(index) for index in stratified(found[0].numbers, test_share, seed)]
+        (one,) = found
+        groups = drawing.of_files(one.paths) if drawing.by else ()
+        found = [one.take(index) for index in drawing.parts(one.numbers, groups)]
+    else:
+        drawing.check_none()
     for i, count in enumerate(counts):
         if count is not None:
-            found[i] = found[i].take(drawn(found[i].numbers, count, seed))
+            found[i] = found[i].take(drawn(found[i].numbers, count, drawing.seed))
     return found
 
 

@@ -23,9 +23,9 @@ from mcutrain.data.dataset import (
     as_samples,
     as_texts,
     class_numbers,
-    stratified,
     unlabelled,
 )
+from mcutrain.data.groups import Drawing
 from mcutrain.data.ids import as_ids
 from mcutrain.data.layout import InputOrder
 from mcutrain.data.targets import as_targets
@@ -45,17 +45,36 @@ MAX_RATIO = 100
 MAX_NPY_BYTES = 8 << 30
 
 
-def split_of(arrays: Arrays, test_share: float, seed: int) -> Split:
-    """The Split in arrays by their keys; `test_share` and `seed` where they name no split.
+def split_of(arrays: Arrays, drawing: Drawing) -> Split:
+    """The Split in arrays by their keys; what is drawn for the test where they name no split.
 
     Raises DataError for everything that is not a sound data set.
     """
+    if "split" in arrays or any(key in arrays for key in PARTS):
+        drawing.check_none()
     if any(key in arrays for key in PARTS):
         return _given_parts(arrays)
     whole = _whole(arrays)
     if "split" in arrays:
         return _split_at(whole, *given_split(arrays["split"], len(whole)))
-    return _split_at(whole, *stratified(whole.y, test_share, seed))
+    groups = _groups(arrays, drawing.by, len(whole)) if drawing.by else ()
+    return _split_at(whole, *drawing.parts(whole.y, groups))
+
+
+def _groups(arrays: Arrays, key: str, n: int) -> list[str]:
+    """The group of each of `n` samples. Raises DataError where no array of this name says it."""
+    found = arrays.get(key)
+    if found is None or key in KEYS or found.shape != (n,) or found.dtype.kind not in "iuUS":
+        what = (
+            "there is no array"
+            if found is None or key in KEYS
+            else f"{found.dtype} {found.shape} is"
+        )
+        raise DataError(
+            f"{what} {key[:40]!a} to split by: save a number or name of its group for each sample, "
+            f"({n},), under this name"
+        )
+    return as_texts(found, key) if found.dtype.kind in "US" else [str(v) for v in found.tolist()]
 
 
 def in_rows(arrays: Arrays, names: Sequence[str]) -> Arrays:

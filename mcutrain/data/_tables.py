@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.data._folders import MAX_SET_BYTES, Kind, Note, Progress, list_parts, place_of
-from mcutrain.data.dataset import SPLIT_WORDS, Dataset, Split, as_names, stratified
+from mcutrain.data.dataset import SPLIT_WORDS, Dataset, Labels, Split, as_names
+from mcutrain.data.groups import Drawing
 from mcutrain.data.targets import IGNORED, target_names
 from mcutrain.errors import DataError
 
@@ -38,12 +39,14 @@ class Series:
     """Rows (time, channels) without a gap, of one class. part: 0 training, 1 test, 2 validation.
 
     targets: (time, k), of which a window has those of its last row; None where there are labels.
+    group: of the samples, if they are split by one.
     """
 
     rows: Rows
     label: str
     part: int | None = None
     targets: Rows | None = None
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,21 +89,35 @@ def read_series(
     least_classes: int = 2,
     note: Note = lambda _: None,
     targets: str = "",
+    drawing: Drawing = Drawing(),
 ) -> tuple[list[Series], tuple[str, ...]]:
-    """All series, and the classes. least_classes, note: of a folder, as list_parts has them."""
+    """All series, and the classes. least_classes, note: of a folder, as list_parts has them.
+
+    drawing: says the column, or of a folder the pattern of file names, by which it is split.
+    """
     if path.is_file() and targets:
-        return read_table(path, targets=targets), as_names(names_of_targets(path, targets))
+        return read_table(path, targets=targets, group=drawing.by), as_names(
+            names_of_targets(path, targets)
+        )
     if path.is_file():
-        found = read_table(path)
+        found = read_table(path, group=drawing.by)
         return found, _sorted_names({series.label for series in found})
     listings, names = list_parts(path, TABLES, least_classes, note)
     result: list[Series] = []
     total, done = sum(len(listing.paths) for listing in listings), 0
     for part, listing in enumerate(listings):
-        for place, label in zip(listing.paths, listing.labels, strict=True):
+        groups = (
+            drawing.of_files(listing.paths) if drawing.is_pattern else [""] * len(listing.paths)
+        )
+        column = "" if drawing.is_pattern else drawing.by
+        for place, label, group in zip(listing.paths, listing.labels, groups, strict=True):
             result += [
-                replace(series, part=part if len(listings) > 1 else None)
-                for series in read_table(place, names[label])
+                replace(
+                    series,
+                    part=part if len(listings) > 1 else None,
+                    group=group or series.group,
+                )
+                for series in read_table(place, names[label], group=column)
             ]
             done += 1
             if progress is not None:
@@ -123,14 +140,15 @@ def split_of_series(
     found: list[Series],
     names: tuple[str, ...],
     windows: Windows,
-    test_share: float,
-    seed: int,
+    drawing: Drawing,
 ) -> Split:
     """The parts that the files name; else whole series, or the end of each, are for the test."""
+    if any(series.part is not None for series in found):
+        drawing.check_none()
     length = windows.length(found[0].rows.shape[1])
     found = [series for series in found if len(windows.starts(series))]
     if found and found[0].targets is not None:
-        split = _split_of_targets(found, names, windows, test_share, seed)
+        split = _split_of_targets(found, names, windows, drawing)
         return split.each(_with_labels) if _are_labels(found) else split
     for name in names:
         if not any(series.label == name for series in found):
@@ -142,7 +160,7 @@ def split_of_series(
         parts = [[s for s in found if (s.part or 0) == which] for which in range(3)]
         parts = parts if parts[1] else [parts[0], parts[2], []]
     else:
-        parts = [*_held_out(found, names, windows, test_share, seed), []]
+        parts = [*_held_out(found, names, windows, drawing), []]
     for part, name in ((parts[1], "test"), (parts[0], "training")):
         check_windows(part, length, name)
     made = [dataset_of(part, names, windows) for part in parts if part]
@@ -161,9 +179,9 @@ def _with_labels(part: Dataset) -> Dataset:
 
 
 def _split_of_targets(
-    found: list[Series], names: tuple[str, ...], windows: Windows, test_share: float, seed: int
+    found: list[Series], names: tuple[str, ...], windows: Windows, drawing: Drawing
 ) -> Split:
-    """The parts that the file names; else windows that share no row are drawn for the test."""
+    """The parts that the file names, or whole groups; else windows that share no row are drawn."""
     if any(series.part is not None for series in found):
         parts = [[s for s in found if (s.part or 0) == which] for which in range(3)]
         parts = parts if parts[1] else [parts[0], parts[2], []]
@@ -171,11 +189,15 @@ def _split_of_targets(
         for part, name in ((parts[1], "test"), (parts[0], "training")):
             check_windows(part, length, name)
         return Split(*[dataset_of(part, names, windows) for part in parts if part])
+    if drawing.by and found:
+        labels = np.zeros(len(found), np.int64)
+        both = _by_groups(found, labels, windows, drawing)
+        return Split(*[dataset_of(part, names, windows) for part in both])
     whole = dataset_of(found, names, windows)
     if windows.stride is None or windows.stride >= windows.length(found[0].rows.shape[1]):
-        train, test = stratified(whole.y, test_share, seed)
+        train, test = drawing.parts(whole.y)
     else:  # neighbours share rows
-        cut = min(max(round(len(whole) * (1 - test_share)), 1), len(whole) - 1)
+        cut = min(max(round(len(whole) * (1 - drawing.share)), 1), len(whole) - 1)
         train, test = np.arange(cut), np.arange(cut, len(whole))
     return Split(whole.take(train), whole.take(test))
 
@@ -190,16 +212,20 @@ def check_windows(found: Sequence[Series], length: int, name: str) -> None:
 
 
 def _held_out(
-    found: list[Series], names: tuple[str, ...], windows: Windows, test_share: float, seed: int
+    found: list[Series], names: tuple[str, ...], windows: Windows, drawing: Drawing
 ) -> tuple[list[Series], list[Series]]:
     """Training and test series, which share no row.
 
-    Whole series, drawn by `seed`, where each class has two or more; else the end of each.
+    Those of whole groups, if it is split by these; else whole series, drawn, where each class has
+    two or more; else the end of each.
     """
     labels = np.array([names.index(series.label) for series in found], np.int64)
+    if drawing.by:
+        return _by_groups(found, labels, windows, drawing)
     if np.bincount(labels, minlength=len(names)).min() >= 2:
-        train, test = stratified(labels, test_share, seed)
+        train, test = drawing.parts(labels)
         return [found[i] for i in train], [found[i] for i in test]
+    test_share = drawing.share
     if not 0.0 < test_share < 1.0:
         raise DataError(f"the test share is {test_share}: give a share between 0 and 1, as 0.2")
     first, last = [], []
@@ -210,6 +236,18 @@ def _held_out(
         first.append(replace(series, rows=series.rows[:cut]))
         last.append(replace(series, rows=series.rows[cut:]))
     return [s for s in first if windows.starts(s)], [s for s in last if windows.starts(s)]
+
+
+def _by_groups(
+    found: list[Series], labels: Labels, windows: Windows, drawing: Drawing
+) -> tuple[list[Series], list[Series]]:
+    """Training and test series; a series counts as many times as it has windows."""
+    counts = [len(windows.starts(series)) for series in found]
+    of_window = np.repeat(np.arange(len(found)), counts)
+    groups = [found[i].group for i in of_window.tolist()]
+    parts = drawing.parts(labels[of_window], groups)
+    train, test = (np.unique(of_window[part]).tolist() for part in parts)
+    return [found[i] for i in train], [found[i] for i in test]
 
 
 def dataset_of(found: Sequence[Series], names: tuple[str, ...], windows: Windows) -> Dataset:
@@ -242,16 +280,19 @@ def dataset_of(found: Sequence[Series], names: tuple[str, ...], windows: Windows
 # ---- one file ----
 
 
-def read_table(path: Path, label: str | None = None, targets: str = "") -> list[Series]:
-    """The series of a file: a new one begins where label, split or recording change.
+def read_table(
+    path: Path, label: str | None = None, targets: str = "", group: str = ""
+) -> list[Series]:
+    """The series of a file: a new one begins where label, split, recording or group change.
 
-    label: of all rows, if the file has no column for it. Raises DataError that names the line.
+    label: of all rows, if the file has no column for it. group: the column to split by. Raises
+    DataError that names the line.
     """
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(f"has more than {MAX_FILE_BYTES >> 30} GB: split it")
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return _read(_lines(file.readline), label, targets)
+            return _read(_lines(file.readline), label, targets, group)
     except DataError as error:
         where = "" if label is None else f"{place_of(path)} "  # else it is the place itself
         raise DataError(f"{where}{error}") from error
@@ -281,7 +322,9 @@ def _lines(readline: Callable[[int], str]) -> Iterator[str]:
         yield line
 
 
-def _read(lines: Iterator[str], label: str | None, targets: str = "") -> list[Series]:
+def _read(
+    lines: Iterator[str], label: str | None, targets: str = "", group: str = ""
+) -> list[Series]:
     first = next(lines, "")
     delimiter = max(DELIMITERS, key=first.count)
     reader = csv.reader(_chained(first, lines), delimiter=delimiter)
@@ -292,7 +335,7 @@ def _read(lines: Iterator[str], label: str | None, targets: str = "") -> list[Se
                 continue
             cells = [cell.strip() for cell in row]
             if collected is None:
-                collected = _Collected.of(cells, label, reader.line_num, targets)
+                collected = _Collected.of(cells, label, reader.line_num, targets, group)
             else:
                 collected.add(cells, reader.line_num)
     except csv.Error as error:
@@ -322,15 +365,20 @@ class _Collected:
     rows: int = 0
 
     @staticmethod
-    def of(first: list[str], label: str | None, line: int, targets: str = "") -> _Collected:
+    def of(
+        first: list[str], label: str | None, line: int, targets: str = "", group: str = ""
+    ) -> _Collected:
         """Begin with the first row: a header if no cell is a number, else a row already.
 
         targets: names of columns, or how many of the last ones. They come last in `numbers`.
+        group: the name of the column to split by.
         """
         if len(first) > MAX_COLUMNS:
             raise DataError(f"line {line} has {len(first)} columns, more than {MAX_COLUMNS}")
+        if group:
+            _check_group(first, line, group)
         if targets:
-            return _Collected._with_targets(first, line, targets)
+            return _Collected._with_targets(first, line, targets, group)
         if any(_number(cell) is not None for cell in first):
             last = len(first) - 1
             is_label = _number(first[last]) is None
@@ -342,7 +390,7 @@ class _Collected:
             return made
         names = [cell.lower() for cell in first]
         special = {}
-        for role, known in (("label", LABEL), ("split", SPLIT), ("recording", RECORDING)):
+        for role, known in (("label", LABEL), *_roles(group)):
             columns = tuple(i for i, name in enumerate(names) if name in known)
             if len(columns) > 1 and role != "recording":
                 raise DataError(f"line {line} names {len(columns)} columns of the {role}: keep one")
@@ -355,12 +403,12 @@ class _Collected:
         return made
 
     @staticmethod
-    def _with_targets(first: list[str], line: int, targets: str) -> _Collected:
+    def _with_targets(first: list[str], line: int, targets: str, group: str) -> _Collected:
         is_header = all(_number(cell) is None for cell in first)
         names = [cell.lower() for cell in first] if is_header else [""] * len(first)
         wanted = _target_columns(first, targets, line, is_header=is_header)
         special = {}
-        for role, known in (("split", SPLIT), ("recording", RECORDING)) if is_header else ():
+        for role, known in _roles(group) if is_header else ():
             columns = tuple(i for i, n in enumerate(names) if n in known and i not in wanted)
             if columns:
                 special[role] = columns if role == "recording" else columns[:1]
@@ -398,7 +446,7 @@ class _Collected:
             raise DataError(f"line {line} has {len(cells)} cells, but the first has {self.width}")
         found = [self._value(cells[i], i, line) for i in self.numbers]
         key = tuple(tuple(cells[i] for i in self.special.get(role, ())) for role in ROLES)
-        label, part, _ = key
+        label, part, *_ = key
         if label == ("",):
             raise DataError(f"line {line} has no label: fill it in or remove the line")
         if part and part[0].lower() not in SPLIT_WORDS:
@@ -427,12 +475,12 @@ class _Collected:
         """All of them, over one array."""
         values = np.frombuffer(self.values, np.float32).reshape(self.rows, len(self.numbers))
         result, first = [], 0
-        for (label, part, _), end in zip(self.keys, self.ends, strict=True):
+        for (label, part, _, group), end in zip(self.keys, self.ends, strict=True):
             named = label[0] if self.label is None else self.label
             which = SPLIT_WORDS[part[0].lower()] if part else None
             inputs = len(self.numbers) - self.targets
             wanted = values[first:end, inputs:] if self.targets else None
-            result.append(Series(values[first:end, :inputs], named, which, wanted))
+            result.append(Series(values[first:end, :inputs], named, which, wanted, "".join(group)))
             first = end
         return result
 
@@ -464,7 +512,25 @@ def _target_columns(first: list[str], targets: str, line: int, *, is_header: boo
     return found
 
 
-ROLES = ("label", "split", "recording")
+ROLES = ("label", "split", "recording", "group")
+
+
+def _roles(group: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Names of columns by what they are for, besides that of labels."""
+    by = (("group", (group.strip().lower(),)),) if group else ()
+    return (("split", SPLIT), ("recording", RECORDING), *by)
+
+
+def _check_group(first: list[str], line: int, group: str) -> None:
+    """Raise DataError where the first row names no column to split by."""
+    names = [cell.lower() for cell in first]
+    if group.strip().lower() in names:
+        return
+    known = ", ".join(repr(cell[:40]) for cell in first[:16])
+    raise DataError(
+        f"line {line} names no column {group[:40]!a} to split by: it has {known}; of a folder of "
+        "CSV files --split-by can also be a pattern of file names, with (?P<group>…)"
+    )
 
 
 def _number(cell: str) -> float | None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mcutrain.data._npz import KEYS, Arrays, of_raw, split_of
 from mcutrain.data.dataset import Split
+from mcutrain.data.groups import Drawing
 from mcutrain.data.layout import InputOrder, Note, in_order
 from mcutrain.data.unlabelled import drawn_samples, ordered_samples
 from mcutrain.errors import DataError
@@ -28,14 +29,13 @@ def of_arrays(
     data: Data,
     *,
     validation: Data | None = None,
-    test_share: float = 0.2,
-    seed: int = 0,
+    drawing: Drawing = Drawing(),
     order: InputOrder | None = None,
 ) -> Split:
     """A Split of what is at hand, see Data.
 
     validation: (x, y), or x alone, to test on; then all of `data` is trained on. Without it
-    test_share of every class is kept for the test, drawn by `seed`. Samples are arrays or lists
+    some are kept for the test, as `drawing` says. Samples are arrays or lists
     (n, height, width, channels), (n, time, channels) or (n, features): uint8 pixels, int8 as the
     model takes it, or real numbers; int16 are raw samples for the front end of `order`. Labels are
     as in an .npz file. Raises DataError.
@@ -43,12 +43,13 @@ def of_arrays(
     if isinstance(data, Split):
         if validation is not None:
             raise DataError("the data has a test part already: leave out validation")
+        drawing.check_none()
         return data
-    arrays = _named(data, "data")
+    arrays = _named(data, "data", (drawing.by,))
     if validation is not None:
         arrays = _with_validation(arrays, _named(validation, "validation"))
     arrays, was_raw = of_raw(arrays, order)
-    split = split_of(arrays, test_share, seed)
+    split = split_of(arrays, drawing)
     return split.each(lambda part: replace(part, is_in_order=True)) if was_raw else split
 
 
@@ -59,19 +60,22 @@ def samples_of(
     order: InputOrder | None = None,
     note: Note = lambda _: None,
     labels: Callable[[npt.NDArray[Any]], None] = lambda _: None,
+    split_by: str = "",
 ) -> npt.NDArray[Any]:
     """Draw at most `count` training samples of what is at hand, as load_samples does."""
     if isinstance(data, Split):
         train = data.train
         x = drawn_samples({"x": train.x, "y": train.y}, count, seed, labels)
         return x if order is None or train.is_in_order else in_order(x, order, note)
-    return ordered_samples(_named(data, "calibration"), count, seed, order, note, labels)
+    return ordered_samples(
+        _named(data, "calibration", (split_by,)), count, seed, order, note, labels
+    )
 
 
-def _named(data: Data, where: str) -> Arrays:
-    """Return arrays by the names that an .npz file gives them."""
+def _named(data: Data, where: str, more: Sequence[str] = ()) -> Arrays:
+    """Return arrays by the names that an .npz file gives them. more: names of others."""
     if isinstance(data, Mapping):
-        unknown = [str(key) for key in data if key not in KEYS]
+        unknown = [str(key) for key in data if key not in (*KEYS, *more)]
         if unknown:
             raise DataError(f"{where} has the key {unknown[0][:40]!r}: known are {', '.join(KEYS)}")
         return {key: _array(value, key) for key, value in data.items()}

@@ -8,6 +8,7 @@ from pathlib import Path
 from mcutrain.data._folders import IMAGES, Kind, Listing, kind_of, list_parts, read_images, used_of
 from mcutrain.data._sounds import SOUNDS, read_sound
 from mcutrain.data._tables import TABLES
+from mcutrain.data.groups import Drawing
 from mcutrain.errors import DataError
 
 Parts = tuple[tuple[Path, ...], ...]
@@ -33,8 +34,8 @@ class FolderFiles:
     parts: Parts
 
     @staticmethod
-    def of(root: Path, test_share: float, seed: int) -> FolderFiles | None:
-        """What `load` takes of a folder with as much for the test; None where it is none of those.
+    def of(root: Path, drawing: Drawing) -> FolderFiles | None:
+        """What `load` takes of a folder whose test part is drawn so; None if it is none.
 
         Raises DataError for class folders that do not fit together.
         """
@@ -44,7 +45,7 @@ class FolderFiles:
         if kind is TABLES:
             return None
         listings, _ = list_parts(root, kind, least_classes=1)
-        used = used_of(listings, test_share, seed, (None, None))
+        used = used_of(listings, drawing, (None, None))
         return FolderFiles(kind, tuple(part.paths for part in used))
 
     def unreadable(self) -> tuple[UnreadableFile, ...]:

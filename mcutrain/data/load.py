@@ -25,6 +25,7 @@ from mcutrain.data._raw_rows import of_rows, raw_windows, takes_rows
 from mcutrain.data._sounds import SOUNDS, read_raw_sounds, read_sounds
 from mcutrain.data._tables import TABLES, Windows, read_series, split_of_series
 from mcutrain.data.dataset import Dataset, Samples, Split
+from mcutrain.data.groups import Drawing
 from mcutrain.data.layout import InputOrder, Note, split_in_order
 from mcutrain.errors import DataError
 
@@ -35,8 +36,7 @@ KINDS = (IMAGES, SOUNDS, TABLES)
 class PlaceReader:
     """How a place is read; see `load`."""
 
-    test_share: float
-    seed: int
+    drawing: Drawing
     order: InputOrder | None
     turns: bool
     stride: int | None
@@ -60,7 +60,7 @@ class PlaceReader:
         if kind is IMAGES:
             require_pillow()
         listings, names = list_parts(root, kind, self.least_classes, self.left_out)
-        used = used_of(listings, self.test_share, self.seed, (self.samples, self.test_samples))
+        used = used_of(listings, self.drawing, (self.samples, self.test_samples))
         all_of_them = Listing.of(used)
         x = read_files(kind, all_of_them, self.order, self.progress)
         labels = all_of_them.numbers
@@ -75,8 +75,9 @@ class PlaceReader:
 
     def _arrays(self, path: Path) -> Split:
         names = tuple(filter(None, self.targets.split(",")))
-        arrays, was_raw = of_raw(in_rows(read_arrays(path, names), names), self.order)
-        split = self._drawn(split_of(arrays, self.test_share, self.seed))
+        more = (*names, self.drawing.by) if self.drawing.by else names
+        arrays, was_raw = of_raw(in_rows(read_arrays(path, more), names), self.order)
+        split = self._drawn(split_of(arrays, self.drawing))
         if self.order is None or not self.turns:
             return split
         if was_raw:
@@ -89,18 +90,18 @@ class PlaceReader:
         if self.targets and path.is_dir():
             raise DataError("the targets are columns of one CSV file: give that, not a folder")
         found, names = read_series(
-            path, self.progress, self.least_classes, self.left_out, self.targets
+            path, self.progress, self.least_classes, self.left_out, self.targets, self.drawing
         )
         is_raw = takes_rows(order)
         if is_raw and order is not None:
             windows = raw_windows(found, order, self.stride)
-        split = self._drawn(split_of_series(found, names, windows, self.test_share, self.seed))
+        split = self._drawn(split_of_series(found, names, windows, self.drawing))
         if is_raw and order is not None:
             return split.each(lambda part: of_rows(part, order))
         return split.each(lambda part: replace(part, is_in_order=self.turns))
 
     def _drawn(self, split: Split) -> Split:
-        return split.drawn(self.samples, self.test_samples, self.seed)
+        return split.drawn(self.samples, self.test_samples, self.drawing.seed)
 
 
 def read_files(
@@ -138,6 +139,7 @@ def load(
     *,
     test_share: float = 0.2,
     seed: int = 0,
+    split_by: str = "",
     input_shape: tuple[int, ...] | None = None,
     order: InputOrder | None = None,
     stride: int | None = None,
@@ -177,7 +179,10 @@ def load(
     Where the data set does not say what is for the test, `test_share` of every class is,
     chosen by `seed` (see `stratified`). `samples` and `test_samples` take so many of each part,
     of every class alike, also chosen by `seed` (see `drawn`); of images and sounds only those are
-    read. A validation part is kept apart, for choices; it is the test part where there is no other.
+    read. `split_by` puts whole groups into one part, such as all that a speaker says: a regular
+    expression of file names with a part (?P<group>…), a column of a CSV file, or an array beside
+    `x`; `note` is called with how many there are. A validation part is kept apart, for choices; it
+    is the test part where there is no other.
 
     least_classes: how many class folders there must be; for a model that knows others 1 will do.
     left_out: called with a sentence on files that are not read; a Python warning by default.
@@ -191,6 +196,7 @@ def load(
         left_out(f"{path}: {sentence}")
 
     source = PlaceReader(
-        test_share, seed, known, turns, stride, targets, *drawn, progress, note, least_classes, told
+        Drawing(test_share, seed, split_by, note),
+        *(known, turns, stride, targets, *drawn, progress, note, least_classes, told),
     )
     return read_place(path, source.of_folder, source.of_file, "a folder with class folders")

@@ -27,6 +27,7 @@ from mcutrain.data._place import read_place
 from mcutrain.data._raw_rows import of_rows, raw_windows, takes_rows
 from mcutrain.data._tables import TABLES, check_windows, dataset_of, read_series
 from mcutrain.data.dataset import Indices, Labels, Samples, as_samples, drawn, order
+from mcutrain.data.groups import Drawing
 from mcutrain.data.layout import InputOrder, Note, in_order
 from mcutrain.data.load import KINDS, read_files, windows_of
 from mcutrain.errors import DataError
@@ -44,14 +45,16 @@ def load_samples(
     note: Note = lambda _: None,
     left_out: Note = warnings.warn,
     targets: str = "",
+    split_by: str = "",
     labels: Callable[[Labels], None] = lambda _: None,
 ) -> Samples:
     """Load at most `count` training samples of the data set at `path`, of every class alike.
 
     An .npz file holds `x_train` or `x`, as `load` reads it; labels and `split` are not needed. A
     folder holds files, a folder of files per class, or `train/` with such folders. `seed` chooses,
-    see `drawn`. `input_shape`, `order`, `stride`, `note`, `left_out` and `targets` are as for
-    `load`. `labels` is called with those of the samples, where they have some.
+    see `drawn`. `input_shape`, `order`, `stride`, `note`, `left_out`, `targets` and
+    `split_by` (of a CSV file, a column that is no channel) are as for `load`. `labels` is called
+    with those of the samples, where they have some.
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
@@ -72,7 +75,9 @@ def load_samples(
         return as_samples(read_files(kind, chosen, known, progress), "x")
 
     def of_tables(place: Path) -> Samples:
-        found, names = read_series(place, progress, note=told, targets=targets)
+        found, names = read_series(
+            place, progress, note=told, targets=targets, drawing=Drawing(by=split_by)
+        )
         windows = windows_of(None if known is None else known.model_shape, stride)
         is_raw = takes_rows(known)
         if is_raw and known is not None:

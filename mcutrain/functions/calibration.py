@@ -16,8 +16,8 @@ class Given:
     """The calibration samples as the user has them.
 
     data: a path, or samples that are at hand. note: called with what the input will clip; turned:
-    with what is turned, by default also note. targets: columns that are no input. y: the labels of
-    what was read, if there are.
+    with what is turned, by default also note. targets, split_by: columns that are no input. y: the
+    labels of what was read, if there are.
     """
 
     def __init__(
@@ -31,8 +31,9 @@ class Given:
         stride: int | None = None,
         turned: Callable[[str], None] | None = None,
         targets: str = "",
+        split_by: str = "",
     ) -> None:
-        self.turned, self.targets = turned or note, targets
+        self.turned, self.targets, self.split_by = turned or note, targets, split_by
         self.y: npt.NDArray[Any] | None = None
         self.data, self.count, self.seed, self.pixels = data, count, seed, pixels
         self.tell, self.note, self.stride = tell, note, stride
@@ -103,7 +104,8 @@ class Given:
         from mcutrain.data.unlabelled import load_samples
 
         if not is_path(self.data):
-            return samples_of(self.data, self.count, self.seed, order, self.turned, self._keep)
+            read = (order, self.turned, self._keep, self.split_by)
+            return samples_of(self.data, self.count, self.seed, *read)
         return load_samples(
             self.data,
             self.count,
@@ -114,6 +116,7 @@ class Given:
             note=self.turned,
             left_out=self.note,
             targets=self.targets,
+            split_by=self.split_by,
             labels=self._keep,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -224,9 +224,9 @@ def _read(
         return split
     order = model.with_frontend(reading.frontend) if model is not None else None
     if not datasets.is_path(data):
-        return datasets.of_arrays(
-            data, validation=None, test_share=reading.test_share, seed=seed, order=order
-        ).drawn(reading.samples, reading.test_samples, seed)
+        drawing = replace(reading.drawing(seed), note=notes.append)
+        split = datasets.of_arrays(data, validation=None, drawing=drawing, order=order)
+        return split.drawn(reading.samples, reading.test_samples, seed)
     return datasets.load(
         data,
         **reading.taken,
@@ -244,7 +244,7 @@ def _unreadable(data: Data, reading: DataOptions, seed: int) -> tuple[Unreadable
     if not datasets.is_path(data):
         return ()
     try:
-        files = FolderFiles.of(Path(data), reading.test_share, seed)
+        files = FolderFiles.of(Path(data), reading.drawing(seed))
     except (DataError, OSError):
         return ()
     return () if files is None else files.unreadable()
@@ -354,7 +354,7 @@ def _names(
     is_drawn = reading.samples is not None or reading.test_samples is not None
     if is_drawn or not datasets.is_path(data):
         return numbered
-    files = FolderFiles.of(Path(data), reading.test_share, seed)
+    files = FolderFiles.of(Path(data), reading.drawing(seed))
     if files is None:
         return numbered
     return {

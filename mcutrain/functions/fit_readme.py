@@ -171,6 +171,7 @@ def _reading(story: Story) -> list[str]:
     samples = reading.samples if story.samples is None else story.samples
     for flag, value, other in (
         ("--test-share", reading.test_share, usual.test_share),
+        ("--split-by", reading.split_by, ""),
         ("--samples", samples, None),
         ("--test-samples", reading.test_samples, None),
         ("--stride", reading.stride, None),

@@ -464,6 +464,7 @@ class _Fitting:
                 frontend=asked.reading.frontend,
                 stride=asked.reading.stride,
                 targets=asked.reading.targets,
+                split_by=asked.reading.split_by,
                 seed=asked.seed,
                 listener=self.listener,
             )

@@ -8,7 +8,13 @@ from mcutrain.arguments import Count, Positive, Within
 from mcutrain.errors import OptionError
 from mcutrain.functions.keywords import Flag, Keywords
 from mcutrain.functions.options import FrontendFlag, Mean, Std, number, numbers
-from mcutrain.functions.run_options import ClassNames, Stride, TargetColumns, normalization_of
+from mcutrain.functions.run_options import (
+    ClassNames,
+    SplitBy,
+    Stride,
+    TargetColumns,
+    normalization_of,
+)
 
 if TYPE_CHECKING:
     from mcutrain.data import Normalization
@@ -26,6 +32,7 @@ class CalibrationOptions(Keywords):
     stride: Stride = None
     class_names: ClassNames = None
     targets: TargetColumns = ""
+    split_by: SplitBy = ""
     frontend: FrontendFlag = ""
 
 

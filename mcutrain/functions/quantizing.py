@@ -137,8 +137,8 @@ def quantize(
         input_zero_point.
     output: a .tflite or .onnx file to write; or a folder, for MODEL.int8.tflite in it, or .onnx
         where no .tflite file can hold the model.
-    reading: samples, drawn by seed; targets, columns of a CSV that are no input; class_names, of
-        the outputs, for the file; by default the float model's.
+    reading: samples, drawn by seed; targets and split_by, columns of a CSV that are no input;
+        class_names, of the outputs, for the file; by default the float model's.
     taking: pixels, the numbers (low, high) that the model takes for 0 and 255; or mean and std, of
         pixel / 255, one number or one per channel.
     method: layer_errors measures each layer's error, too.
@@ -248,6 +248,7 @@ class _Work:
             reading.stride,
             hears.note if order.is_square else hears.detail,
             reading.targets,
+            reading.split_by,
         )
         x, own = given.read(order, self.taking.quantization)
         own = PIXELS if own is None and self.model.network.takes_pixels else own

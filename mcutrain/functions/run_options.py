@@ -37,7 +37,7 @@ from mcutrain.functions.options import (
 from mcutrain.target import Target, target_of
 
 if TYPE_CHECKING:
-    from mcutrain.data import Episodes, Normalization
+    from mcutrain.data import Drawing, Episodes, Normalization
     from mcutrain.proxies import LadderSettings
     from mcutrain.simulation import RunSettings
 
@@ -96,6 +96,16 @@ TargetColumns = Annotated[
         shown=False,
     ),
 ]
+SplitBy = Annotated[
+    str,
+    Flag(
+        "Keep all samples of a group (a speaker, a person, a session) on one side: a pattern "
+        "of file names such as '^(?P<group>[^_]+)_', a column of a CSV, or an array beside x.",
+        metavar="PATTERN|COLUMN",
+        box=READING,
+        shown=False,
+    ),
+]
 ClassNames = Annotated[
     Sequence[str] | None,
     Flag(
@@ -120,6 +130,7 @@ class ReadingOptions(Keywords):
         Within(0, 1, is_above=True),
         Flag("Share of the data for the test, if it does not say which.", box=READING),
     ] = 0.2
+    split_by: SplitBy = ""
     mean: Mean = None
     std: Std = None
     stride: Stride = None
@@ -151,10 +162,16 @@ class DataOptions(ReadingOptions):
         some_samples("Only N test samples, drawn by the seed, of every class alike."),
     ] = None
 
+    def drawing(self, seed: int) -> "Drawing":
+        """Return how the test part is drawn."""
+        from mcutrain.data import Drawing
+
+        return Drawing(self.test_share, seed, self.split_by)
+
     @property
     def taken(self) -> dict[str, Any]:
         """Keywords of load_data: what of the data is read."""
-        names = ("test_share", "samples", "test_samples", "stride", "targets")
+        names = ("test_share", "samples", "test_samples", "stride", "targets", "split_by")
         return {name: getattr(self, name) for name in names}
 
 

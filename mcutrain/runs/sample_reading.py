@@ -26,6 +26,7 @@ def load_data(
     test_samples: int | None = None,
     stride: int | None = None,
     targets: str = "",
+    split_by: str = "",
     is_partial: bool = False,
     note: Callable[[str], None] = warn,
     certain: Callable[[str], None] = lambda _: None,
@@ -33,7 +34,7 @@ def load_data(
     """A data set for a model: files are made to fit as they are read, and only what is drawn.
 
     samples, test_samples: how many of each part, None is all. stride: of windows of CSV files.
-    targets: columns of one, see mcutrain.data.load.
+    targets: columns of one, split_by: what puts whole groups into one part, see mcutrain.data.load.
     is_partial: whether the model may know more classes than the data has. note: called with what is
     left out, and with a guess of how samples are turned; a Python warning by default. certain:
     called with how they are turned where that is no guess.
@@ -42,9 +43,8 @@ def load_data(
     order = (model if isinstance(model, datasets.ModelInput) else model_input(model)).known_order
     turned = note if order.is_square else certain
     if not datasets.is_path(data):
-        split = datasets.of_arrays(
-            data, validation=validation, test_share=test_share, seed=seed, order=order
-        )
+        drawing = datasets.Drawing(test_share, seed, split_by, certain)
+        split = datasets.of_arrays(data, validation=validation, drawing=drawing, order=order)
         return datasets.split_in_order(split.drawn(samples, test_samples, seed), order, turned)
     if validation is not None:
         raise DataError("validation goes with arrays; a file or folder has a test part of its own")
@@ -55,6 +55,7 @@ def load_data(
         order=order,
         stride=stride,
         targets=targets,
+        split_by=split_by,
         progress=progress,
         samples=samples,
         test_samples=test_samples,
