@@ -42,6 +42,8 @@ OPTIONAL = {
         Package("ziglang", ("ziglang",), "compiler", "compiling C where no gcc is installed"),
         Package("unicorn", ("unicorn",), "virtual", "running a virtual board"),
         Package("pillow", ("PIL",), "images", "reading images from folders"),
+        Package("soundfile", ("soundfile",), "sounds", "reading FLAC, Ogg or MP3"),
+        Package("pyarrow", ("pyarrow",), "parquet", "reading Parquet"),
         Package(
             "ai-edge-litert",
             ("ai_edge_litert", "tflite_runtime"),

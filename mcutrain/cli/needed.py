@@ -38,16 +38,19 @@ def check_packages(command: str, typed: Typed) -> None:
         )
 
 
-def _reads_images(_: str, typed: Typed) -> bool:
-    from mcutrain.data import IMAGE_SUFFIXES  # slow to import
+def _reads(package: str, typed: Typed) -> bool:
+    from mcutrain.data import NEEDED_BY  # slow to import
 
-    return any(file.suffix.lower() in IMAGE_SUFFIXES for file in _files(typed))
+    return any(file.suffix.lower() in NEEDED_BY[package] for file in _files(typed))
 
 
 def _files(typed: Typed) -> Iterator[Path]:
     for name in DATA:
         place = typed.get(name)
-        if isinstance(place, str | Path) and Path(place).is_dir():
+        if not isinstance(place, str | Path):
+            continue
+        yield Path(place)
+        if Path(place).is_dir():
             yield from islice(Path(place).rglob("*"), FILES_LOOKED_AT)
 
 
@@ -66,7 +69,9 @@ COMPILING = ("compare", "fit", "proxies", "simulate")
 NEEDS: Mapping[str, Callable[[str, Typed], bool]] = {
     "ziglang": _builds_for_host,
     "unicorn": lambda command, typed: command == "board" or bool(typed.get("emulator")),
-    "pillow": _reads_images,
+    "pillow": lambda _, typed: _reads("pillow", typed),
+    "soundfile": lambda _, typed: _reads("soundfile", typed),
+    "pyarrow": lambda _, typed: _reads("pyarrow", typed),
     "tensorboardX": lambda _, typed: typed.get("tensorboard") is not None,
     "uvicorn": lambda _, typed: bool(typed.get("web")),
     "distributed": lambda _, typed: typed.get("backend") == "dask",

@@ -1,8 +1,13 @@
 """Data sets: loaded, split, ordered, made to fit a model's input, and quantized for it."""
 
+from pathlib import Path
+
+from mcutrain.data._compressed import SUFFIXES as COMPRESSED
 from mcutrain.data._folders import SUFFIXES as IMAGE_SUFFIXES
 from mcutrain.data._folders import Progress, read_image
-from mcutrain.data._wav import read_samples
+from mcutrain.data._parquet import SUFFIXES as _PARQUET
+from mcutrain.data._sounds import read_samples
+from mcutrain.data._tables import TABLES as _TABLES
 from mcutrain.data.arrays import Data, is_path, of_arrays, samples_of
 from mcutrain.data.check import check
 from mcutrain.data.dataset import (
@@ -34,9 +39,19 @@ from mcutrain.data.ranges import ModelInput, input_notes
 from mcutrain.data.targets import IGNORED, TargetPart, Targets
 from mcutrain.data.transform import Transform
 
+NEEDED_BY = {"pillow": IMAGE_SUFFIXES, "soundfile": COMPRESSED, "pyarrow": _PARQUET}
+"""Endings of the files that an optional package reads."""
+
+
+def is_table(data: Data) -> bool:
+    """Return whether it is the path of one table."""
+    return is_path(data) and Path(data).suffix.lower() in _TABLES.suffixes
+
+
 __all__ = [
     "IGNORED",
     "IMAGE_SUFFIXES",
+    "NEEDED_BY",
     "AtMost",
     "Data",
     "Dataset",
@@ -64,6 +79,7 @@ __all__ = [
     "input_notes",
     "is_path",
     "is_same_shape",
+    "is_table",
     "load",
     "of_arrays",
     "order",

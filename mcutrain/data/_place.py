@@ -30,4 +30,4 @@ def read_place(
         raise DataError(f"{place}: {error}") from error
     except OSError as error:
         raise DataError(f"{place} cannot be read ({error.strerror}): check the path") from error
-    raise DataError(f"{place} does not exist: give an .npz or CSV file or {folder}")
+    raise DataError(f"{place} does not exist: give an .npz, CSV or Parquet file or {folder}")

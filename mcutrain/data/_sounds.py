@@ -1,4 +1,4 @@
-"""Reads folders of WAV files: a second each, as the features of keyword models or as it is."""
+"""Reads folders of sounds: a second each, as the features of keyword models or as it is."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.data import mfcc
+from mcutrain.data import _compressed, mfcc
+from mcutrain.data._compressed import read_compressed, read_lossless, require_soundfile
 from mcutrain.data._folders import Kind, Listing, Progress, place_of
-from mcutrain.data._wav import read_samples, read_wav
+from mcutrain.data._wav import read_samples as read_wav_samples
+from mcutrain.data._wav import read_wav
 from mcutrain.data.dataset import Samples
 from mcutrain.data.layout import InputOrder
 from mcutrain.errors import DataError
 from mcutrain.frontends import audio
 from mcutrain.frontends.tables import CHANNELS
 
-SOUNDS = Kind("WAV file", "WAV files", frozenset({".wav", ".wave"}))
+SOUNDS = Kind("sound", "sounds", frozenset({".wav", ".wave"}) | _compressed.SUFFIXES)
 MAX_FILE_BYTES = 64 << 20
 """Minutes of sound, of which a second is taken."""
 
@@ -34,6 +36,7 @@ def read_sounds(
     every 20 or 10 ms; (16000,) is the sound itself, which a model of unknown input does not get.
     """
     shape = _shape_for(input_shape)
+    require_soundfile(listing.paths)
     made = MADE[shape]
     x = np.empty((len(listing.paths), *shape), np.float32)
     for i, path in enumerate(listing.paths):
@@ -46,16 +49,17 @@ def read_sounds(
 def read_raw_sounds(listing: Listing, order: InputOrder, progress: Progress | None) -> Samples:
     """float32 (n, *model_shape): what the front end makes of all files, as the device would.
 
-    A file is one channel of 16-bit PCM at the front end's rate, so that it holds what the device
-    hears, bit for bit. Raises DataError for others.
+    A file is one channel of 16-bit PCM, or FLAC of it, at the front end's rate, so that it holds
+    what the device hears, bit for bit. Raises DataError for others.
     """
     front = order.frontend
     assert front is not None, "there is a front end"
     if front.takes_rows:
         raise DataError(
-            f"the front end {front.kind} takes rows of numbers, as in CSV files, but there are WAV "
-            "files: give one that takes sound, as --frontend audio"
+            f"the front end {front.kind} takes rows of numbers, as in CSV files, but there are "
+            "sounds: give one that takes sound, as --frontend audio"
         )
+    require_soundfile(listing.paths)
     x = np.empty((len(listing.paths), *order.model_shape), np.float32)
     for i, path in enumerate(listing.paths):
         try:
@@ -75,7 +79,7 @@ def _shape_for(input_shape: tuple[int, ...] | None) -> tuple[int, ...]:
         if lengths in (shape, shape[::-1]):
             return shape
     raise DataError(
-        f"WAV files become {usual[0]} frames of {usual[1]} MFCCs, 49 or 98 frames of {CHANNELS} "
+        f"sounds become {usual[0]} frames of {usual[1]} MFCCs, 49 or 98 frames of {CHANNELS} "
         f"features of the audio front end, or {mfcc.LENGTH} samples as they are, but the model "
         f"takes {input_shape}: compute its features yourself and save them in an .npz file"
     )
@@ -87,15 +91,28 @@ def audio_features(sound: npt.NDArray[np.float64], step: int) -> npt.NDArray[np.
     return (audio.features(samples, step) * audio.FEATURE_SCALE).astype(np.float32)
 
 
+def read_samples(path: Path, rate_hz: int, count: int) -> npt.NDArray[np.int16]:
+    """The first `count` samples (n,) of a file of one channel of 16 bits, as they are.
+
+    Raises DataError for other files.
+    """
+    require_soundfile((path,))
+    is_compressed = path.suffix.lower() in _compressed.SUFFIXES
+    return (read_lossless if is_compressed else read_wav_samples)(path, rate_hz, count)
+
+
 def read_sound(path: Path) -> npt.NDArray[np.float64]:
     """The first second (16000,) at 16 kHz, -1 to 1; channels are averaged, zeros fill the end.
 
-    Raises DataError for what is no PCM of 8, 16, 24 or 32 bits, and no floats of 32 or 64.
+    Raises DataError for what is no PCM of 8, 16, 24 or 32 bits, no floats of 32 or 64, and no
+    compressed sound.
     """
+    require_soundfile((path,))
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(f"has more than {MAX_FILE_BYTES >> 20} MB: cut it into seconds")
-        sound, rate = read_wav(path)
+        is_compressed = path.suffix.lower() in _compressed.SUFFIXES
+        sound, rate = (read_compressed if is_compressed else read_wav)(path)
     except DataError as error:
         raise DataError(f"{place_of(path)} {error}") from error
     if rate != mfcc.RATE_HZ:

@@ -1,4 +1,4 @@
-"""Reads CSV files of sensors: rows in time, a column per channel, cut into windows."""
+"""Reads tables of sensors, CSV or Parquet: rows in time, a column per channel, cut into windows."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.data._folders import MAX_SET_BYTES, Kind, Note, Progress, list_parts, place_of
+from mcutrain.data._parquet import SUFFIXES as PARQUET
+from mcutrain.data._parquet import parquet_rows
 from mcutrain.data.dataset import SPLIT_WORDS, Dataset, Labels, Split, as_names
 from mcutrain.data.groups import Drawing
 from mcutrain.data.targets import IGNORED, target_names
 from mcutrain.errors import DataError
 
-TABLES = Kind("CSV file", "CSV files", frozenset({".csv", ".tsv"}))
+TABLES = Kind("table", "tables", PARQUET | {".csv", ".tsv"})
 DELIMITERS = ",;\t"
 LABEL = ("label", "class", "activity", "target")
 SPLIT = ("split", "part")
 RECORDING = ("recording", "session", "subject")
-TIME = ("time", "timestamp", "index", "", "unnamed: 0")
-"""The last three are the row numbers that a table program writes; none of them is a channel."""
+TIME = ("time", "timestamp", "index", "", "unnamed: 0", "__index_level_0__")
+"""All but two are the row numbers that a table program writes; none of them is a channel."""
 MAX_FILE_BYTES = 1 << 30
 MAX_LINE = 1 << 20
 MAX_COLUMNS = 4096
@@ -291,8 +294,7 @@ def read_table(
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(f"has more than {MAX_FILE_BYTES >> 30} GB: split it")
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return _read(_lines(file.readline), label, targets, group)
+        return _read(_rows(path), label, targets, group)
     except DataError as error:
         where = "" if label is None else f"{place_of(path)} "  # else it is the place itself
         raise DataError(f"{where}{error}") from error
@@ -305,10 +307,8 @@ def names_of_targets(path: Path, targets: str) -> list[str]:
     """What the target columns of a file are called that `read_table` has read."""
     if not targets.isdecimal():
         return [name.strip() for name in targets.split(",")]
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        first = next(_lines(file.readline), "")
-    cells = next(csv.reader([first], delimiter=max(DELIMITERS, key=first.count)))
-    last = [cell.strip() for cell in cells[-int(targets) :]]
+    _, cells = next(_rows(path))
+    last = cells[-int(targets) :]
     is_header = all(_number(cell) is None for cell in cells)
     return last if is_header else list(target_names(len(last)))
 
@@ -322,32 +322,45 @@ def _lines(readline: Callable[[int], str]) -> Iterator[str]:
         yield line
 
 
+def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Rows with a cell, and where each is."""
+    if path.suffix.lower() in PARQUET:
+        yield from _named(parquet_rows(path))
+        return
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = _lines(file.readline)
+        first = next(lines, "")
+        reader = csv.reader(chain((first,), lines), delimiter=max(DELIMITERS, key=first.count))
+        try:
+            for row in reader:
+                cells = [cell.strip() for cell in row]
+                if any(cells):
+                    yield f"line {reader.line_num}", cells
+        except csv.Error as error:
+            raise DataError(
+                f"line {reader.line_num} cannot be read ({error}): repair it"
+            ) from error
+
+
+def _named(rows: Iterator[tuple[str, list[str]]]) -> Iterator[tuple[str, list[str]]]:
+    """The rows, whose first has names, also where a column is called by a number."""
+    where, names = next(rows)
+    yield where, [name if _number(name) is None else f"column {name}" for name in names]
+    yield from rows
+
+
 def _read(
-    lines: Iterator[str], label: str | None, targets: str = "", group: str = ""
+    rows: Iterator[tuple[str, list[str]]], label: str | None, targets: str = "", group: str = ""
 ) -> list[Series]:
-    first = next(lines, "")
-    delimiter = max(DELIMITERS, key=first.count)
-    reader = csv.reader(_chained(first, lines), delimiter=delimiter)
     collected: _Collected | None = None
-    try:
-        for row in reader:
-            if not any(cell.strip() for cell in row):
-                continue
-            cells = [cell.strip() for cell in row]
-            if collected is None:
-                collected = _Collected.of(cells, label, reader.line_num, targets, group)
-            else:
-                collected.add(cells, reader.line_num)
-    except csv.Error as error:
-        raise DataError(f"line {reader.line_num} cannot be read ({error}): repair it") from error
+    for where, cells in rows:
+        if collected is None:
+            collected = _Collected.of(cells, label, where, targets, group)
+        else:
+            collected.add(cells, where)
     if collected is None or not collected.ends:
         raise DataError("has no row of numbers: save a row per time step")
     return collected.series()
-
-
-def _chained(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
 
 
 @dataclass
@@ -366,7 +379,7 @@ class _Collected:
 
     @staticmethod
     def of(
-        first: list[str], label: str | None, line: int, targets: str = "", group: str = ""
+        first: list[str], label: str | None, line: str, targets: str = "", group: str = ""
     ) -> _Collected:
         """Begin with the first row: a header if no cell is a number, else a row already.
 
@@ -374,7 +387,7 @@ class _Collected:
         group: the name of the column to split by.
         """
         if len(first) > MAX_COLUMNS:
-            raise DataError(f"line {line} has {len(first)} columns, more than {MAX_COLUMNS}")
+            raise DataError(f"{line} has {len(first)} columns, more than {MAX_COLUMNS}")
         if group:
             _check_group(first, line, group)
         if targets:
@@ -393,7 +406,7 @@ class _Collected:
         for role, known in (("label", LABEL), *_roles(group)):
             columns = tuple(i for i, name in enumerate(names) if name in known)
             if len(columns) > 1 and role != "recording":
-                raise DataError(f"line {line} names {len(columns)} columns of the {role}: keep one")
+                raise DataError(f"{line} names {len(columns)} columns of the {role}: keep one")
             if columns:
                 special[role] = columns
         unused = {i for i, name in enumerate(names) if name in TIME}.union(*special.values())
@@ -403,7 +416,7 @@ class _Collected:
         return made
 
     @staticmethod
-    def _with_targets(first: list[str], line: int, targets: str, group: str) -> _Collected:
+    def _with_targets(first: list[str], line: str, targets: str, group: str) -> _Collected:
         is_header = all(_number(cell) is None for cell in first)
         names = [cell.lower() for cell in first] if is_header else [""] * len(first)
         wanted = _target_columns(first, targets, line, is_header=is_header)
@@ -418,39 +431,38 @@ class _Collected:
         inputs = [i for i in range(len(first)) if i not in unused]
         if not inputs:
             raise DataError(
-                f"line {line} has no column of numbers besides the targets: save a column per "
-                "channel"
+                f"{line} has no column of numbers besides the targets: save a column per channel"
             )
         made = _Collected(len(first), [*inputs, *wanted], special, "", len(wanted))
         if not is_header:
             made.add(first, line)
         return made
 
-    def _check(self, line: int) -> None:
+    def _check(self, line: str) -> None:
         if self.label is not None and "label" in self.special:
             raise DataError(
-                f"line {line} has a column of labels, but the file lies in a class folder: remove "
+                f"{line} has a column of labels, but the file lies in a class folder: remove "
                 "the column, or give the file itself as data"
             )
         if self.label is None and "label" not in self.special:
             raise DataError(
-                f"line {line} has no column of labels: name it label, or put a file per recording "
+                f"{line} has no column of labels: name it label, or put a file per recording "
                 "into a folder per class"
             )
         if not self.numbers:
-            raise DataError(f"line {line} has no column of numbers: save a column per channel")
+            raise DataError(f"{line} has no column of numbers: save a column per channel")
 
-    def add(self, cells: list[str], line: int) -> None:
+    def add(self, cells: list[str], line: str) -> None:
         """A row."""
         if len(cells) != self.width:
-            raise DataError(f"line {line} has {len(cells)} cells, but the first has {self.width}")
+            raise DataError(f"{line} has {len(cells)} cells, but the first has {self.width}")
         found = [self._value(cells[i], i, line) for i in self.numbers]
         key = tuple(tuple(cells[i] for i in self.special.get(role, ())) for role in ROLES)
         label, part, *_ = key
         if label == ("",):
-            raise DataError(f"line {line} has no label: fill it in or remove the line")
+            raise DataError(f"{line} has no label: fill it in or remove the line")
         if part and part[0].lower() not in SPLIT_WORDS:
-            raise DataError(f"line {line} has the split {part[0][:40]!a}: use train, val and test")
+            raise DataError(f"{line} has the split {part[0][:40]!a}: use train, val and test")
         self.values.extend(found)
         self.rows += 1
         if self.keys and self.keys[-1] == key:
@@ -460,13 +472,13 @@ class _Collected:
             self.ends.append(self.rows)
 
     @staticmethod
-    def _value(cell: str, column: int, line: int) -> float:
+    def _value(cell: str, column: int, line: str) -> float:
         value = _number(cell)
         if value is None:
-            raise DataError(f"line {line} has {cell[:40]!a} in column {column + 1}: save a number")
+            raise DataError(f"{line} has {cell[:40]!a} in column {column + 1}: save a number")
         if not abs(value) <= LARGEST:
             raise DataError(
-                f"line {line} has {cell[:40]!a} in column {column + 1}: save finite numbers, or "
+                f"{line} has {cell[:40]!a} in column {column + 1}: save finite numbers, or "
                 "remove the line"
             )
         return value
@@ -485,19 +497,19 @@ class _Collected:
         return result
 
 
-def _target_columns(first: list[str], targets: str, line: int, *, is_header: bool) -> list[int]:
+def _target_columns(first: list[str], targets: str, line: str, *, is_header: bool) -> list[int]:
     """Places of the target columns. Raises DataError for one that is not there."""
     if targets.isdecimal():
         count = int(targets)
         if not 0 < count < len(first):
             raise DataError(
-                f"line {line} has {len(first)} columns, of which the last {count} are to be "
+                f"{line} has {len(first)} columns, of which the last {count} are to be "
                 "targets: give fewer, at least 1"
             )
         return list(range(len(first) - count, len(first)))
     if not is_header:
         raise DataError(
-            f"line {line} has numbers, so the columns have no names: say how many of the last ones "
+            f"{line} has numbers, so the columns have no names: say how many of the last ones "
             "are targets, as in --targets 1"
         )
     found = []
@@ -505,7 +517,7 @@ def _target_columns(first: list[str], targets: str, line: int, *, is_header: boo
         if first.count(name) != 1:
             known = ", ".join(repr(cell[:40]) for cell in first[:16])
             there = "no column" if name not in first else f"{first.count(name)} columns"
-            raise DataError(f"line {line} has {there} {name[:40]!a} for a target: it has {known}")
+            raise DataError(f"{line} has {there} {name[:40]!a} for a target: it has {known}")
         found.append(first.index(name))
     if len(set(found)) != len(found):
         raise DataError(f"a target is named twice in {targets[:80]!a}: name each column once")
@@ -521,14 +533,14 @@ def _roles(group: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return (("split", SPLIT), ("recording", RECORDING), *by)
 
 
-def _check_group(first: list[str], line: int, group: str) -> None:
+def _check_group(first: list[str], line: str, group: str) -> None:
     """Raise DataError where the first row names no column to split by."""
     names = [cell.lower() for cell in first]
     if group.strip().lower() in names:
         return
     known = ", ".join(repr(cell[:40]) for cell in first[:16])
     raise DataError(
-        f"line {line} names no column {group[:40]!a} to split by: it has {known}; of a folder of "
+        f"{line} names no column {group[:40]!a} to split by: it has {known}; of a folder of "
         "CSV files --split-by can also be a pattern of file names, with (?P<group>…)"
     )
 

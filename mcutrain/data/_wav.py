@@ -73,15 +73,19 @@ def read_samples(path: Path, rate_hz: int, count: int) -> npt.NDArray[np.int16]:
     """
     with path.open("rb") as file:
         found, size_bytes = _found_data(file)
-        if (found.kind, found.width, found.channels) != (PCM, 2, 1) or found.rate_hz != rate_hz:
-            kind = "floats" if found.kind == FLOAT else "PCM"
-            raise DataError(
-                f"has {found.channels} channels of {8 * found.width}-bit {kind} at "
-                f"{found.rate_hz:,} Hz, but the front end takes what the device hears: save one "
-                f"channel of 16-bit PCM at {rate_hz:,} Hz"
-            )
+        kind = "floats" if found.kind == FLOAT else "PCM"
+        check_heard(found.channels, f"{8 * found.width}-bit {kind}", found.rate_hz, rate_hz)
         content = file.read(min(2 * count, size_bytes))
     return np.frombuffer(content[: len(content) // 2 * 2], "<i2").astype(np.int16)
+
+
+def check_heard(channels: int, samples: str, rate_hz: int, wanted_hz: int) -> None:
+    """Raise DataError unless a file holds what a device hears. samples: their type, in words."""
+    if (channels, samples, rate_hz) != (1, "16-bit PCM", wanted_hz):
+        raise DataError(
+            f"has {channels} channels of {samples} at {rate_hz:,} Hz, but the front end takes what "
+            f"the device hears: save one channel of 16-bit PCM at {wanted_hz:,} Hz"
+        )
 
 
 def _found_data(file: IO[bytes]) -> tuple[WavFormat, int]:

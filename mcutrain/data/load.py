@@ -54,7 +54,7 @@ class PlaceReader:
             return self._arrays(root)
         kind = kind_of(root, KINDS)
         if self.targets and kind is not TABLES:
-            raise DataError("targets are columns of a CSV file, which a folder of samples lacks")
+            raise DataError("targets are columns of a table, which a folder of samples lacks")
         if kind is TABLES:
             return self._of_tables(root)
         if kind is IMAGES:
@@ -88,7 +88,7 @@ class PlaceReader:
         order = self.order
         windows = windows_of(None if order is None else order.model_shape, self.stride)
         if self.targets and path.is_dir():
-            raise DataError("the targets are columns of one CSV file: give that, not a folder")
+            raise DataError("the targets are columns of one table: give that, not a folder")
         found, names = read_series(
             path, self.progress, self.least_classes, self.left_out, self.targets, self.drawing
         )
@@ -160,11 +160,11 @@ def load(
     (0 = normal, 1 = anomaly). It is never unpickled.
 
     A folder holds a folder per class, or `train/`, `test/` and optionally `val/` with a folder per
-    class each; in them images, WAV files or CSV files. Labels follow the sorted folder names.
+    class each; in them images, sounds or tables. Labels follow the sorted folder names.
     Images are read by Pillow, turned as their EXIF data says, and made grey or RGB; with
     `input_shape` (height, width, channels), as the model's input has it, or (height, width) of grey
     ones, each is centre-cropped and resized at once. Without, they become RGB and must have one
-    size. WAV files become MFCCs (see `mcutrain.data.mfcc`), or what the front end of `order` makes
+    size. Sounds become MFCCs (see `mcutrain.data.mfcc`), or what the front end of `order` makes
     of them. CSV files, or one with a column of labels, are cut into windows as `input_shape` says,
     one every `stride` rows; those of whole numbers that the front end takes become what it makes.
     `progress(done, total)` is called per file.

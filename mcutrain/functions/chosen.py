@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcutrain.data import Data, ModelInput, Normalization, Split, input_notes, is_path
+from mcutrain.data import Data, ModelInput, Normalization, Split, input_notes, is_path, is_table
 from mcutrain.errors import OptionError
 from mcutrain.formats import with_class_names
 from mcutrain.functions.alternatives import Alternative, AutoScheme
@@ -154,8 +154,7 @@ def read_samples(
 
 def of_outputs(names: Sequence[str], data: Data, reading: DataOptions) -> DataOptions:
     """The options by which arrays are read that are named after several outputs, if there are."""
-    is_table = is_path(data) and Path(data).suffix.lower() == ".csv"
-    if not names or reading.targets or is_table or not is_path(data):
+    if not names or reading.targets or is_table(data) or not is_path(data):
         return reading
     return replace(reading, targets=",".join(names))
 

@@ -182,8 +182,8 @@ def _check_alone(data: Data, reading: DataOptions) -> None:
     said = next((name for name in OF_A_MODEL if getattr(reading, name)), None)
     if said is not None:
         raise OptionError(said, "says how a model takes samples: give the model, too (--model)")
-    if datasets.is_path(data) and Path(data).suffix.lower() == ".csv":
-        raise OptionError("model", "says how a CSV file is cut into windows: give one, too")
+    if datasets.is_table(data):
+        raise OptionError("model", "says how a table is cut into windows: give one, too")
 
 
 def _taking(model: Graph | PathLike, listener: Listener) -> Graph | datasets.InputOrder:
