@@ -64,6 +64,7 @@ EXAMPLE = """\
 #         --node-config 'gateway="{file}"'
 
 model = {model}
+reconnect = 60.0            # seconds that a round waits for a board that was unplugged
 
 [[boards]]
 name = "board1"             # unlike that of any other board of the fleet

@@ -19,11 +19,16 @@ from mcutrain.data import Outputs
 from mcutrain.errors import ArgumentError, McutrainError
 from mcutrain.fleets import Contribution
 from mcutrain.functions.averaging import Fleet, total_of
-from mcutrain.functions.board_options import BoardDataOptions, LineOptions, StateOptions
+from mcutrain.functions.board_options import (
+    BoardDataOptions,
+    LineOptions,
+    StateOptions,
+    WaitOptions,
+)
 from mcutrain.functions.board_samples import with_codes
 from mcutrain.functions.board_training import train_board
 from mcutrain.functions.chosen import read_samples
-from mcutrain.functions.listener import SILENT
+from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.preparing import Asked
 from mcutrain.functions.run_options import DataOptions, ScheduledOptions
 from mcutrain.runs.training import prepare_run
@@ -57,6 +62,7 @@ class GatewayFile:
     """What a gateway.toml says. model: that boards train. class_names: as `--class-names`.
 
     Paths are seen from the file's folder. frontend, mean, std: as the flags of that name.
+    reconnect: seconds that a round waits for a board whose line or power was cut.
     """
 
     model: str
@@ -65,6 +71,7 @@ class GatewayFile:
     frontend: str = ""
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    reconnect: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,18 @@ class Learned:
     def total(self) -> Contribution:
         """The sum of all."""
         return total_of(self.contributions)
+
+
+class _BoardNotes(Listener):
+    """Tells what is unusual about a board."""
+
+    def __init__(self, board: str, tell: Told) -> None:
+        self.board, self.tell = board, tell
+
+    def note(self, text: str) -> None:
+        self.tell(f"{self.board}: {text}")
+
+    doubt = result_says = note
 
 
 @dataclass(frozen=True)
@@ -216,7 +235,9 @@ class Gateway:
             saving=StateOptions(
                 state=state, begin_from=begin, after=fleet.base.position(accumulate), save_every=0
             ),
+            waiting=WaitOptions(reconnect=self.file.reconnect),
             seed=lesson.number,
+            listener=_BoardNotes(board.name, self.tell),
         )
         if done.is_interrupted:
             raise KeyboardInterrupt
