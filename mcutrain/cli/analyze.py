@@ -117,9 +117,10 @@ class _Analysing(OnScreen):
 
 def _headline(problem: Problem) -> str:
     head = "its own" if problem.classes is None else "a new"
+    learns = "classes" if problem.targets is None else "targets"
     return (
         f"{problem.model.name}: {len(problem.layers)} layers and {head} head of {problem.outputs} "
-        f"classes, {len(problem.train_y):,} training and {len(problem.test_y):,} test samples"
+        f"{learns}, {len(problem.train_y):,} training and {len(problem.test_y):,} test samples"
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcutrain.cli.output import IN_PERCENT, percent, say, show_json, show_prose, show_table
 from mcutrain.cli.training import placing
 from mcutrain.functions.files import write_all
+from mcutrain.report.learning import ACCURACY
 
 if TYPE_CHECKING:
     from mcutrain.functions.choosing import Choice, LevelsBeside
@@ -53,8 +54,8 @@ def show_selection(
         return
     depth = found.scheme.bias_depth
     show_prose(
-        f"{facts['model']}, {facts['classes']} classes: train the head, the last {depth} biases"
-        + (", and weights of" if found.layers else "")
+        f"{facts['model']}, {facts['classes']} {facts['learns']}: train the head, "
+        f"the last {depth} biases" + (", and weights of" if found.layers else "")
     )
     if found.layers:
         _show_layers(found)
@@ -201,7 +202,7 @@ def show_points(sweep: BudgetSweep, json: bool) -> None:
                 point.budget,
                 found.measured.sram_bytes,
                 f"+{_amount(found.measure, found.gain)}",
-                None if point.trained is None else percent(point.trained),
+                None if point.trained is None else _reached(sweep.reached, point.trained),
                 found.scheme.bias_depth,
                 len(found.layers),
                 "*" if point.is_pareto else "",
@@ -211,7 +212,7 @@ def show_points(sweep: BudgetSweep, json: bool) -> None:
         "budget",
         "SRAM",
         f"sum of {sweep.measure}",
-        "trained",
+        "trained" if sweep.reached == ACCURACY else f"trained, {sweep.reached}",
         "biases",
         "weights",
         "Pareto",
@@ -231,15 +232,20 @@ def show_finalists(found: TrainedSelection) -> None:
         rows.append(
             [
                 finalist.proposal.reading,
-                percent(finalist.accuracy),
+                _reached(found.measure, finalist.accuracy),
                 "" if finalist.learning_rate is None else f"{finalist.learning_rate:g}",
                 selection.measured.sram_bytes,
                 selection.scheme.bias_depth,
                 len(selection.layers),
             ]
         )
-    show_table(("best by", "accuracy", "lr", "SRAM", "biases", "weights"), rows)
+    show_table(("best by", found.measure, "lr", "SRAM", "biases", "weights"), rows)
     show_prose(
-        f"trained on {found.trained_samples:,} samples, accuracy on {found.held_out_samples:,} "
-        "other training samples; the first is selected"
+        f"trained on {found.trained_samples:,} samples, {found.measure} on "
+        f"{found.held_out_samples:,} other training samples; the first is selected"
     )
+
+
+def _reached(measure: str, value: float) -> str:
+    """What a trained scheme reached, as compare says it."""
+    return percent(value) if measure == ACCURACY else f"{value:.4f}"

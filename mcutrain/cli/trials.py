@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from mcutrain.cli.training import Lines
 
 if TYPE_CHECKING:
     from mcutrain.experiments.parallel import Standing
+    from mcutrain.runs.result import SimulationResult
 
 
 @contextmanager
@@ -36,8 +38,7 @@ def watching_trials(
             for trial, result in status.finished:
                 done += 1
                 err.print(
-                    f"{names[trial.scheme]:{width}} {each} {trial.seed}: "
-                    f"{percent(result.before)} before, {percent(result.accuracy)} after",
+                    f"{names[trial.scheme]:{width}} {each} {trial.seed}: {_scores(result)}",
                     soft_wrap=True,
                 )
             steps, total = status.steps, status.total
@@ -51,3 +52,12 @@ def watching_trials(
                 "continues, also the others"
             )
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _scores(result: SimulationResult) -> str:
+    """What schemes are compared by, before and after: R² of real targets, AUC of anomalies."""
+    for measure, name in (("r2", "R²"), ("auc", "AUC")):
+        before, after = (getattr(result, f"{measure}{when}") for when in ("_before", ""))
+        if math.isnan(result.accuracy) and after is not None:
+            return f"{name} {before:.4f} before, {after:.4f} after"
+    return f"{percent(result.before)} before, {percent(result.accuracy)} after"

@@ -9,6 +9,7 @@ from mcutrain.analysis.problem import held_out
 from mcutrain.data import Dataset, Split
 from mcutrain.errors import DataError
 from mcutrain.experiments.parallel import Lesson, Standing, Trial, train_all
+from mcutrain.experiments.results import score
 from mcutrain.selection.proposals import Proposal
 
 MOST_TESTS = 2000
@@ -20,7 +21,7 @@ LEAST_TESTS = 20
 class Finalist:
     """A proposal and its accuracy on samples that neither trained it nor belong to the test set.
 
-    learning_rate: that it was trained with.
+    Of real targets R² stands in the place of accuracy. learning_rate: that it was trained with.
     """
 
     proposal: Proposal
@@ -65,6 +66,6 @@ def trained(
     trials = [Trial(i, lesson.settings.seed) for i in range(len(schemes))]
     results = train_all(replace(lesson, schemes=schemes), trials, jobs, report)
     found = [
-        Finalist(p, r.accuracy, r.learning_rate) for p, r in zip(proposals, results, strict=True)
+        Finalist(p, score(r), r.learning_rate) for p, r in zip(proposals, results, strict=True)
     ]
     return sorted(found, key=lambda finalist: -finalist.accuracy)

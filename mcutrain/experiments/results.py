@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mcutrain.data import Episodes, Split
+from mcutrain.data import Dataset, Episodes, Split
 from mcutrain.errors import ArgumentError, DataError
 from mcutrain.experiments.parallel import Lesson, Trial
 from mcutrain.experiments.rows import PlannedRow
@@ -17,14 +17,12 @@ from mcutrain.pipeline.losses import (
     fit_classes,
     fit_to_data,
 )
-from mcutrain.report.learning import Compared
+from mcutrain.report.learning import ACCURACY, AUC, R2, Compared
 from mcutrain.runs.doubts import saturation_warning
 from mcutrain.runs.result import SimulationResult
 
 SEEDS = 3
 """Runs of each row if nobody says how many."""
-ACCURACY, AUC, R2 = "accuracy", "AUC", "R²"
-"""What rows are compared by: AUC where a network reproduces its input, R² of real targets."""
 Results = Mapping[Trial, SimulationResult]
 
 
@@ -97,8 +95,8 @@ def with_results(
         found.append(
             replace(
                 row,
-                accuracies=tuple(_score(r.accuracy, r.auc, r.r2, measure) for r in own),
-                before=tuple(_score(r.before, r.auc_before, r.r2_before, measure) for r in own),
+                accuracies=tuple(_value(r.accuracy, r.auc, r.r2, measure) for r in own),
+                before=tuple(_value(r.before, r.auc_before, r.r2_before, measure) for r in own),
                 measure=measure,
                 learning_rate=next((r.learning_rate for r in own), None),
                 ways=0 if episodes is None else episodes.ways,
@@ -108,7 +106,21 @@ def with_results(
     return found
 
 
-def _score(accuracy: float, auc: float | None, r2: float | None, measure: str) -> float:
+def score(result: SimulationResult) -> float:
+    """What a scheme is chosen by after training: R² of real targets, else accuracy."""
+    return _value(result.accuracy, None, result.r2, R2)
+
+
+def check_targets(part: Dataset, name: str, samples: str) -> None:
+    """Raise DataError where R² says nothing of a target. name: of the data. samples: the part's."""
+    if (part.y.min(axis=0) == part.y.max(axis=0)).any():
+        raise DataError(
+            f"{name} has a target that is the same in all {samples}, of which R², by which schemes "
+            "are compared, says nothing: add samples where it differs"
+        )
+
+
+def _value(accuracy: float, auc: float | None, r2: float | None, measure: str) -> float:
     found = {ACCURACY: None, AUC: auc, R2: r2}[measure]
     return accuracy if found is None else found
 

@@ -102,6 +102,7 @@ class Choice:
         return {
             "model": self.graph.name,
             "classes": self.contributions.classes,
+            "learns": "classes" if self.options.targets is None else "targets",
             "board": None if target is None else target.name,
             "slots": self.request.slots,
         }

@@ -13,7 +13,7 @@ from mcutrain.data import Data, Split, is_path
 from mcutrain.errors import DataError, OptionError
 from mcutrain.experiments.parallel import Elastic, Lesson, Standing, Swapping, train_all
 from mcutrain.experiments.planner import Budget, Planner, selected, usual
-from mcutrain.experiments.results import ACCURACY, AUC, R2, Runs, doubts_of, trials, with_results
+from mcutrain.experiments.results import Runs, check_targets, doubts_of, trials, with_results
 from mcutrain.experiments.rows import PlannedRow, Proxies
 from mcutrain.functions.automatic import AUTO, wanted_scheme
 from mcutrain.functions.chosen import Choosing, read_samples
@@ -37,7 +37,7 @@ from mcutrain.pipeline.losses import MEAN_SQUARED_ERROR, Fitted
 from mcutrain.report.collect import collect, command_line, curve_of
 from mcutrain.report.content import Report
 from mcutrain.report.folder import with_selection
-from mcutrain.report.learning import Compared, LearningCurve
+from mcutrain.report.learning import ACCURACY, AUC, R2, Compared, LearningCurve
 from mcutrain.report.write import write
 from mcutrain.selection.contribution import Contributions, read_contributions
 from mcutrain.selection.result import Selection
@@ -392,11 +392,7 @@ def _check_scores(fitted: Fitted, name: str) -> None:
     """Raise DataError where nothing tells how well a network has learnt."""
     loss, split = fitted.loss, fitted.split
     if fitted.targets is not None:
-        if (split.test.y.min(axis=0) == split.test.y.max(axis=0)).any():
-            raise DataError(
-                f"{name} has a target that is the same in all test samples, of which R², by which "
-                "schemes are compared, says nothing: add test samples where it differs"
-            )
+        check_targets(split.test, name, "test samples")
         return
     if loss == MEAN_SQUARED_ERROR and not split.test.is_labelled:
         raise DataError(

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 from mcutrain.arguments import Count, PathLike, Within, checked
-from mcutrain.data import Data, Split, is_path
+from mcutrain.data import Data, is_path
 from mcutrain.errors import ArgumentError, DataError, OptionError, PlanError
 from mcutrain.experiments import finalists
 from mcutrain.experiments.finalists import Finalist
 from mcutrain.experiments.parallel import Lesson, Trial, train_all
+from mcutrain.experiments.results import check_targets, score
 from mcutrain.functions.choosing import Choice, all_limits
 from mcutrain.functions.chosen import samples_for
 from mcutrain.functions.files import check_writable_folder, write_all
@@ -30,7 +31,8 @@ from mcutrain.functions.run_options import (
 )
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import StepOptions
-from mcutrain.pipeline.losses import fit_classes
+from mcutrain.pipeline.losses import Fitted, fit_classes, fit_targets
+from mcutrain.report.learning import ACCURACY, R2
 from mcutrain.runs.sample_reading import model_input
 from mcutrain.selection.contribution import Contributions
 from mcutrain.selection.proposals import Proposal, propose
@@ -54,38 +56,61 @@ class SchemeTrials:
         """One per core unless told otherwise."""
         return self.jobs or os.cpu_count() or 1
 
-    def some(self, choice: Choice, listener: Listener) -> Split:
+    def some(self, choice: Choice, listener: Listener) -> Fitted:
         """Read as many training samples as asked for, and the test samples. Raises DataError."""
         return self._read(choice, self.reading.drawn(self.reading.samples), listener)
 
-    def parted(self, choice: Choice, listener: Listener) -> Split:
+    def parted(self, choice: Choice, listener: Listener) -> Fitted:
         """Read training samples only: some to train on, others to choose by. Raises DataError."""
-        whole = self._read(choice, self.reading.drawn(), listener)
-        return finalists.part(whole.train, self.reading.samples, self.seed, whole.validation)
+        fitted = self._read(choice, self.reading.drawn(), listener)
+        whole = fitted.split
+        parts = finalists.part(whole.train, self.reading.samples, self.seed, whole.validation)
+        return fitted._replace(split=parts)
 
-    def _read(self, choice: Choice, reading: DataOptions, listener: Listener) -> Split:
-        """Read samples whose labels are numbers of the choice's classes."""
+    def _read(self, choice: Choice, reading: DataOptions, listener: Listener) -> Fitted:
+        """Read samples whose labels are numbers of the choice's classes, or its real targets."""
         model = model_input(choice.graph)
         split = samples_for(model, self.data, reading, self.seed, listener, is_partial=False)
+        name = f"{self.data}" if is_path(self.data) else "the data"
         if not split.is_labelled:
-            name = f"{self.data}" if is_path(self.data) else "the data"
             raise DataError(
                 f"{name} has no labels, which are needed to compare what is learnt: give (x, y), "
                 "or save y (or y_train and y_test) beside the samples"
             )
+        if split.has_targets != (choice.options.targets is not None):
+            kinds = ("real targets", "classes")
+            own, others = kinds if split.has_targets else reversed(kinds)
+            raise DataError(
+                f"{name} has {own}, but the analysis is of {others}: give the data that was "
+                "analysed, or analyze this"
+            )
         names = tuple(self.reading.class_names or ())
-        fitted = fit_classes(choice.graph, split, choice.classes or "keep", names)
+        fit = fit_targets if split.has_targets else fit_classes
+        fitted = fit(choice.graph, split, choice.classes or "keep", given=names)
         for note in filter(None, fitted.notes):
             listener.note(note)
-        return fitted.split
+        return fitted
 
-    def lesson(self, choice: Choice, split: Split) -> Lesson:
-        """What every scheme learns, without schemes yet. Raises ArgumentError."""
+    def lesson(self, choice: Choice, fitted: Fitted) -> Lesson:
+        """What every scheme learns, without schemes yet. Raises ArgumentError, DataError."""
         if choice.file is None:
             raise ArgumentError("model is a graph, but every process reads a file: give its path")
-        options = StepOptions(classes=choice.classes, accumulate=choice.request.accumulate)
+        if fitted.targets is not None:
+            name = f"{self.data}" if is_path(self.data) else "the data"
+            check_targets(fitted.split.test, name, "samples that schemes are compared by")
+        options = StepOptions(
+            classes=choice.classes,
+            accumulate=choice.request.accumulate,
+            loss=fitted.loss,
+            targets=fitted.targets,
+        )
         settings, pixels = self.training.settings(self.seed), self.reading.normalization
-        return Lesson(choice.file, (), options, split, settings, pixels)
+        return Lesson(choice.file, (), options, fitted.split, settings, pixels)
+
+
+def reached_by(choice: Choice) -> str:
+    """What schemes are compared by once they are trained."""
+    return ACCURACY if choice.options.targets is None else R2
 
 
 def selector_of(choice: Choice, listener: Listener) -> Selector:
@@ -99,7 +124,8 @@ def selector_of(choice: Choice, listener: Listener) -> Selector:
 
 @dataclass(frozen=True)
 class BudgetPoint:
-    """The selection for one budget; None if nothing fits, and why. trained: accuracy reached.
+    """The selection for one budget; None if nothing fits, and why. trained: accuracy reached, of
+    real targets R².
 
     is_pareto: whether it gains more than every point with less SRAM.
     """
@@ -120,10 +146,11 @@ class BudgetPoint:
 
 @dataclass(frozen=True, repr=False)
 class BudgetSweep(Shown):
-    """The best scheme for each of several budgets. model: its name."""
+    """The best scheme for each of several budgets. model: its name. reached: what trained is."""
 
     model: str
     points: tuple[BudgetPoint, ...]
+    reached: str = ACCURACY
 
     @property
     def measure(self) -> str:
@@ -153,7 +180,11 @@ class BudgetSweep(Shown):
 
     def to_dict(self) -> Record:
         """As `mcutrain select --sweep --json` prints it."""
-        return {"model": self.model, "points": [point.to_dict() for point in self.points]}
+        return {"model": self.model, **self._facts()}
+
+    def _facts(self) -> Record:
+        points = [point.to_dict() for point in self.points]
+        return {"trained_measure": self.reached, "points": points}
 
     def write(self, folder: PathLike) -> None:
         """A scheme for each budget, and all in sweep.json. Raises McutrainError."""
@@ -162,8 +193,7 @@ class BudgetSweep(Shown):
             for point in self.points
             if point.found is not None
         }
-        facts = {"points": [point.to_dict() for point in self.points]}
-        files["sweep.json"] = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+        files["sweep.json"] = json.dumps(self._facts(), indent=2, ensure_ascii=False) + "\n"
         write_all(Path(folder), files)
 
 
@@ -234,7 +264,7 @@ def swept(
         check_writable_folder(folder)
     lesson = None if trials is None else trials.lesson(choice, trials.some(choice, listener))
     points = _select_each(choice, budgets, listener)
-    found = BudgetSweep(choice.graph.name, points)
+    found = BudgetSweep(choice.graph.name, points, reached_by(choice))
     if folder is not None:
         found.write(folder)
     if lesson is None or trials is None:
@@ -284,7 +314,7 @@ def _trained(
     trials = [Trial(i, lesson.settings.seed) for i in range(len(worth))]
     with listener.trials("sweep", names, len(worth), "seed") as report:
         results = train_all(replace(lesson, schemes=schemes), trials, processes, report)
-    accuracies = {p.budget: r.accuracy for p, r in zip(worth, results, strict=True)}
+    accuracies = {p.budget: score(r) for p, r in zip(worth, results, strict=True)}
     return tuple(replace(point, trained=accuracies.get(point.budget)) for point in points)
 
 
@@ -296,20 +326,24 @@ class TrainedSelection(Shown):
     """The best of several schemes when all are trained, and all of them, the best first.
 
     trained_samples, held_out_samples: how many training samples they learnt from, and were compared
-    on.
+    on. measure: by what, accuracy or R².
     """
 
     selection: Selection
     finalists: tuple[Finalist, ...]
     trained_samples: int
     held_out_samples: int
+    measure: str = ACCURACY
 
     def summary(self) -> str:
         """Return a line that describes it."""
         best = self.finalists[0]
+        reached = f"{100 * best.accuracy:.1f} % of held-out samples"
+        if self.measure != ACCURACY:
+            reached = f"an {self.measure} of {best.accuracy:.3f} of held-out samples"
         return (
-            f"best of {len(self.finalists)} by {best.proposal.reading}, "
-            f"{100 * best.accuracy:.1f} % of held-out samples: {self.selection.summary()}"
+            f"best of {len(self.finalists)} by {best.proposal.reading}, {reached}: "
+            f"{self.selection.summary()}"
         )
 
     def records(self) -> list[Record]:
@@ -318,6 +352,7 @@ class TrainedSelection(Shown):
             {
                 "reading": finalist.proposal.reading,
                 "held_out_accuracy": finalist.accuracy,
+                "held_out_measure": self.measure,
                 "learning_rate": finalist.learning_rate,
                 "expected_gain": finalist.proposal.selection.gain,
                 "sram_bytes": finalist.proposal.selection.measured.sram_bytes,
@@ -388,14 +423,14 @@ def best_trained(
     choice: Choice, count: int, trials: SchemeTrials, listener: Listener
 ) -> TrainedSelection:
     """The best of so many proposals, each trained."""
-    split = trials.parted(choice, listener)
-    lesson = trials.lesson(choice, split)
+    lesson = trials.lesson(choice, trials.parted(choice, listener))
     found = _proposals(choice, count, listener)
     names = [proposal.reading for proposal in found]
     with listener.trials("finalists", names, len(found), "seed") as report:
         ranked = finalists.trained(found, lesson, trials.processes, report)
-    best = ranked[0].proposal.selection
-    return TrainedSelection(best, tuple(ranked), len(split.train), len(split.test))
+    best, split = ranked[0].proposal.selection, lesson.split
+    samples = len(split.train), len(split.test)
+    return TrainedSelection(best, tuple(ranked), *samples, reached_by(choice))
 
 
 def _proposals(choice: Choice, count: int, listener: Listener) -> list[Proposal]:

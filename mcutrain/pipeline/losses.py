@@ -544,8 +544,8 @@ def fit_classes(
     """Fit a head for cross-entropy, without added classes. Raises DataError for no labels, too."""
     if split.has_targets:
         raise DataError(
-            "this looks at classes, but the data has real targets: train schemes by compare, which "
-            "looks at R², or by simulate"
+            "this learns classes, but the data has real targets: give class numbers, or train the "
+            "targets by simulate"
         )
     wanted = classes_for(graph, split, classes, given)
     found = _fitted(graph, split, wanted, CROSS_ENTROPY, (), given)

@@ -13,6 +13,8 @@ UNITS = ("epoch", "sample")
 MEASURES = ("f1", "iou", "auc", "mae", "r2", "loss")
 """What a test says besides accuracy."""
 MOST = 2.0**53
+ACCURACY, AUC, R2 = "accuracy", "AUC", "R²"
+"""What schemes are compared by: AUC where a network reproduces its input, R² of real targets."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,7 @@ class Compared:
     shots: int = 0
     learnt: float | None = None
     levels: tuple[float, ...] = ()
-    measure: str = "accuracy"
+    measure: str = ACCURACY
 
     def __post_init__(self) -> None:
         at_least_0(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mcutrain
+from mcutrain.cli import select_output
 from mcutrain.data import Targets, load
 from mcutrain.errors import DataError
+from mcutrain.experiments import finalists
+from mcutrain.functions import selecting
 from mcutrain.functions.listener import Listener
 from mcutrain.pipeline import StepOptions, prepare
 from mcutrain.target import load_target
@@ -120,6 +124,50 @@ def test_schemes_are_compared_by_r2_and_chosen_by_runs(tmp_path: Path) -> None:
     y = np.arange(8, dtype=np.float32)
     with pytest.raises(DataError, match="the same in all test samples"):
         mcutrain.compare(int8, ((x, y), (x[:2], y[:1].repeat(2))), seeds=1, jobs=1)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_selected_schemes_are_trained_and_chosen_by_r2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, data = network(tmp_path / "m.onnx"), table(tmp_path / "t.csv", 200)
+    int8 = mcutrain.quantize(model, data, targets="2").write(tmp_path / "m.tflite")
+    run = {"learning_rate": 0.01, "epochs": 2}
+    analysis = mcutrain.analyze(int8, data, by="gradient", targets="2", learning_rate=0.01)
+    trained, kept = selecting.best_trained, list[selecting.TrainedSelection]()
+    monkeypatch.setattr(selecting, "best_trained", lambda *a: kept.append(trained(*a)) or kept[0])
+    select = ("select", int8, "--analysis", analysis.write(tmp_path / "a.json"))
+    flags = ("--data", data, "--targets", 2, "--epochs", 2, "--lr", 0.01, "--jobs", 1)
+    capsys.readouterr()
+    assert called(*select, "--sram", "8K", "--finalists", 3, *flags) == 0
+    r2 = [one.accuracy for one in kept[0].finalists]
+    assert (len(r2), r2) == (2, sorted(r2, reverse=True))
+    assert f"an R² of {r2[0]:.3f} of held-out samples" in kept[0].summary()
+    whole = load(data, input_shape=(3,), targets="2")
+    parts = finalists.part(whole.train)
+    pairs = ((parts.train.x, parts.train.y), (parts.test.x, parts.test.y))
+    assert mcutrain.simulate(int8, pairs, kept[0].selection.scheme, **run).r2 == r2[0]
+    sweep = mcutrain.select_for_budgets(int8, analysis, [276], data, targets="2", jobs=1, **run)
+    (point,) = sweep.points
+    assert point.found is not None
+    wanted = mcutrain.simulate(int8, data, point.found.scheme, targets="2", **run)
+    assert (sweep.to_dict()["trained_measure"], point.trained) == ("R²", wanted.r2)
+    select_output.show_points(sweep, json=False)
+    said, told = (" ".join(text.split()) for text in capsys.readouterr())
+    for text in ("R² on 32 other", "2 targets: train", "trained, R²"):
+        assert text in said
+    assert {f"{value:.4f}" for value in (*r2, wanted.r2)} <= set(said.split())
+    assert f"joint seed 0: R² {mcutrain.simulate(int8, pairs, 'head', **run).r2_before:.4f}" in told
+    assert "nan" not in said + told
+    x, y = whole.train.x, whole.train.y
+    same = np.where(np.arange(len(y)) == 0, 1.0, y[0, 1]).astype(np.float32)
+    for other, samples, sentence in (
+        (analysis, (x, np.arange(len(y)) % 2), "has classes, but the analysis is of real targets"),
+        (replace(analysis, settings={}), (x, y), "has real targets, but the analysis is of class"),
+        (analysis, (x, np.stack([y[:, 0], same], axis=1)), "the same in all samples that schemes"),
+    ):
+        with pytest.raises(DataError, match=sentence):
+            mcutrain.select_by_training(int8, other, samples, 2, sram=8192, **run)
 
 
 @pytest.mark.filterwarnings("ignore")

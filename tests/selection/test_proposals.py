@@ -165,7 +165,7 @@ def prior_of(problem, monkeypatch, scheme, limits=None):
 
 def test_a_published_scheme_is_not_said_to_be_an_optimum(problem, monkeypatch, capsys):
     prior, best = prior_of(problem, monkeypatch, UpdateScheme("p", 3, {"2": 1.0}))
-    facts = {"model": "m", "classes": 3, "finalists": []}
+    facts = {"model": "m", "classes": 3, "learns": "classes", "finalists": []}
     show_selection(prior, facts, None, json=False)
     said = capsys.readouterr().out
     assert "published as p" in said
