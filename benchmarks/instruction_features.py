@@ -103,7 +103,7 @@ BOTH = {
     "mct_average_pool_2d_grad_input_s16": POOLED_BACK,
     "mct_max_pool_2d_grad_input_s8": POOLED_BACK,
     "mct_max_pool_2d_grad_input_s16": POOLED_BACK,
-    "mct_layer_norm_s8": ("1", "rows", "rows*channels", "rows*channels*operand.2"),
+    "mct_layer_norm_s8": ("1", "rows", "rows*channels", "rows*channels*operand.4"),
     "mct_mean_s8": ("1", "x.pixels*x.c", "x.c", "x.h*x.c"),
     "mct_mean_s32": ("1", "x.pixels*x.c", "x.c"),
     "mct_pad_s8": PADDED,
@@ -168,7 +168,7 @@ for _type in ("s8", "s16"):
         f"mct_lookup_grad_input_{_type}": (*PLACED, "positions*channels*operand.4"),
         f"mct_mul_grad_input_{_type}": (*PLACED, "positions*channels*operand.4"),
         f"mct_layer_norm_grad_input_{_type}": (
-            "1", "rows", "rows*channels", "rows*channels*operand.4",
+            "1", "rows", "rows*channels", "rows*channels*operand.5",
         ),
         f"mct_softmax_grad_input_{_type}": (
             "1", "rows", "rows*classes", "rows*classes*operand.4",
@@ -182,6 +182,12 @@ for _type in ("s8", "s16"):
             "1", "outer", "outputs", "outer*dx_elements", "outer*dx_elements*operand.3",
         ),
     }  # fmt: skip
+for _kind in (
+    *("update_gamma_s8", "update_gamma_difference_s8", "grad_gamma_s8"),
+    *("update_gamma_s16", "update_gamma_difference_s16", "grad_gamma_s16"),
+    *("adapt_gamma_s8", "adapt_gamma_difference_s8"),
+):
+    BOTH[f"mct_layer_norm_{_kind}"] = ("1", "rows", "channels", "rows*channels")
 for _kind in ("update", "update_difference", "grad"):
     for _type in ("s8", "s16"):
         BOTH[f"mct_bias_{_kind}_{_type}"] = (

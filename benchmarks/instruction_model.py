@@ -162,6 +162,12 @@ CASES = (
     *(Case(f"attending-{i}", "full", gradient_dtype="int16") for i in range(4)),
     *(Case(f"normalizing-{i}", "full") for i in range(4)),
     *(Case(f"normalizing-{i}", "full", gradient_dtype="int16") for i in range(4)),
+    *(
+        Case(f"normalizing-{i}", "norm:5", gradient_dtype=dtype, **more)
+        for i in range(4)
+        for dtype in ("int8", "int16")
+        for more in ({"bias_bits": 16}, {"accumulate": 3})
+    ),
     *(Case(f"averaging-{i}", "head") for i in range(4)),
     *(Case(f"rescaling-{i}", "full") for i in range(4)),
     *(Case(f"deciding-{i}", "head") for i in range(4)),
@@ -204,6 +210,7 @@ CASES = (
             *(Case(f"made-{i}", "full", accumulate=3) for i in (0, 1)),
             *(Case(f"made-{i}", "bias:3", accumulate=2, bias_bits=16) for i in range(2)),
             *(Case(f"grouped-{i}", "full") for i in range(4)),
+            *(Case(f"normalizing-{i}", "norm:5", bias_bits=16 << i) for i in range(2)),
         )
     ),
     *(

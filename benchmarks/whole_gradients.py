@@ -38,7 +38,7 @@ from mcutrain.ops.batch_matmul import BatchMatMul
 from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.gradients import ACC_DROPPED_BITS
-from mcutrain.ops.layer_norm import LayerNorm
+from mcutrain.ops.layer_norm import LayerNorm, factors_scale
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.slice import Slice
@@ -218,11 +218,11 @@ def _(op: Softmax, node: Node, graph: Graph, x: Any) -> torch.Tensor:
 
 
 @real.register
-def _(op: LayerNorm, node: Node, graph: Graph, x: Any) -> torch.Tensor:
-    gamma, beta, eps = op.real(1.0, 1.0)
+def _(op: LayerNorm, node: Node, graph: Graph, x: Any, gamma: Any, beta: Any) -> torch.Tensor:
+    unit, eps = factors_scale(1.0), op.real_epsilon(x.shape[-1], 1.0)
     centred = x - x.mean(-1, keepdim=True)
     normal = centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + eps)
-    return torch.tensor(gamma) * normal + torch.tensor(beta) + op.y_zero_point
+    return unit * (gamma * normal + beta) + op.y_zero_point
 
 
 @real.register

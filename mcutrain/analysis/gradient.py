@@ -51,7 +51,8 @@ from mcutrain.ops.training import ApplyUpdate
 from mcutrain.selection.contribution import JOINT, SHARES, Contributions, Gains
 from mcutrain.simulation import CompiledSimulator, rounding_seed
 from mcutrain.simulation.rates import LearningRate
-from mcutrain.sparse import UpdateScheme, resolve
+from mcutrain.sparse import UpdateScheme, find_head, resolve
+from mcutrain.sparse.layers import layers_of, normalizations_of
 from mcutrain.sparse.leaving_out import without_modules
 from mcutrain.sparse.modules import whole_modules
 
@@ -110,7 +111,11 @@ def by_gradient(
     picked = {i: _picked(plain, len(names), i, weight) for i, (weight, _) in names.items()}
     grouped = {i: nested_groups(list(by_share.values())) for i, by_share in picked.items()}
     groups = {names[i][0]: found for i, (found, _) in grouped.items()}
-    groups |= {b: (np.arange(trunk.tensors[b].type.elements),) for _, b in names.values()}
+    sizes = {
+        b: sum(trunk.tensors[n].type.elements for n in (b, *also))
+        for b, also in _factors(trunk).items()
+    }
+    groups |= {b: (np.arange(sizes[b]),) for _, b in names.values()}
     groups |= {name: groups_of for m in modules for name, groups_of in m.groups(trunk).items()}
     products = InnerProducts(groups)
 
@@ -190,7 +195,9 @@ def parameter_moments(
 ) -> dict[str, Moments]:
     """Measure every weight and bias before the head, and the head's. watch: sees each sample's.
 
-    Biases are trained as whole numbers: the sums of a difference have no unit of their own.
+    Biases are trained as whole numbers: the sums of a difference have no unit of their own. To a
+    bias belong gamma and beta of the normalizations up to the next layer, which are trained with
+    it.
     """
     whole = Cut(trunk.inputs[0], 0)
     modules = bool(whole_modules(trunk))
@@ -205,7 +212,9 @@ def parameter_moments(
     simulator.train(problem.train_x[settle], problem.train_y[settle], [STILL] * len(settle))
     squares: dict[str, Array] = {}
     sums: dict[str, Array] = {}
-    for i, gradients in enumerate(_gradients(simulator, units, problem, index)):
+    factors = _factors(trunk)
+    for i, exact in enumerate(_gradients(simulator, units, problem, index)):
+        gradients = _joined(exact, factors)
         for name, g in gradients.items():
             squares[name] = squares.get(name, 0.0) + per_channel(g**2)
             sums[name] = sums.get(name, 0.0) + g
@@ -213,6 +222,29 @@ def parameter_moments(
         report("gradients", i + 1, len(index))
     rate = settings.learning_rate
     return {name: Moments(len(index), squares[name], sums[name], rate) for name in sums}
+
+
+def _factors(trunk: Graph) -> dict[str, tuple[str, ...]]:
+    """By the bias of each layer: gamma and beta of the normalizations up to the next layer."""
+    head = find_head(trunk)
+    norms = normalizations_of(trunk, head)
+    return {
+        layer.bias: tuple(
+            name for norm in norms if norm.behind == place for name in norm.parameters
+        )
+        for place, layer in enumerate(layers_of(trunk, head), 1)
+    }
+
+
+def _joined(
+    gradients: Mapping[str, Array], factors: Mapping[str, tuple[str, ...]]
+) -> dict[str, Array]:
+    """The gradients with those of normalizations behind those of the bias that they belong to."""
+    joined = dict(gradients)
+    for bias, names in factors.items():
+        if names:
+            joined[bias] = np.concatenate([joined[bias], *(joined.pop(name) for name in names)])
+    return joined
 
 
 @dataclass(frozen=True)

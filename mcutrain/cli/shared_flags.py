@@ -70,8 +70,8 @@ ModelOutput = Annotated[
     written("FILE", "The file to write; its name, .tflite or .onnx, tells the format."),
 ]
 WHAT = (
-    "head, last:K, bias:K, linear-bias:K, full, LAYER:SHARE,… (layers as `mcutrain info` counts "
-    "them), modules, "
+    "head, last:K, bias:K, linear-bias:K, norm:K, full, LAYER:SHARE,… (layers as `mcutrain info` "
+    "counts them), modules, "
     "the name of a shipped scheme, a .toml file, or a checkpoint or state of `simulate`, for what "
     "it trained"
 )

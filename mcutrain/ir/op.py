@@ -369,6 +369,11 @@ class Op(ABC):
     is_view: ClassVar[bool] = False
     """Whether the output is the first input under another shape: no code, no memory."""
 
+    @property
+    def factors(self) -> tuple[int, ...]:
+        """The places of inputs that are trained as biases are, besides a layer's own: gains."""
+        return ()
+
     def with_trained_columns(self, channels: tuple[int, ...]) -> Op | None:
         """Return the operator that reads these columns of its weight from one more input.
 

@@ -55,6 +55,8 @@ class Recipe:
             del scheme["linear_biases"]  # so that a recipe is what it was before there were any
         if self.scheme.update_rule == SGD:
             del scheme["update_rule"]
+        if self.scheme.norm_depth is None:
+            del scheme["norm_depth"]
         for name in ("weights", "layer_residual_bits", "module_channels"):
             scheme[name] = dict(sorted(scheme[name].items()))
         scheme["importance"] = {k: list(v) for k, v in sorted(self.scheme.importance.items())}

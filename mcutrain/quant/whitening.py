@@ -17,7 +17,7 @@ from mcutrain.fixedpoint import quantize_multiplier
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.verify import proven
 from mcutrain.ops.conv_2d import Conv2D
-from mcutrain.ops.layer_norm import LayerNorm
+from mcutrain.ops.layer_norm import Factors, LayerNorm, factors_scale
 from mcutrain.quant.head import head_scales
 
 Array = npt.NDArray[Any]
@@ -74,12 +74,15 @@ def whitened(graph: Graph, head: Node, features: Array, ridge: float = RIDGE) ->
     mult, shift = zip(*(quantize_multiplier(float(s) / scale) for s in sums), strict=True)
     stage = replace(op.requantize, mult_q31=mult, shift=shift, zero_point=0, low=-128, high=127)
     y_scale = LARGEST / 127
-    norm = LayerNorm.from_real(np.ones(count), np.zeros(count), 1e-6, scale, (y_scale, 0))
+    norm = replace(LayerNorm.from_real(count, 1e-6, scale, 0), origin=0, is_affine=False)
+    factors = Factors.of(np.ones(count), np.zeros(count), y_scale)
+    kind = TensorType((count,), "int32", (factors_scale(y_scale),))
     made = (
         Tensor("white.w", TensorType(w.shape, "int8", tuple(scales.tolist()), 0, 0), w),
         Tensor("white.b", TensorType(b.shape, "int32", tuple(sums.tolist()), 0, 0), b),
         Tensor("white", TensorType(x.shape, "int8", (scale,), 0)),
         Tensor("white.length", TensorType(x.shape, "int8", (y_scale,), 0)),
+        *(Tensor(f"white.{n}", kind, v) for n, v in factors._asdict().items()),
     )
     place = [node.name for node in graph.nodes].index(head.name)
     last = replace(head, op=replace(op, x_zero_point=0), inputs=("white.length", *head.inputs[1:]))
@@ -91,7 +94,7 @@ def whitened(graph: Graph, head: Node, features: Array, ridge: float = RIDGE) ->
             (head.inputs[0], "white.w", "white.b"),
             ("white",),
         ),
-        Node("white.length", replace(norm, origin=0), ("white",), ("white.length",)),
+        Node("white.length", norm, ("white", "white.gamma", "white.beta"), ("white.length",)),
         last,
         *graph.nodes[place + 1 :],
     )

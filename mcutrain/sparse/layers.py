@@ -43,7 +43,8 @@ def _way_out(graph: Graph, last: Node | None) -> str:
         node = producers.get(node.inputs[0])
     if last is None or node is None:
         return "; export the model with a fully connected layer at its end"
-    if node.outputs[0] in last.inputs and any(graph.tensors[x].is_constant for x in last.inputs):
+    has_constant = any(graph.tensors[x].is_constant for x in last.inputs[:2])
+    if node.outputs[0] in last.inputs and len(last.inputs) == 2 and has_constant:
         return (
             f"; its last layer {node.name!r} has its bias in a node of its own, {last.name!r} "
             f"({type(last.op).__name__}): join them before the model is quantized, as "
@@ -123,6 +124,30 @@ def all_layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:
     return tuple(Layer(i, n, n.inputs[1], n.inputs[2]) for i, n in enumerate(nodes))
 
 
+@dataclass(frozen=True)
+class Normalization:
+    """A node whose gamma and beta are parameters of the model. behind: how many layers are ahead.
+
+    parameters: their names, int32, which are trained as biases are.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    behind: int
+
+
+def normalizations_of(graph: Graph, head: Layer) -> tuple[Normalization, ...]:
+    """Those before the head, in execution order."""
+    names = {layer.name for layer in layers_of(graph, head)}
+    found, behind = [], 0
+    for node in graph.nodes[: graph.nodes.index(head.node)]:
+        behind += node.name in names
+        parameters = tuple(node.inputs[i] for i in node.op.factors)
+        if parameters and all(graph.tensors[name].is_constant for name in parameters):
+            found.append(Normalization(node.name, parameters, behind))
+    return tuple(found)
+
+
 def is_linear(graph: Graph, layer: Layer) -> bool:
     """Whether a layer's outputs may be negative: it ends in no ReLU.
 
@@ -132,11 +157,11 @@ def is_linear(graph: Graph, layer: Layer) -> bool:
 
 
 def _has_weights(graph: Graph, node: Node) -> bool:
-    """Return whether the node reads an activation, a constant weight and a constant bias."""
+    """Return whether the node reads an activation, a constant int8 weight and a constant bias."""
     if len(node.inputs) != 3:
         return False
-    _, weight, bias = node.inputs
-    return graph.tensors[weight].is_constant and graph.tensors[bias].is_constant
+    weight, bias = (graph.tensors[name] for name in node.inputs[1:])
+    return weight.is_constant and weight.type.dtype == "int8" and bias.is_constant
 
 
 def channel_norms(graph: Graph, layer: Layer) -> Array:

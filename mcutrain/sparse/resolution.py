@@ -22,6 +22,7 @@ from mcutrain.sparse.layers import (
     heads_of,
     is_linear,
     layers_of,
+    normalizations_of,
 )
 from mcutrain.sparse.module_names import kind_hint
 from mcutrain.sparse.modules import (
@@ -37,6 +38,8 @@ from mcutrain.update_rules import rule_of
 Array = npt.NDArray[Any]
 DIFFERENCE_SHIFT = 2
 """Unit of a bias' difference."""
+FACTOR_SHIFT = 4
+"""That of gamma's and beta's, which have more bits behind the point."""
 
 
 def resolve(scheme: UpdateScheme, graph: Graph) -> dict[str, ParameterUpdate]:
@@ -91,7 +94,7 @@ def _updates(
     own, layers = layers_of(graph, head), all_layers_of(graph, head)
     shares = _shares(scheme, layers, len(own))
     bits = {_index(scheme, key, layers): n for key, n in scheme.layer_residual_bits.items()}
-    biases = _biases(scheme, graph, own)
+    biases, factors = _biases(scheme, graph, own), _factors(scheme, graph, head, own)
     modules = _modules(scheme, graph)
     nothing = Trained(False, False)
     rate = 1.0 if scheme.head_rate is None else scheme.head_rate
@@ -121,6 +124,10 @@ def _updates(
             bias = _update(graph, layer.bias, 0, None, scheme, rate)
             shift = DIFFERENCE_SHIFT if scheme.bias_bits == 16 else None
             updates[layer.bias] = replace(bias, difference_shift=shift)
+    for name in factors:
+        shift = FACTOR_SHIFT if scheme.bias_bits == 16 else None
+        update = _update(graph, name, 0, None, scheme)
+        updates[name] = replace(update, difference_shift=shift)
     _check_unshared(scheme, graph, updates)
     return updates
 
@@ -143,6 +150,25 @@ def _biases(scheme: UpdateScheme, graph: Graph, own: Sequence[Layer]) -> frozens
             f"layers of {graph.name!r} each ends in a ReLU: take bias:{depth}, or count more layers"
         )
     return found
+
+
+def _factors(
+    scheme: UpdateScheme, graph: Graph, head: Layer, own: Sequence[Layer]
+) -> tuple[str, ...]:
+    """Gammas and betas that are trained. own: the layers of the network itself."""
+    found = normalizations_of(graph, head)
+    if scheme.norm_depth is not None:
+        if scheme.norm_depth > len(found):
+            raise SchemeError(
+                f"scheme {scheme.name!r} trains the last {scheme.norm_depth} normalizations; "
+                f"{graph.name!r} has {len(found)} with a gamma and a beta before its head"
+            )
+        found = found[len(found) - scheme.norm_depth :]
+    else:
+        depth = len(own) if scheme.bias_depth is None else scheme.bias_depth
+        first = len(own) - (0 if scheme.linear_biases else depth)
+        found = tuple(norm for norm in found if norm.behind > first)
+    return tuple(name for norm in found for name in norm.parameters)
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,12 @@ else:  # pragma: no cover
     import tomli as tomllib
 
 SHORT_FORMS = (
-    "head, bias:K, linear-bias:K, last:K, full, modules, LAYER:SHARE joined by commas, "
+    "head, bias:K, linear-bias:K, norm:K, last:K, full, modules, LAYER:SHARE joined by commas, "
     "or a .toml file"
 )
-WORDS = ("head", "full", "modules", "last:6", "bias:6", "linear-bias:6")
+WORDS = ("head", "full", "modules", "last:6", "bias:6", "linear-bias:6", "norm:6")
 """Short forms that a misspelt one may be like."""
-DEPTHS = ("last", "bias", "linear-bias")
+DEPTHS = ("last", "bias", "linear-bias", "norm")
 """Short forms that count layers."""
 RESIDUAL_BITS = (0, 2, 4, 8)
 BIAS_BITS = (32, 16)
@@ -48,7 +48,7 @@ about a point (docs/measurements/rates.md, "The rate of a new head")."""
 RATE_FACTORS = (1e-6, 1e6)
 """The least and the largest factor on the learning rate of some of what is trained."""
 TABLES = ("weights", "importance")
-NUMBERS = ("bias_depth", "residual_bits", "head_residual_bits", "bias_bits")
+NUMBERS = ("bias_depth", "norm_depth", "residual_bits", "head_residual_bits", "bias_bits")
 FLAGS = ("qas", "modules", "linear_biases")
 FACTORS = ("head_rate", "module_rate")
 KEYS = {"name", "model", "update_rule", *FACTORS, *NUMBERS, *FLAGS, *TABLES}
@@ -59,6 +59,8 @@ class UpdateScheme:
     """What one training step updates. The head (weight and bias) is always trained.
 
     bias_depth: the last so many biases, without the head's; None is all.
+    norm_depth: gamma and beta of the last so many normalizations; None is of those behind the first
+        layer whose bias is trained, and of none with linear_biases.
     linear_biases: train only biases of linear layers, see mcutrain.sparse.layers.is_linear.
     weights: layer → share of its input channels. A layer is its index from 0 or its name; a share
         of 0 is not trained.
@@ -96,6 +98,7 @@ class UpdateScheme:
     head_rate: float | None = None
     linear_biases: bool = False
     update_rule: str = SGD
+    norm_depth: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
@@ -155,6 +158,7 @@ class UpdateScheme:
         if self.bias_depth is not None:
             lines.append(f"bias_depth = {self.bias_depth}")
         lines += [
+            *([f"norm_depth = {self.norm_depth}"] if self.norm_depth is not None else []),
             *(["linear_biases = true"] if self.linear_biases else []),
             f"residual_bits = {self.residual_bits}",
             f"head_residual_bits = {self.head_residual_bits}",
@@ -190,8 +194,8 @@ def usual_head_rate(is_new: bool) -> float:
 def parse_scheme(text: PathLike) -> UpdateScheme:
     """Read a scheme: a short form, the name of a shipped scheme, or the path of a TOML file.
 
-    Short forms are head, bias:K, linear-bias:K, last:K, full, modules, and LAYER:SHARE,… Raises
-    SchemeError.
+    Short forms are head, bias:K, linear-bias:K, norm:K, last:K, full, modules, and
+    LAYER:SHARE,… Raises SchemeError.
 
     >>> parse_scheme("22:0.5,bias:4")
     """
@@ -235,7 +239,7 @@ def _parse_short(text: str) -> UpdateScheme:
             continue
         if part == "full":
             name, value = "last", part
-        elif match := re.fullmatch(r"(linear-bias|bias|last):(\d{1,4})", part):
+        elif match := re.fullmatch(r"(linear-bias|bias|norm|last):(\d{1,4})", part):
             name, value = match.groups()
             linear_biases |= name == "linear-bias"
             name = name.removeprefix("linear-")
@@ -257,7 +261,13 @@ def _parse_short(text: str) -> UpdateScheme:
     biases = _depth(given["bias"]) if "bias" in given else depth
     has_modules = "modules" in text.split(",")
     return UpdateScheme(
-        text, biases, weights, depth, modules=has_modules, linear_biases=linear_biases
+        text,
+        biases,
+        weights,
+        depth,
+        modules=has_modules,
+        linear_biases=linear_biases,
+        norm_depth=int(given["norm"]) if "norm" in given else None,
     )
 
 

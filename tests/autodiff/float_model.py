@@ -27,7 +27,7 @@ from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
-from mcutrain.ops.layer_norm import LayerNorm
+from mcutrain.ops.layer_norm import LayerNorm, factors_scale
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
@@ -227,11 +227,11 @@ def _(op: Transpose, x: Array) -> Array:
 
 
 @real.register
-def _(op: LayerNorm, x: Array) -> Array:
-    gamma, beta, eps = op.real(1.0, 1.0)
+def _(op: LayerNorm, x: Array, gamma: Array, beta: Array) -> Array:
+    unit, eps = factors_scale(1.0), op.real_epsilon(x.shape[-1], 1.0)
     centred = x - (x.mean(axis=-1, keepdims=True) if op.origin is None else op.origin)
     variance = np.square(centred).mean(axis=-1, keepdims=True)
-    return gamma * centred / np.sqrt(variance + eps) + beta + op.y_zero_point
+    return unit * (gamma * centred / np.sqrt(variance + eps) + beta) + op.y_zero_point
 
 
 FUNCTIONS: dict[str, Function] = {

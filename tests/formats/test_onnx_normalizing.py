@@ -17,7 +17,7 @@ from mcutrain.formats.onnx.write import write_onnx
 from mcutrain.ir.difference import difference
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType
 from mcutrain.ir.interpret import interpret
-from mcutrain.ops.layer_norm import LayerNorm
+from mcutrain.ops.layer_norm import Factors, LayerNorm, factors_scale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.oracle.onnxruntime import onnxruntime_outputs
 from mcutrain.quant.fake import snr_db
@@ -315,10 +315,13 @@ def graph_of(shape: tuple[int, ...], seed: int, low: int = -128) -> Graph:
     rng = np.random.default_rng(seed)
     x_scale, y_scale = (float(np.float32(v)) for v in rng.uniform(0.01, 0.05, 2))
     gamma, beta = rng.normal(0, 1, (2, shape[-1]))
-    op = LayerNorm.from_real(gamma, beta, 1e-5, x_scale, (y_scale, 3))
+    op = LayerNorm.from_real(shape[-1], 1e-5, x_scale, 3)
     types = [TensorType(shape, "int8", (s,), z) for s, z in ((x_scale, -4), (y_scale, 3))]
     tensors = {name: Tensor(name, t) for name, t in zip("xy", types, strict=True)}
-    node = Node("norm", op.with_channel_limits(low, 127), ("x",), ("y",))
+    kind = TensorType(shape[-1:], "int32", (factors_scale(y_scale),))
+    factors = Factors.of(gamma, beta, y_scale)._asdict()
+    tensors |= {name: Tensor(name, kind, data) for name, data in factors.items()}
+    node = Node("norm", op.with_channel_limits(low, 127), ("x", *factors), ("y",))
     if len(shape) != 3:
         return Graph("one", tensors, (node,), ("x",), ("y",))
     kind = replace(types[0], shape=(1, *shape))

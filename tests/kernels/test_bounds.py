@@ -32,7 +32,12 @@ from mcutrain.ops.depthwise_conv_2d import (
 )
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.gradients import EXPONENT, STEP, OutputStage, fitted_sums
-from mcutrain.ops.layer_norm import EPSILON_LIMIT, LayerNorm, LayerNormGradInput
+from mcutrain.ops.layer_norm import (
+    EPSILON_LIMIT,
+    LayerNorm,
+    LayerNormGradGamma,
+    LayerNormGradInput,
+)
 from mcutrain.ops.leaky_relu import LeakyRelu, LeakyReluGradInput
 from mcutrain.ops.mul import Mul, MulGradInput
 from mcutrain.ops.pooling import AveragePool2D, AveragePool2DGradInput, MaxPool2DGradInput, Mean
@@ -216,10 +221,10 @@ def extreme_rows(size: int) -> tuple[TensorType, Array]:
 
 def normalized(size: int, sign: int) -> Sample:
     """The largest gamma and beta of one sign, and of both; the least and the largest epsilon."""
-    gamma = (sign * (2**31 - 1),) * size
+    gamma = constant((size,), sign * (2**31 - 1), "int32")
     epsilon = (1, 0) if sign > 0 else (1, EPSILON_LIMIT.bit_length() - 1)
-    op = LayerNorm(gamma, gamma, *epsilon, sign * 127, saves_mask=True)
-    return Sample.of(op, extreme_rows(size))
+    op = LayerNorm(*epsilon, sign * 127, saves_mask=True)
+    return Sample.of(op, extreme_rows(size), gamma, gamma)
 
 
 def around_an_end(size: int, sign: int) -> Sample:
@@ -236,9 +241,20 @@ def normalized_back(dtype: str, along: bool, size: int, sign: int) -> Sample:
     dy = np.where((x > 0) == along, most, -most if along else 0).astype(dtype)
     epsilon = (1, 0) if sign > 0 else (1, EPSILON_LIMIT.bit_length() - 1)
     stage = OutputStage((1.0,), False, dtype, 9)
-    op = LayerNormGradInput(stage, kind.shape, (2**31 - 1,) * size, *epsilon)
-    given = TensorType(kind.shape, dtype), dy
-    return Sample.of(op, step(), given, exponent(0), (kind, x), exponent(26))
+    op = LayerNormGradInput(stage, kind.shape, 16, *epsilon)
+    given, gamma = (TensorType(kind.shape, dtype), dy), constant((size,), 2**31 - 1, "int32")
+    return Sample.of(op, step(), given, exponent(0), (kind, x), gamma, exponent(26))
+
+
+def gamma_gradient(size: int, sign: int) -> Sample:
+    """A number that is as far from all others of its row as can be, in each row."""
+    x = np.full((1, size, 1, 4), -128 * sign, np.int8)
+    x[..., 0] = 127 * sign
+    rule = UpdateRule((1.0,), 0, 3)
+    op = LayerNormGradGamma(rule, (4,), 1, 0)
+    dy = constant(x.shape, 127)
+    gamma = constant((4,), 0, "int32")
+    return Sample.of(op, step(), dy, exponent(0), (TensorType(x.shape), x), gamma)
 
 
 def gradients_added(sign: int, other: int) -> Sample:
@@ -289,6 +305,7 @@ LIMITS = (
         for dtype in ("int8", "int16")
         for along in (True, False)
     ),
+    Limit("layer_norm_gamma", gamma_gradient, 88_069),
     Limit("add", added, 2),
 )
 each_limit = pytest.mark.parametrize("limit", LIMITS, ids=lambda v: v.name)

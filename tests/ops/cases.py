@@ -41,7 +41,14 @@ from mcutrain.ops.grouped_conv_2d import (
     GroupedConv2DGradWeight,
 )
 from mcutrain.ops.gru import Gru
-from mcutrain.ops.layer_norm import EPSILON_LIMIT, LayerNorm, LayerNormGradInput
+from mcutrain.ops.layer_norm import (
+    EPSILON_LIMIT,
+    TRAINED_SHIFT,
+    LayerNorm,
+    LayerNormGradGamma,
+    LayerNormGradInput,
+    shift_of,
+)
 from mcutrain.ops.leaky_relu import LeakyRelu, LeakyReluGradInput
 from mcutrain.ops.lookup import Lookup, LookupGradInput
 from mcutrain.ops.loss import OutputRange
@@ -546,9 +553,9 @@ def rows_to_normalize(s: Source, channels_of: Count = channels) -> Typed:
     return kind, np.clip(x.astype(np.int16) + s.choice((0, -127, 126)), -128, 127).astype(np.int8)
 
 
-def factors_of_rows(s: Source, c: int, limit: int) -> tuple[int, ...]:
+def factors_of_rows(s: Source, c: int) -> Typed:
     """Of both signs and 0, all int32 or about what steps are."""
-    return tuple(s.array((c,), "int32", -limit, limit).tolist())
+    return tensor(s, (c,), "int32", s.choice((2**31 - 1, 2**18, 1, 0)))
 
 
 def epsilon(s: Source) -> tuple[int, int]:
@@ -564,11 +571,11 @@ def origin(s: Source) -> int | None:
 
 def layer_norm(s: Source, channels_of: Count = channels) -> Sample:
     x = rows_to_normalize(s, channels_of)
-    c, limit = x[0].shape[-1], s.choice((2**31 - 1, 2**22, 1, 0))
-    gamma, beta = (factors_of_rows(s, c, limit) for _ in range(2))
+    c = x[0].shape[-1]
+    gamma, beta = (factors_of_rows(s, c) for _ in range(2))
     zero_point, ends = s.integer(-128, 127), limits(s)
     rest = (*epsilon(s), zero_point, *ends, s.boolean(), origin(s))
-    return Sample.of(LayerNorm(gamma, beta, *rest), x)
+    return Sample.of(LayerNorm(*rest), x, gamma, beta)
 
 
 def recurrent(s: Source, kind: type[Lstm] | type[Gru], **own: int) -> Sample:
@@ -750,11 +757,21 @@ def batch_matmul_grad_input(s: Source, lengths_of: Lengths = small_matrices) -> 
 
 def layer_norm_grad_input(s: Source, channels_of: Count = channels) -> Sample:
     x = rows_to_normalize(s, channels_of)
-    gamma = factors_of_rows(s, x[0].shape[-1], s.choice((2**31 - 1, 2**22, 1, 0)))
-    of = (gamma, *epsilon(s), origin(s))
+    gamma = factors_of_rows(s, x[0].shape[-1])
+    of = (s.choice((TRAINED_SHIFT, shift_of(gamma[1]))), *epsilon(s), origin(s))
     return backward(
-        s, x[0].shape, x[0].shape, lambda st: LayerNormGradInput(st, x[0].shape, *of), x
+        s, x[0].shape, x[0].shape, lambda st: LayerNormGradInput(st, x[0].shape, *of), x, gamma
     )
+
+
+def layer_norm_grad_gamma(
+    s: Source, is_whole: bool = True, channels_of: Count = channels
+) -> Sample:
+    """is_whole: the state holds gamma, not its difference."""
+    x = rows_to_normalize(s, channels_of)
+    c, of = x[0].shape[-1], (*epsilon(s), origin(s))
+    gamma = factors_of_rows(s, c) if is_whole else difference(s, c)
+    return trained(s, lambda r: LayerNormGradGamma(r, (c,), *of), (x,), x[0].shape, gamma, 1)
 
 
 def concatenation_grad_input(s: Source) -> Sample:
@@ -1126,6 +1143,8 @@ CASES = (
     Case("gru", lambda s: recurrent(s, Gru)),
     Case("layer_norm", layer_norm),
     Case("layer_norm_grad_input", layer_norm_grad_input),
+    Case("layer_norm_gamma", layer_norm_grad_gamma),
+    Case("layer_norm_gamma_difference", lambda s: layer_norm_grad_gamma(s, is_whole=False)),
     Case("lookup", lookup),
     Case("embedding", embedding),
     Case("lookup_grad_input", lookup_grad_input),

@@ -25,7 +25,7 @@ from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
-from mcutrain.ops.layer_norm import LayerNorm
+from mcutrain.ops.layer_norm import Factors, LayerNorm, factors_scale
 from mcutrain.ops.leaky_relu import LeakyRelu
 from mcutrain.ops.lookup import Lookup, lookup
 from mcutrain.ops.mul import Mul
@@ -174,10 +174,15 @@ class Network:
         """Of a standard deviation of about one; gamma has either sign."""
         t, zero_point = self.type(x), int(self._rng.integers(-20, 20))
         gamma = self._rng.uniform(0.5, 1.5, t.shape[-1]) * self._rng.choice((-1, 1), t.shape[-1])
-        y = (1 / SPREAD, zero_point)
-        op = LayerNorm.from_real(gamma, self._rng.normal(0, 0.3, t.shape[-1]), eps, t.scale, y)
+        beta = self._rng.normal(0, 0.3, t.shape[-1])
+        op = LayerNorm.from_real(t.shape[-1], eps, t.scale, zero_point)
         op = op if is_centred else replace(op, origin=t.zero_point)
-        return self._add(op, (x,), y)
+        factors, y = Factors.of(gamma, beta, 1 / SPREAD), (1 / SPREAD, zero_point)
+        kind = TensorType(gamma.shape, "int32", (factors_scale(1 / SPREAD),))
+        names = [
+            self._tensor(f"{n}{len(self.nodes)}", kind, v) for n, v in factors._asdict().items()
+        ]
+        return self._add(op, (x, *names), y)
 
     def concatenation(self, *xs: str, axis: int = 3) -> str:
         """All on the scale and zero point of the first one."""

@@ -71,7 +71,9 @@ def test_linear_biases_are_a_short_form() -> None:
 
 @pytest.mark.parametrize("text", ["", "heads", "bias", "bias:x", "last:-1", "3:", "3:a", ":", ","])
 def test_what_is_no_short_form_is_refused_with_all_that_there_are(text: str) -> None:
-    with pytest.raises(SchemeError, match=r"give head, bias:K, linear-bias:K, last:K,") as caught:
+    with pytest.raises(
+        SchemeError, match=r"give head, bias:K, linear-bias:K, norm:K, last:K,"
+    ) as caught:
         parse_scheme(text)
     assert "mcunet-5fps-100kb" in str(caught.value)
 

@@ -11,6 +11,8 @@ extern "C" {
 #endif
 
 #define MCT_NORMALIZED_BITS 22
+#define MCT_PARAMETER_BITS 12
+#define MCT_GAIN_BITS 6
 #define MCT_MEAN_BITS 14 /* these two in the gradient */
 #define MCT_BACK_ROOT_BITS 15
 
@@ -50,6 +52,11 @@ static inline mct_layer_norm_row mct_layer_norm_begin(const int8_t *x, int32_t c
 static inline int32_t mct_normalized(const mct_layer_norm_row *row, int32_t x) {
     const int32_t difference = row->channels * x - row->sum;
     return (int32_t)(((int64_t)difference * row->root) >> (row->half - 1));
+}
+
+/* As the backward pass reads gamma. */
+static inline int32_t mct_back_gamma(int32_t gamma, int32_t shift) {
+    return mct_clamp(gamma >> shift, -32767, 32767);
 }
 
 #ifdef __cplusplus

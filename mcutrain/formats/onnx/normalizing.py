@@ -18,7 +18,7 @@ from mcutrain.formats.onnx.shaping import channels_last, transposed
 from mcutrain.formats.onnx.values import Value
 from mcutrain.formats.onnx.writer import OnnxWriter, axis_order
 from mcutrain.ir.graph import Node
-from mcutrain.ops.layer_norm import LayerNorm
+from mcutrain.ops.layer_norm import Factors, LayerNorm
 from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_norm import FloatLayerNorm
 
@@ -46,7 +46,7 @@ def layer_norm(node: GraphNode[V]) -> V:
     def parameter(index: int, order: list[int]) -> Array:
         return _parameter(node, index, x, axes, order) / (math.sqrt(count) if index == 1 else 1)
 
-    return _over(node, x, axes, parameter, count)
+    return _over(node, x, axes, parameter, count, has_shift=node.has(2))
 
 
 def float_group_norm(node: FloatOnnx) -> FloatValue:
@@ -107,10 +107,12 @@ def _over(
     axes: list[int],
     parameter: Callable[[int, list[int]], Array],
     summed: int = 1,
+    has_shift: bool = False,
 ) -> V:
     """Over these axes of the value. parameter: gamma (1) or beta (2) in the order of a row.
 
-    summed: how many numbers epsilon belongs to the sum of, instead of to their mean.
+    summed: how many numbers epsilon belongs to the sum of, instead of to their mean. has_shift:
+    beta is the node's own; what has neither that nor a gamma that varies has no parameters.
     """
     kept = [i for i in x.layout.order if i not in axes]
     order = [*kept, *(i for i in x.layout.order if i in axes)]
@@ -123,7 +125,7 @@ def _over(
     if not 0 <= epsilon < math.inf:
         raise node.wrong(f"its epsilon is {epsilon}, not a number from 0 on")
     is_centred = not (node.op_type in OF_MEAN_SQUARES or node.attributes.integer(AROUND_ZERO, 0))
-    op = FloatLayerNorm(gamma, beta, epsilon, is_centred)
+    op = FloatLayerNorm(gamma, beta, epsilon, is_centred, has_shift or bool(np.ptp(gamma)))
     return node.computed(op, (rows,), Layout.of_order(x.shape, order))
 
 
@@ -153,15 +155,22 @@ def _mean_of_rows(w: OnnxWriter, real: str, name: str) -> str:
 def write_layer_norm(w: OnnxWriter, node: Node) -> None:
     """LayerNormalization, between Transposes of what has its channels elsewhere.
 
-    Around 0 it is in parts, as opsets before 23 have no operator for it.
+    Around 0 it is in parts, as opsets before 23 have no operator for it. Without parameters it has
+    no beta, if that is 0.
     """
     op, y = node.op, node.outputs[0]
     assert isinstance(op, LayerNorm)
     x = w.type(node.inputs[0])
-    gamma, beta, epsilon = op.real(x.scale, w.type(y).scale)
+    gamma, beta = (w.graph.tensors[name].data for name in node.inputs[1:])
+    assert gamma is not None, node.name
+    assert beta is not None, node.name
+    factors = Factors(gamma, beta)
+    epsilon = op.real_epsilon(x.shape[-1], x.scale)
+    has_beta = op.is_affine or bool(factors.beta.any())
     names = [
         w.constant(f"{y}/{name}", values.astype(np.float32))
-        for name, values in (("gamma", gamma), ("beta", beta))
+        for name, values in zip(("gamma", "beta"), factors.real(w.type(y).scale), strict=True)
+        if name == "gamma" or has_beta
     ]
     real = channels_last(w, w.real(node.inputs[0]), len(x.shape), f"{y}/channels_last")
     if op.origin is None:
@@ -171,7 +180,9 @@ def write_layer_norm(w: OnnxWriter, node: Node) -> None:
         mean = _mean_of_rows(w, square, f"{y}/mean")
         small = w.constant(f"{y}/epsilon", np.array(epsilon, np.float32))
         root = w.op("Sqrt", [w.op("Add", [mean, small], f"{y}/above_0")], f"{y}/root")
-        scaled = w.op("Mul", [w.op("Div", [real, root], f"{y}/rows"), names[0]], f"{y}/scaled")
-        real = w.layer(node, "Add", [scaled, names[1]])
+        rows = w.op("Div", [real, root], f"{y}/rows")
+        if has_beta:
+            rows = w.op("Mul", [rows, names[0]], f"{y}/scaled")
+        real = w.layer(node, "Add" if has_beta else "Mul", [rows, names[-1]])
     real = transposed(w, real, axis_order(len(x.shape)), f"{y}/channels_first")
     w.finish(real, y, (op.low, op.high))

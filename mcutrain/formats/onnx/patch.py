@@ -29,6 +29,7 @@ Array = npt.NDArray[Any]
 
 WEIGHT, BIAS = 1, 2
 WEIGHTED = ("Conv", "Gemm", "MatMul")
+NORMALIZATION = "LayerNormalization"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,12 @@ def patched(path: Path, original: Graph, trained: Graph) -> bytes | None:
         position = node.inputs.index(name)
         if others or layer is None or position not in (WEIGHT, BIAS):
             return None
+        if position in node.op.factors:
+            if layer.op_type != NORMALIZATION or not file.set_factor(
+                layer, trained, node, position
+            ):
+                return None
+            continue
         before = original.tensors.get(name)
         is_resized = before is None or before.type != trained.tensors[name].type
         resized = resized or is_resized
@@ -123,7 +130,11 @@ class _File:
         self.model = model
         self.graph = model.graph
         self.initializers: dict[str, TensorProto] = {t.name: t for t in self.graph.initializer}
-        self.layers = {n.name or n.output[0]: n for n in self.graph.node if n.op_type in WEIGHTED}
+        self.layers = {
+            n.name or n.output[0]: n
+            for n in self.graph.node
+            if n.op_type in (*WEIGHTED, NORMALIZATION)
+        }
         self.names = Names()
         for name in sorted(self.names_given()):
             self.names.take(name)
@@ -153,6 +164,17 @@ class _File:
                 reader, position = self._added(layer, bias), 1
         if is_resized or not self._replaced(reader, position, bias):
             self._rewire(reader, position, bias)
+
+    def set_factor(self, layer: NodeProto, graph: Graph, node: Node, position: int) -> bool:
+        """Give a normalization its gamma or beta, if the file has it in float, along one axis."""
+        name = layer.input[position] if position < len(layer.input) else ""
+        old = self.initializers.get(name)
+        if old is None or old.data_type != TensorProto.FLOAT or len(old.dims) != 1:
+            return False
+        tensor = graph.tensors[node.inputs[position]]
+        assert tensor.data is not None
+        scales = np.array(tensor.type.scales)
+        return self._replaced(layer, position, Parameter(tensor.name, tensor.data, scales, 0))
 
     def drop_unused(self) -> None:
         """Without the constants that nothing reads any more, and the nodes on them."""

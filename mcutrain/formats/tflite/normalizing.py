@@ -219,7 +219,8 @@ def layer_norm(o: FloatOperator) -> None:
     rows = o.x()
     if len(axes) > 1:
         rows = o.moved(rows, FloatReshape((*kept, math.prod(lengths))))
-    o.emit(FloatLayerNorm(gamma, beta, options.epsilon, options.is_centred), rows)
+    is_affine = o.has(2) or bool(np.ptp(gamma))
+    o.emit(FloatLayerNorm(gamma, beta, options.epsilon, options.is_centred, is_affine), rows)
 
 
 def _numbers(o: FloatOperator, position: int, lengths: Shape) -> Array:

@@ -11,6 +11,7 @@
 typedef struct {
     const mct_layer_norm_grad_input_s8_params *p;
     const int8_t *dy, *x;
+    const int32_t *gamma;
     mct_layer_norm_row row;
     int64_t sum;
     int32_t mean_along;
@@ -18,8 +19,9 @@ typedef struct {
 
 /* h and n of `lanes` channels from c on. */
 static inline mct_v32 mct_norm_h(const mct_norm_back *of, int32_t c, int32_t lanes) {
-    const mct_v32 gamma = mct_v_load_part(of->p->gamma + c, lanes) >> of->p->gamma_shift;
-    return mct_v_load_s8(of->dy + c, lanes) * gamma;
+    const mct_v32 gamma = mct_v_load_part(of->gamma + c, lanes) >> of->p->gamma_shift;
+    return mct_v_load_s8(of->dy + c, lanes) *
+           mct_v_max(mct_v_min(gamma, mct_v_all(32767)), mct_v_all(-32767));
 }
 
 static inline mct_v32 mct_norm_n(const mct_norm_back *of, int32_t c, int32_t lanes) {
@@ -64,10 +66,17 @@ static inline mct_v32 mct_norm_sums(const mct_norm_back *of, int32_t c, int32_t 
     return mct_v_narrow(mct_v_shifted(scaled, p->shift + of->row.half));
 }
 
-static void mct_norm_back_row(const mct_layer_norm_grad_input_s8_params *p, int32_t r,
-                              const int8_t *dy, const int8_t *x, const mct_gradients *result) {
+typedef struct {
+    const mct_layer_norm_grad_input_s8_params *p;
+    const mct_gradients *result;
+    const int8_t *dy, *x;
+    const int32_t *gamma;
+} mct_norm_back_job;
+
+static void mct_norm_back_row(const mct_norm_back_job *job, int32_t r) {
+    const mct_layer_norm_grad_input_s8_params *p = job->p;
     const int32_t first = r * p->channels;
-    mct_norm_back of = {.p = p, .dy = dy + first, .x = x + first};
+    mct_norm_back of = {.p = p, .dy = job->dy + first, .x = job->x + first, .gamma = job->gamma};
     of.row = mct_layer_norm_begin(of.x, p->channels, p->around_mean ? NULL : &p->origin,
                                   (uint64_t)p->epsilon << p->epsilon_shift, p->channels - 1);
     mct_norm_means(&of);
@@ -77,34 +86,28 @@ static void mct_norm_back_row(const mct_layer_norm_grad_input_s8_params *p, int3
         for (int32_t i = 0; i < count; i += MCT_LANES) {
             mct_v_store(sums + i, mct_norm_sums(&of, c + i, mct_min(count - i, MCT_LANES)));
         }
-        mct_take_run(result, r, c, count, sums);
+        mct_take_run(job->result, r, c, count, sums);
     }
 }
-
-typedef struct {
-    const mct_layer_norm_grad_input_s8_params *p;
-    const mct_gradients *result;
-    const int8_t *dy, *x;
-} mct_norm_back_job;
 
 static void mct_norm_back_part(const void *job_, int32_t part, int32_t parts) {
     const mct_norm_back_job *job = job_;
     const int32_t end = mct_part_begin(job->p->rows, part + 1, parts, 1);
     for (int32_t r = mct_part_begin(job->p->rows, part, parts, 1); r < end; r++) {
-        mct_norm_back_row(job->p, r, job->dy, job->x, job->result);
+        mct_norm_back_row(job, r);
     }
 }
 
 void mct_layer_norm_grad_input_s8(const mct_layer_norm_grad_input_s8_params *p,
                                   const mct_step *step, const int8_t *dy,
                                   const mct_exponent *dy_exponent, const int8_t *x,
-                                  const uint8_t *mask, mct_exponent *exponent, int8_t *dx,
-                                  int32_t *scratch) {
+                                  const int32_t *gamma, const uint8_t *mask, mct_exponent *exponent,
+                                  int8_t *dx, int32_t *scratch) {
     (void)scratch;
     mct_gradient_writer writer =
         mct_gradient_begin(&p->stage, step, dy_exponent, MCT_DROPPED_BITS, mask, exponent);
     const mct_gradients result = {&writer, p->channels, dx};
-    const mct_norm_back_job job = {p, &result, dy, x};
+    const mct_norm_back_job job = {p, &result, dy, x, gamma};
     const int64_t elements = (int64_t)p->rows * p->channels;
     mct_threads_run(mct_norm_back_part, &job, mct_threads_for(elements * MCT_BACK_PRODUCTS));
     mct_gradient_end(&writer, MCT_GRAD_BITS);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mct_grad_s8.h"
+#include "mct_layer_norm.h"
+
+#define MCT_NORM_PARAMS mct_layer_norm_grad_gamma_s8_params
+#include "mct_layer_norm_gamma_body.h"
+
+void mct_layer_norm_grad_gamma_s8(const mct_layer_norm_grad_gamma_s8_params *p,
+                                  const mct_step *step, const int8_t *dy, const int8_t *x,
+                                  int32_t *dgamma, int32_t *scratch) {
+    mct_gamma_sums(p, dy, x, scratch);
+    MCT_ACCUMULATE(p, step, scratch, 0, p->channels, dgamma);
+}

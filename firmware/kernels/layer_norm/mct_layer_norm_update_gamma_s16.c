@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mct_grad_s16.h"
+#include "mct_layer_norm.h"
+
+#define MCT_NORM_PARAMS mct_layer_norm_update_gamma_s16_params
+#include "mct_layer_norm_gamma_body.h"
+
+void mct_layer_norm_update_gamma_s16(const mct_layer_norm_update_gamma_s16_params *p,
+                                     const mct_step *step, const int16_t *dy,
+                                     const mct_exponent *dy_exponent, const int8_t *x,
+                                     int64_t *scratch) {
+    const mct_updater updater =
+        mct_update_begin(&p->parameter, step, dy_exponent, MCT_DROPPED_BITS);
+    mct_gamma_sums(p, dy, x, scratch);
+    MCT_UPDATE_BIASES(&updater, scratch, 0, p->channels);
+}
