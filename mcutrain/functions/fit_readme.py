@@ -55,6 +55,7 @@ def readme(story: Story) -> str:
         (story.trained.name, "the trained model"),
         ("scheme.toml", "what was trained, as `--scheme` takes it"),
         ("run.npz, state.mcts", "the run's checkpoint, and the trained state alone"),
+        ("head.npz", "the checkpoint of the head alone, unless that is what was trained"),
         ("train.jsonl", "every step: `mcutrain monitor` draws it"),
         ("project/", f"firmware for {story.board}" if story.board else "a C library that trains"),
         ("report.html", "the run, the memory plan and the scheme as a page; `mcutrain report`"),

@@ -71,9 +71,9 @@ from mcutrain.sparse import UpdateScheme, as_scheme
 
 FACTS = "fit.json"
 VERSION = 1
-CHECKPOINT, LOG, STATE, SCHEME, PROJECT = (
+CHECKPOINT, LOG, STATE, SCHEME, PROJECT, HEAD_CHECKPOINT = (
     *("run.npz", "train.jsonl", "state.mcts", "scheme.toml"),
-    "project",
+    *("project", "head.npz"),
 )
 MOST_EPOCHS, FEW_STEPS, MOST_OF_FEW = 20, 2000, 100
 """More epochs than MOST_EPOCHS only for small data sets: until FEW_STEPS, at most MOST_OF_FEW."""
@@ -242,6 +242,15 @@ class _Asked:
         return found
 
 
+def _has_more_epochs(own: dict[str, Any], facts: dict[str, Any]) -> bool:
+    """Whether what is asked is what was finished, with more epochs."""
+    earlier, length, epochs = facts["asked"], facts.get("length"), own["training"]["epochs"]
+    if not facts.get("is_finished") or not isinstance(length, dict) or epochs is None:
+        return False
+    training = {**earlier.get("training", {}), "epochs": epochs}
+    return {**earlier, "training": training} == own and epochs > length["epochs"]
+
+
 def _content(model: Path) -> bytes:
     try:
         return model.read_bytes()
@@ -289,6 +298,11 @@ class _Folder:
             ) from error
         if not same_version:
             raise ArgumentError(f"{mark} is of another version: name another folder with -o")
+        if _has_more_epochs(own, facts):
+            for name in (CHECKPOINT, HEAD_CHECKPOINT, LOG):
+                (path / name).unlink(missing_ok=True)
+            facts |= {"asked": own, "length": None, "is_finished": False}
+            earlier = own
         differing = [key for key, value in own.items() if earlier.get(key) != value]
         if differing:
             raise ArgumentError(
@@ -296,6 +310,11 @@ class _Folder:
                 "again to go on, name another folder with -o, or remove this one"
             )
         return cls(path, facts)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether an earlier call did all of it."""
+        return bool(self.facts.get("is_finished"))
 
     def check_samples(self, split: Split) -> None:
         """Keep what the samples are. Raises ArgumentError if an earlier call had others."""
@@ -348,6 +367,7 @@ class _Fitting:
 
     def run(self) -> FitResult:
         asked, path = self.asked, self.folder.path
+        self._say_finished()
         int8 = self._int8()
         graph = with_frontend(load(int8), asked.reading.frontend)
         split = self._split(graph)
@@ -381,10 +401,20 @@ class _Fitting:
             replace_file(path / NAMES, json.dumps(story.names).encode())
         text = readme(story)
         replace_file(path / "README.md", text.encode())
+        self.folder.keep(is_finished=True)
         if asked.line.port is not None:
             board = self._on_board(split, learnt, plan, asked.line.port)
             fitted = replace(fitted, board=board, choices=tuple(self.choices))
         return fitted
+
+    def _say_finished(self) -> None:
+        if self.folder.is_finished:
+            self._chose(
+                "finished",
+                str(self.folder.path / "README.md"),
+                "says what is where; nothing is trained again, unless you ask for more",
+                "--epochs",
+            )
 
     def _story(self, fitted: FitResult, learnt: Learnt, int8: Path, length: _Length) -> Story:
         asked = self.asked
@@ -635,9 +665,8 @@ class _Fitting:
         reading = replace(_only_names(self.asked.reading), samples=length.samples)
         options = self.asked.training.simulated(length.epochs)
         simulation = self._simulation(options, reading, kept)
-        learnt = simulation.run(
-            graph, split, scheme, self.asked.classes, None, _WithoutRate(self.listener)
-        )[0]
+        quiet = _Muted(self.listener) if self.folder.is_finished else _WithoutRate(self.listener)
+        learnt = simulation.run(graph, split, scheme, self.asked.classes, None, quiet)[0]
         rate = learnt.run.settings.learning_rate
         if rate is not None:
             how = "as given" if self.asked.training.learning_rate else "by short trials"
@@ -652,7 +681,8 @@ class _Fitting:
             return None
         reading = replace(_only_names(self.asked.reading), samples=length.samples)
         options = self.asked.training.simulated(length.epochs, learning_rate=None, test_every=0)
-        simulation = self._simulation(options, reading, KeptOptions())
+        kept = KeptOptions(checkpoint=self.folder.path / HEAD_CHECKPOINT)
+        simulation = self._simulation(options, reading, kept)
         with self.listener.counting("the head alone, to compare") as tell:
             parts = _InParts(tell)
             return simulation.run(graph, split, HEAD, self.asked.classes, None, parts)[0]

@@ -34,7 +34,7 @@ from tests.quant.networks import OnnxNetwork
 
 FILES = {
     *("README.md", "fit.json", "report.html", "report.json", "run.npz", "scheme.toml"),
-    *("state.mcts", "train.jsonl", "project", "model.int8.tflite", "trained.tflite"),
+    *("state.mcts", "train.jsonl", "project", "model.int8.tflite", "trained.tflite", "head.npz"),
     "classes.json",  # T-shirt/top has a slash
 }
 QUICK = {"epochs": 2, "learning_rate": 0.01, "samples": 60, "test_samples": 40}
@@ -162,7 +162,8 @@ def test_a_call_that_was_interrupted_goes_on_to_the_same_bits(fitted, tmp_path):
         ({"seed": 4}, "seed"),
         ({"scheme": "last:3"}, "scheme"),
         ({"board": None, "sram": 100_000}, "board and another sram"),
-        ({"epochs": 3}, "training"),
+        ({"epochs": 1}, "training"),
+        ({"epochs": 3, "learning_rate": 0.02}, "training"),
         ({"samples": 61}, "reading"),
     ],
 )
@@ -173,6 +174,50 @@ def test_a_folder_of_another_fit_is_left_alone(fitted, other, named):
     with pytest.raises(ArgumentError, match=f"another {named}.* -o"):
         mcutrain.fit(FLOAT, DATA, found.folder, **{**asked, **other})
     assert (found.folder / "trained.tflite").read_bytes() == before
+
+
+class Counting(Told):
+    """What was trained of the head alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head: list[int] = []
+
+    @contextmanager
+    def counting(self, title: str) -> Iterator[Any]:
+        yield lambda what, done, of: self.head.append(done) if "head" in what else None
+
+
+def test_a_finished_fit_trains_nothing_again_unless_asked_for_more(tmp_path):
+    model = write_small(tmp_path)
+    first, second, third = Counting(), Counting(), Counting()
+    asked = {"scheme": "last:2", "learning_rate": 0.01, "samples": 60, "test_samples": 40}
+
+    def fit(folder: str, epochs: int, listener: Listener) -> mcutrain.FitResult:
+        return mcutrain.fit(
+            model, DATA, tmp_path / folder, epochs=epochs, listener=listener, **asked
+        )
+
+    def steps() -> int:
+        return (tmp_path / "out" / "train.jsonl").read_text().count('"event": "step"')
+
+    done = fit("out", 1, first)
+    assert (logged := steps()) > 0
+    again = fit("out", 1, second)
+    assert (len(first.head) > 0, second.head) == (True, [])
+    assert steps() == logged
+    assert second.lines[0].startswith(f"finished        {done.folder / 'README.md'}: ")
+    assert again.accuracy == done.accuracy
+    assert again.head.accuracy == done.head.accuracy
+
+    more, whole = fit("out", 3, third), fit("other", 3, Told())
+    assert not any(line.startswith("finished") for line in (*first.lines, *third.lines))
+    assert third.head[-1] == whole.result.steps == 180
+    assert more.trained.read_bytes() == whole.trained.read_bytes()
+    assert more.accuracy == whole.accuracy
+    assert more.head.accuracy == whole.head.accuracy
+    with pytest.raises(ArgumentError, match="another training"):
+        fit("out", 2, Told())
 
 
 def test_somebody_elses_folder_and_a_damaged_note_are_left_alone(tmp_path):
