@@ -250,6 +250,7 @@ def average(
     weights: Sequence[int] | None = ...,
     rounding: Literal["nearest", "stochastic"] = ...,
     trim: int = ...,
+    former: Sequence[PathLike] = ...,
     seed: int = ...,
 ) -> FleetAverage: ...
 

@@ -60,6 +60,14 @@ def average(
             "boards that lie or diverge. Weights do not count then.",
         ),
     ] = 0,
+    former: Annotated[
+        list[Path] | None,
+        shared_flags.option(
+            "The base of the round before; again for the one before that, and so on. A sum that "
+            "began with the k-th counts 1/2^k.",
+            metavar="FILE",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of stochastic rounding.")] = 0,
     json: shared_flags.Json = False,
 ) -> None:
@@ -80,6 +88,7 @@ def average(
         weights=_whole_numbers(weights),
         rounding=rounding,  # type: ignore[arg-type] # the function says which there are
         trim=trim,
+        former=former or (),
         seed=seed,
     )
     if json:

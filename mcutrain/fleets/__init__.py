@@ -6,7 +6,7 @@ and over any tree of gateways (federated averaging of McMahan et al., 2017, algo
 integers).
 """
 
-from mcutrain.fleets.average import ROUNDINGS, averaged, check_round, trimmed
+from mcutrain.fleets.average import ROUNDINGS, averaged, check_round, on_time, trimmed
 from mcutrain.fleets.contribution import Contribution
 from mcutrain.fleets.numbers import FleetLayout, TrainedNumbers
 
@@ -17,5 +17,6 @@ __all__ = [
     "TrainedNumbers",
     "averaged",
     "check_round",
+    "on_time",
     "trimmed",
 ]

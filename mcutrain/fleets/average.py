@@ -82,6 +82,25 @@ def trimmed(
     return _moved(layout, base, moves, (updates, sorted(o.output_exponent for o in boards)[last]))
 
 
+def on_time(parts: Sequence[Contribution], bases: Sequence[str]) -> list[Contribution]:
+    """Contributions of this round and of those before, as of this round.
+
+    bases: SHA-256 of this round's base and of those before, newest first. What began with the
+    k-th before counts 1 / 2^k as much: all others are multiplied, so sums stay whole. Its
+    difference to its own base is added to the newest one. Raises StateError for other bases.
+    """
+    ages = []
+    for one in parts:
+        if one.base not in bases:
+            raise StateError(
+                f"{one.boards[0]!r} began with the base {one.base[:12]}…, which is none of the "
+                f"{len(bases)} that this round takes: it is too late, or of another fleet"
+            )
+        ages.append(list(bases).index(one.base))
+    factor = 1 << max(ages, default=0)
+    return [one.late(age, bases[0], factor) for one, age in zip(parts, ages, strict=True)]
+
+
 def check_round(layout: FleetLayout, base: SavedState, total: Contribution) -> None:
     """Raise StateError where a sum is of another round, model or scheme than the base."""
     if total.model_hash != base.model_hash:

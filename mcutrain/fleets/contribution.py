@@ -6,7 +6,7 @@ import lzma
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -110,6 +110,27 @@ class Contribution:
             updates=max(self.updates, other.updates),
             output_exponent=max(self.output_exponent, other.output_exponent),
             sums={name: value + other.sums[name] for name, value in self.sums.items()},
+        )
+
+    def late(self, rounds: int, base: str, factor: int) -> Contribution:
+        """As one of a later round, where all that is on time has been multiplied by a factor.
+
+        rounds: that it is late, 0 for none; its weight is halved with each. base: of the later
+        round. factor: a multiple of 2 ** rounds, so that halves are whole. Raises StateError.
+        """
+        times = factor >> rounds
+        if self.weight * times > MOST_WEIGHT:
+            raise StateError(
+                f"with late boards, the weight of {_named(self)} is {self.weight * times:,}, more "
+                f"than {MOST_WEIGHT:,}: divide all weights by the same number"
+            )
+        behind = f" ({rounds} late)" if rounds else ""
+        return replace(
+            self,
+            base=base,
+            boards=tuple(sorted(name + behind for name in self.boards)),
+            weight=self.weight * times,
+            sums={name: value * times for name, value in self.sums.items()},
         )
 
     @property

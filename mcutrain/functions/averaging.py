@@ -15,7 +15,7 @@ from mcutrain_host.saved import HEADER_BYTES, SavedState, with_recipe
 
 from mcutrain.arguments import PathLike, Seed, Within, checked
 from mcutrain.errors import ArgumentError, StateError
-from mcutrain.fleets import Contribution, FleetLayout, averaged, trimmed
+from mcutrain.fleets import Contribution, FleetLayout, averaged, on_time, trimmed
 from mcutrain.fleets.contribution import MAGIC, MOST_BYTES
 from mcutrain.functions.files import replace_file
 from mcutrain.pipeline import load
@@ -85,6 +85,7 @@ def average(
     weights: Sequence[int] | None = None,
     rounding: Literal["nearest", "stochastic"] = "nearest",
     trim: Annotated[int, Within(0)] = 0,
+    former: Sequence[PathLike] = (),
     seed: Seed = 0,
 ) -> FleetAverage:
     """Average what boards learnt since a base: the next base for all of them.
@@ -101,6 +102,8 @@ def average(
     rounding: of the mean; stochastic, by seed, keeps means that are less than half of a last bit.
     trim: leave out so many of the smallest and of the largest differences of each number, against
         boards that lie or diverge; weights do not count then.
+    former: the bases of the rounds before, newest first: a sum that began with the k-th of them
+        counts 1 / 2^k as much. Without, a sum of another round is refused.
 
     Raises StateError for files of another model, scheme or base, and where a board is there twice;
     ArgumentError, ModelError.
@@ -115,6 +118,9 @@ def average(
     files = _named(trained)
     fleet = Fleet.of(Path(model), Path(base))
     parts = fleet.parts(files, weights, is_alike=trim > 0)
+    if former:
+        bases = [fleet.base, *(fleet.state(Path(path)) for path in former)]
+        parts = on_time(parts, [sha256(base.raw).hexdigest() for base in bases])
     shares = tuple(_shares(files, parts))
     total = parts[0] if trim else total_of(parts)
     if target.suffix == SUFFIX:
@@ -184,8 +190,11 @@ class Fleet:
             if weight is not None:
                 raise ArgumentError(f"{file} is a sum, which has weights of its own: give none")
             return Contribution.parse(file.read_bytes(), str(file))
-        state = self.layout.saved(_raw(read_state(file), self.layout), str(file))
-        return self.contribution(state, name, 1 if is_alike else weight)
+        return self.contribution(self.state(file), name, 1 if is_alike else weight)
+
+    def state(self, file: Path) -> SavedState:
+        """Return a state of this fleet's step. Raises StateError."""
+        return self.layout.saved(_raw(read_state(file), self.layout), str(file))
 
     def contribution(self, state: SavedState, name: str, weight: int | None = None) -> Contribution:
         """Return what a board learnt. weight: without, the samples since the base.
