@@ -43,6 +43,9 @@ epochs = 1
 lr = 0.02
 rounding = "stochastic"   # or "nearest"
 trim = 0                  # how many boards may lie or diverge
+late = 0                  # rounds that a gateway may be late; with each, it counts half as much
+canary = 0.0              # of the gateways, whose boards test a new base before it is kept
+tolerance = 0.0           # of accuracy that they may lose by it
 """
 SERVER = '''\
 """The server of the fleet: samples gateways, adds what their boards learnt."""

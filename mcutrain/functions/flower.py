@@ -7,19 +7,32 @@ travels is a base to gateways, and sums of whole numbers back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Context,
+    Message,
+    MessageType,
+    MetricRecord,
+    RecordDict,
+)
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from mcutrain_host.saved import with_recipe
 
 from mcutrain.errors import McutrainError, StateError
-from mcutrain.fleets import Contribution, averaged, check_round, trimmed
+from mcutrain.fleets import Contribution, averaged, check_round, on_time, trimmed
+from mcutrain.fleets.contribution import MOST_WEIGHT
 from mcutrain.functions.averaging import Fleet, total_of
 from mcutrain.functions.files import replace_file
 from mcutrain.functions.gateway import FleetRound, Gateway
@@ -27,6 +40,10 @@ from mcutrain.functions.gateway import FleetRound, Gateway
 LOG = logging.getLogger("flwr")
 BASE = "base"
 CONTRIBUTION = "contribution"
+KEPT = "kept"
+"""What a gateway sent last, until it knows that it has come."""
+MOST_HEARD = 100_000
+"""Of the answers of gateways that a server tells them of."""
 
 
 class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need not be installed
@@ -34,7 +51,10 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
 
     The base of each round is written into `output` as round-N.mcts, so that any of them can be
     gone back to; a later run goes on with the numbers. With trim, gateways send each board by
-    itself.
+    itself. late: how many rounds late what a gateway learnt may come; with each it counts half as
+    much. canary: the share of a round's gateways whose boards test its new base first. If they
+    classify less of their own test samples than with the base before, in the mean over boards and
+    by more than `tolerance`, the base before stays.
     """
 
     def __init__(
@@ -45,15 +65,30 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         *,
         rounding: Any = "stochastic",
         trim: int = 0,
+        late: int = 0,
+        canary: float = 0.0,
+        tolerance: float = 0.0,
         **sampling: Any,
     ) -> None:
         super().__init__(fraction_evaluate=0.0, **sampling)
         self.model, self.output = model, output
         self.rounding, self.trim = rounding, trim
+        self.late, self.canary, self.tolerance = late, canary, tolerance
         self.base = base
         output.mkdir(parents=True, exist_ok=True)
         self.done = max(map(_number, output.glob("round-*.mcts")), default=0)
-        Fleet.of(model, base)  # or a sentence, before any gateway works
+        if self.done and base.resolve() != (output / f"round-{self.done}.mcts").resolve():
+            LOG.warning(
+                "%s is there from a run before, and this run begins with %s: --run-config \"base='"
+                "…/round-%d.mcts'\" goes on with what was learnt",
+                *(output / f"round-{self.done}.mcts", base, self.done),
+            )
+        self._newest: list[str] = []  # SHA-256 of this round's base, of those before, and one more
+        self._added: dict[str, set[str]] = {}  # boards, by the base that they began with
+        self._heard: list[str] = []  # ROUND:GATEWAY, of which what was learnt has come
+        self._tested: dict[int, dict[str, float]] = {}  # of this round's base, by gateway and board
+        self._before: Path | None = None  # the base before one that is not yet tested
+        self._begin(Fleet.of(model, base))  # or a sentence, before any gateway works
 
     def arrays(self) -> ArrayRecord:
         """What gateways begin a round with."""
@@ -65,7 +100,11 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         """As Flower samples clients. They hear whether boards are wanted one by one."""
         config["each-board"] = self.trim > 0
         config["round"] = self.done + server_round
-        messages: Iterable[Message] = super().configure_train(server_round, arrays, config, grid)
+        config["late"] = self.late
+        config["heard"] = self._heard
+        messages: Iterable[Message] = super().configure_train(
+            server_round, self.arrays(), config, grid
+        )
         return messages
 
     def aggregate_train(
@@ -74,37 +113,45 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         """Add what gateways sent, and make the next base. One that sent other bytes is left out."""
         fleet = Fleet.of(self.model, self.base)
         valid, _ = self._check_and_log_replies(replies, is_train=True, validate=False)
-        total: Contribution | None = None
-        each: list[Contribution] = []
+        number = self.done + server_round
+        sums = _Sums(
+            fleet, self._bases, {base: set(boards) for base, boards in self._added.items()}
+        )
+        heard, self._tested = [], {}
         right = tested = failed = 0.0
         for reply in valid:
+            node = reply.metadata.src_node_id
             try:
-                parts = _contributions(reply)
-                for part in parts:
-                    check_round(fleet.layout, fleet.base, part)
-                new = total_of(parts if total is None else [total, *parts])
                 metrics = reply.content["metrics"]
                 said = [float(metrics[name]) for name in ("accuracy", "tested", "failed")]
+                accuracies = _accuracies(reply)
+                taken = [self._took(sums, part, node) for part in _contributions(reply)]
             except (McutrainError, KeyError, TypeError, ValueError) as error:
-                LOG.warning("gateway %d is left out: %s", reply.metadata.src_node_id, error)
+                LOG.warning("gateway %d is left out: %s", node, error)
                 continue
-            total = new
-            each += parts if self.trim else []
-            right, tested, failed = right + said[0] * said[1], tested + said[1], failed + said[2]
-        number = self.done + server_round
-        if total is None:
+            if any(taken):
+                heard.append(f"{number}:{node}")
+                self._tested[node] = accuracies
+                right, tested = right + said[0] * said[1], tested + said[1]
+                failed += said[2]
+        if not sums.totals:
             LOG.warning("no gateway learnt anything in round %d: its base stays", server_round)
             return None, None
         try:
+            total = total_of(on_time(list(sums.totals.values()), self._bases))
             if self.trim:
+                each = on_time(sums.each, self._bases)
                 made = trimmed(fleet.layout, fleet.base, each, self.trim, self.rounding, number)
             else:
                 made = averaged(fleet.layout, fleet.base, total, self.rounding, number)
         except McutrainError as error:
             LOG.warning("round %d changes nothing, its base stays: %s", server_round, error)
             return None, None
-        self.base = self.output / f"round-{number}.mcts"
+        self._before, self.base = self.base, self.output / f"round-{number}.mcts"
         replace_file(self.base, with_recipe(made, fleet.recipe.to_json()))
+        self._added = sums.added
+        self._heard = [*heard, *self._heard][: MOST_HEARD if self.late else 0]
+        self._begin(Fleet.of(self.model, self.base))
         told: dict[str, int | float] = {
             "boards": len(total.boards),
             "failed": int(failed),
@@ -113,6 +160,103 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         if tested:
             told["accuracy-before"] = right / tested
         return self.arrays(), MetricRecord(told)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Have some of the gateways that have tested a round's base test what became of it."""
+        able = sorted(node for node, boards in self._tested.items() if boards)
+        if not self.canary or self._before is None or not able:
+            return []
+        count = max(1, round(self.canary * len(able)))
+        chosen = random.Random(self.done + server_round).sample(able, min(count, len(able)))
+        config["round"] = self.done + server_round
+        record = RecordDict({"arrays": self.arrays(), "config": config})
+        messages: Iterable[Message] = self._construct_messages(record, chosen, MessageType.EVALUATE)
+        return messages
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """Go back to the base before where boards classify less with the new one."""
+        before, self._before = self._before, None
+        pairs = []
+        for reply in replies:
+            node = reply.metadata.src_node_id
+            if reply.has_error() or before is None:
+                continue
+            was = self._tested.get(node, {})
+            try:
+                pairs += [(was[name], now) for name, now in _accuracies(reply).items()]
+            except (McutrainError, KeyError, TypeError, ValueError) as error:
+                LOG.warning("gateway %d is left out: it tested other boards (%s)", node, error)
+        if not pairs or before is None:
+            return None
+        was, now = (sum(side) / len(pairs) for side in zip(*pairs, strict=True))
+        if now < was - self.tolerance:
+            refused = self.base.with_name(f"{self.base.stem}.refused.mcts")
+            LOG.warning(
+                "%d boards classify %.1f %% of their test samples with the base of round %d, and "
+                "%.1f %% with the one before, which stays; the other is kept as %s",
+                *(len(pairs), 100 * now, self.done + server_round, 100 * was, refused),
+            )
+            self.base.replace(refused)
+            self.base = before
+            self._newest = self._newest[1:]
+            self._added[self._newest[0]] = set()
+        return MetricRecord({"boards": len(pairs), "accuracy": now, "accuracy-before": was})
+
+    def _begin(self, fleet: Fleet) -> None:
+        """Begin a round with a base."""
+        self._newest = [sha256(fleet.base.raw).hexdigest(), *self._newest][: self.late + 2]
+        self._added = {base: self._added.get(base, set()) for base in self._newest}
+
+    @property
+    def _bases(self) -> list[str]:
+        """With which what comes may have begun, newest first."""
+        return self._newest[: self.late + 1]
+
+    def _took(self, sums: _Sums, part: Contribution, node: int) -> bool:
+        """Whether what a gateway sent is added; else it is said why not."""
+        try:
+            sums.take(part, keeps_each=self.trim > 0)
+        except McutrainError as error:
+            LOG.warning("what gateway %d sent is left out: %s", node, error)
+            return False
+        return True
+
+
+@dataclass
+class _Sums:
+    """What came in a round: a sum for each base that boards began with, whatever their number.
+
+    bases: SHA-256 of this round's and of those before that it takes. added: boards, by base.
+    each: what came, if it is kept.
+    """
+
+    fleet: Fleet
+    bases: list[str]
+    added: dict[str, set[str]]
+    totals: dict[str, Contribution] = field(default_factory=dict)
+    each: list[Contribution] = field(default_factory=list)
+
+    def take(self, part: Contribution, *, keeps_each: bool) -> None:
+        """Raise StateError for what is of another fleet, too late, too heavy or there already."""
+        (checked,) = on_time([part], self.bases)
+        check_round(self.fleet.layout, self.fleet.base, checked)
+        twice = sorted(self.added[part.base] & set(part.boards))
+        if twice:
+            raise StateError(
+                f"what {twice[0]!r} learnt from the base {part.base[:12]}… is there already"
+            )
+        weight = part.weight + sum(total.weight for total in self.totals.values())
+        if weight << (len(self.bases) - 1) > MOST_WEIGHT:
+            raise StateError(f"with {part.boards[0]!r}, the weights of all boards are too large")
+        known = self.totals.get(part.base)
+        self.totals[part.base] = part if known is None else known + part
+        self.added[part.base].update(part.boards)
+        if keeps_each:
+            self.each.append(part)
 
 
 def server_app() -> ServerApp:
@@ -128,6 +272,9 @@ def server_app() -> ServerApp:
             Path(str(config["output"])),
             rounding=str(config["rounding"]),
             trim=int(config["trim"]),
+            late=int(config["late"]),
+            canary=float(config["canary"]),
+            tolerance=float(config["tolerance"]),
             fraction_train=float(config["fraction"]),
             min_train_nodes=int(config["gateways"]),
             min_available_nodes=int(config["gateways"]),
@@ -150,30 +297,66 @@ def gateway_app() -> ClientApp:
 
     @app.train()  # type: ignore[untyped-decorator]
     def train(message: Message, context: Context) -> Message:
-        file = context.node_config.get("gateway", context.run_config.get("gateway", ""))
-        gateway = Gateway.read(Path(str(file)), LOG.info)
         config = message.content["config"]
         lesson = FleetRound(int(config["round"]), int(config["epochs"]), float(config["lr"]))
-        base = message.content["arrays"][BASE].numpy().tobytes()
-        found = gateway.learn(base, lesson)
-        sent = found.contributions if config["each-board"] else (found.total,)
-        content = RecordDict(
-            {
-                "arrays": ArrayRecord(
-                    {f"{CONTRIBUTION}{i}": _array(one.to_bytes()) for i, one in enumerate(sent)}
-                ),
-                "metrics": MetricRecord(
-                    {
-                        "accuracy": found.accuracy or 0.0,
-                        "tested": found.tested,
-                        "failed": len(found.failed),
-                    }
-                ),
-            }
-        )
-        return Message(content=content, reply_to=message)
+        found = _gateway(context).learn(_base(message), lesson)
+        sums = found.contributions if config["each-board"] else (found.total,)
+        sent = [one.to_bytes() for one in sums]
+        unheard = _unheard(context, config, found.total.base)
+        if int(config["late"]):
+            kept = {"round": lesson.number, "base": found.total.base, "sent": sent}
+            context.state[KEPT] = ConfigRecord(kept)
+        arrays = {f"{CONTRIBUTION}{i}": _array(raw) for i, raw in enumerate(sent + unheard)}
+        metrics = {
+            "accuracy": found.accuracy or 0.0,
+            "tested": found.tested,
+            "failed": len(found.failed),
+        }
+        content = {"arrays": ArrayRecord(arrays), "metrics": MetricRecord(metrics)}
+        return Message(RecordDict(content | _said(found.accuracies)), reply_to=message)
+
+    @app.evaluate()  # type: ignore[untyped-decorator]
+    def evaluate(message: Message, context: Context) -> Message:
+        number = int(message.content["config"]["round"])
+        accuracies = _gateway(context).test(_base(message), number)
+        return Message(RecordDict(_said(accuracies)), reply_to=message)
 
     return app
+
+
+def _gateway(context: Context) -> Gateway:
+    file = context.node_config.get("gateway", context.run_config.get("gateway", ""))
+    return Gateway.read(Path(str(file)), LOG.info)
+
+
+def _base(message: Message) -> bytes:
+    raw: bytes = message.content["arrays"][BASE].numpy().tobytes()
+    return raw
+
+
+def _unheard(context: Context, config: ConfigRecord, base: str) -> list[bytes]:
+    """What this gateway sent last, if it did not come and may still. base: of this round."""
+    kept = context.state.get(KEPT)
+    if kept is None or not 0 < int(config["round"]) - int(kept["round"]) <= int(config["late"]):
+        return []
+    is_heard = f"{kept['round']}:{context.node_id}" in config["heard"]
+    return [] if is_heard or kept["base"] == base else list(kept["sent"])
+
+
+def _said(accuracies: Mapping[str, float]) -> dict[str, Any]:
+    """Accuracies of boards, as a message has them."""
+    return {
+        "boards": ConfigRecord({"names": list(accuracies)}),
+        "accuracies": MetricRecord({"values": list(accuracies.values())}),
+    }
+
+
+def _accuracies(reply: Message) -> dict[str, float]:
+    names = reply.content["boards"]["names"]
+    values = [float(value) for value in reply.content["accuracies"]["values"]]
+    if not all(0 <= value <= 1 for value in values):
+        raise StateError(f"what gateway {reply.metadata.src_node_id} sent is no accuracy")
+    return dict(zip(map(str, names), values, strict=True))
 
 
 def _array(raw: bytes) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +89,14 @@ class Learned:
 
     contributions: of each that did. failed: why others did not, by name. accuracy: of test samples
     of their own data, with the base, weighted by what they learnt from; None without such samples.
-    tested: the weight of the boards that have some.
+    tested: the weight of the boards that have some. accuracies: of each of these boards.
     """
 
     contributions: tuple[Contribution, ...]
     failed: Mapping[str, str]
     accuracy: float | None
     tested: int = 0
+    accuracies: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def total(self) -> Contribution:
@@ -121,6 +122,21 @@ class _TrainedBoard:
 
     state: SavedState
     accuracy: float | None
+
+
+@dataclass(frozen=True)
+class _Boards:
+    """Boards after a round, by name, and why others failed."""
+
+    fleet: Fleet
+    boards: dict[str, _TrainedBoard] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def accuracies(self) -> dict[str, float]:
+        """Of boards that have test samples."""
+        found = {name: board.accuracy for name, board in self.boards.items()}
+        return {name: accuracy for name, accuracy in found.items() if accuracy is not None}
 
 
 @dataclass(frozen=True)
@@ -154,27 +170,45 @@ class Gateway:
         keep others from it. Raises McutrainError where no board learnt anything.
         """
         done: list[Contribution] = []
-        failed: dict[str, str] = {}
         right = tested = 0.0
+        found = self._each(base, lesson)
+        for name, board in found.boards.items():
+            try:
+                one = found.fleet.contribution(board.state, name)
+            except McutrainError as error:
+                found.failed[name] = reason(error)
+                self.tell(f"{name} learnt nothing: {reason(error)}")
+                continue
+            done.append(one)
+            if board.accuracy is not None:
+                right, tested = right + board.accuracy * one.weight, tested + one.weight
+            self.tell(f"{name} learnt from {one.weight:,} samples")
+        if not done:
+            raise McutrainError("no board learnt anything: " + "; ".join(found.failed.values()))
+        accuracy = right / tested if tested else None
+        return Learned(tuple(done), found.failed, accuracy, int(tested), found.accuracies)
+
+    def test(self, base: bytes, number: int) -> dict[str, float]:
+        """Return each board's accuracy on its own test samples, of those that have some.
+
+        This computer computes it, to a board's bits. base: a saved state with its recipe. number:
+        of the round.
+        """
+        return self._each(base, FleetRound(number, epochs=0)).accuracies
+
+    def _each(self, base: bytes, lesson: FleetRound) -> _Boards:
+        """Train all boards from a base, one after the other."""
         with tempfile.TemporaryDirectory(prefix="mcutrain-fleet-") as folder:
             begin = Path(folder) / "base.mcts"
             begin.write_bytes(base)
-            fleet = Fleet.of(self.folder / self.file.model, begin)
+            found = _Boards(Fleet.of(self.folder / self.file.model, begin))
             for board in self.file.boards:
                 try:
-                    found = self._train(board, fleet, begin, lesson)
-                    one = fleet.contribution(found.state, board.name)
+                    found.boards[board.name] = self._train(board, found.fleet, begin, lesson)
                 except (McutrainError, HostError) as error:
-                    failed[board.name] = reason(error)
+                    found.failed[board.name] = reason(error)
                     self.tell(f"{board.name} learnt nothing: {reason(error)}")
-                    continue
-                done.append(one)
-                if found.accuracy is not None:
-                    right, tested = right + found.accuracy * one.weight, tested + one.weight
-                self.tell(f"{board.name} learnt from {one.weight:,} samples")
-        if not done:
-            raise McutrainError("no board learnt anything: " + "; ".join(failed.values()))
-        return Learned(tuple(done), failed, right / tested if tested else None, int(tested))
+        return found
 
     def _train(
         self, board: GatewayBoard, fleet: Fleet, begin: Path, lesson: FleetRound
@@ -186,7 +220,7 @@ class Gateway:
             mean=self.file.mean,
             std=self.file.std,
         )
-        if board.project:
+        if board.project and lesson.epochs:  # else nothing is learnt, and bits are those of a board
             return self._on_board(board, fleet, begin, lesson, data, reading)
         step, options = fleet.layout.step, fleet.recipe.options
         training, names = step.plan.training, options.class_names or step.graph.class_names
