@@ -28,6 +28,7 @@ sys.dont_write_bytecode, sys.pycache_prefix = False, str(BYTECODE)
 
 from tests.browser import chromium  # noqa: E402
 from tests.drawing import choose_examples, how_to_repeat  # noqa: E402
+from tests.in_process import Here  # noqa: E402
 
 __all__ = ["chromium"]  # one for all: a process cannot have two
 
@@ -54,6 +55,9 @@ def _objects() -> Path:
 
 
 OBJECTS = _objects()
+
+TRAINING_HERE = {"cli", "frontends", "functions", "modules", "report", "selection", "trained"}
+"""Packages of tests with commands that compare schemes."""
 
 SEED = pytest.StashKey[int | None]()
 
@@ -152,6 +156,19 @@ def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "objects").symlink_to(OBJECTS)
     monkeypatch.setenv("MCUTRAIN_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trains_here(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Schemes that a command trains in processes are trained in this one, which need not start.
+
+    Each process imports for a second. tests/experiments has them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.parent.name in TRAINING_HERE:
+            patch.setattr("mcutrain.experiments.parallel._executor", Here)
+            patch.setenv("LOKY_MAX_CPU_COUNT", "1")  # joblib then begins no process either
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from mcutrain.experiments.parallel import KEPT_SECONDS, Lesson, Standing, Trial,
 from mcutrain.pipeline import StepOptions
 from mcutrain.simulation import RunSettings
 from mcutrain.sparse import parse_scheme
+from tests.in_process import Here
 
 SCHEMES = tuple(map(parse_scheme, ("head", "bias:2")))
 
@@ -27,21 +27,6 @@ SCHEMES = tuple(map(parse_scheme, ("head", "bias:2")))
 def dataset(count: int, first: int = 0) -> Dataset:
     x = np.arange(first, first + count, dtype=np.int8).reshape(count, 1, 1, 1)
     return Dataset(x, np.arange(count) % 2, ("no", "yes"))
-
-
-class Here:
-    """Work is done when it is submitted, in this process."""
-
-    def __init__(self, **_: Any) -> None:
-        pass
-
-    def submit(self, function: Any, order: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(function(order))
-        return future
-
-    def shutdown(self, **_: Any) -> None:
-        pass
 
 
 @pytest.fixture(autouse=True)
