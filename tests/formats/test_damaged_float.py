@@ -20,7 +20,7 @@ from tests.formats.bounded import read_bounded, with_huge_numbers, with_huge_wor
 from tests.formats.test_tflite_float import MAKERS, FloatModel
 from tests.quant.networks import OnnxNetwork
 
-MUTATIONS = 75  # of each kind and of each of four files
+MUTATIONS = 40  # of each kind and of each of four files
 GROWN_BYTES = 256 * 2**20  # measured: below 1 MiB here, 167 MiB over 1,500 such files
 SETTINGS = QuantizeSettings("minmax", equalization="off")
 

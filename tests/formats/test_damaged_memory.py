@@ -10,7 +10,7 @@ from mcutrain.formats.tflite.write import write_tflite
 from tests.formats.bounded import read_bounded, with_huge_numbers, with_huge_words
 from tests.formats.test_onnx import modern_model, small_model
 
-DAMAGED = 200
+DAMAGED = 100
 GROWN_BYTES = 128 * 2**20  # measured: below 1 MiB
 
 

@@ -18,6 +18,7 @@ from mcutrain.oracle.original import compare_with_original
 from mcutrain.pipeline import prepare
 from mcutrain.simulation import ReferenceSimulator
 from mcutrain.simulation.rates import LearningRate
+from tests.drawing import drawn_by_commit
 from tests.simulation.networks import samples, states_differ
 
 FOLDER = Path(__file__).parent / "exported"
@@ -87,7 +88,7 @@ def test_int8_of_tflite_itself_is_trained_to_the_bit(path: Path) -> None:
     assert not states_differ(reference.state, device.state)
 
 
-@each(FILES)
+@each(drawn_by_commit(FILES, 4))
 def test_it_is_quantized_written_and_trained_to_the_bit(path: Path, tmp_path: Path) -> None:
     """Numpy, the generated C and the file agree; onnxruntime is within a few steps."""
     pytest.importorskip("onnxruntime")
@@ -120,7 +121,7 @@ class Noise:
         return next(self._samples, None)
 
 
-@each(WHOLE)
+@each(drawn_by_commit(WHOLE, 2))
 def test_what_onnxruntime_quantizes_is_read(path: Path, tmp_path: Path) -> None:
     """Its own QDQ file: it quantizes each node by itself."""
     quantization = pytest.importorskip("onnxruntime.quantization")

@@ -73,7 +73,7 @@ def draw_inputs(graph, seed):
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), seed=seeds)
 def test_a_loaded_operator_equals_the_reference_kernel(tmp_path_factory, operator, data, seed):
     if operator == "fully_connected_per_channel" and not ROUNDS_ONCE:
@@ -83,7 +83,7 @@ def test_a_loaded_operator_equals_the_reference_kernel(tmp_path_factory, operato
     assert_equals_reference(graph, content, draw_inputs(graph, seed))
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), seed=seeds)
 def test_a_sum_equals_the_kernel_that_adds_int8(tmp_path_factory, data, seed):
     """The reference kernel takes int8 for uint8: with that the rest of this file compares."""
