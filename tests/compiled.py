@@ -68,6 +68,14 @@ def objects(
         return list(pool.map(made, sources))
 
 
+def shared(command: Sequence[str], folder: Path) -> ctypes.CDLL:
+    """All C files of a folder as one library. command: a compiler of this machine, and flags."""
+    sources = sorted(path.name for path in folder.glob("*.c"))
+    made = objects([*command, "-std=c11", "-fPIC", *WARNINGS, "-I."], folder, sources)
+    _run((*command, "-shared", *made, "-o", "library.so"), folder)
+    return ctypes.CDLL(str(folder / "library.so"))
+
+
 def make(folder: Path, *arguments: str) -> str:
     """Run make, and return the commands that it says it runs from the start.
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcutrain.frontends import audio, tables
+from tests.drawing import drawn_by_commit
 from tests.frontends.in_c import FOLDER, libraries
 from tests.frontends.sounds import Sound, sound
 
@@ -58,13 +59,14 @@ def by_tflite_micro(x: Sound) -> npt.NDArray[np.uint16]:
 
 
 @pytest.mark.oracle
-def test_a_million_features_are_tflite_micros() -> None:
+def test_features_are_tflite_micros() -> None:
+    """A million of them with MCUTRAIN_STRESS=1."""
     differing = total = 0
-    for seed in range(5):
+    for seed in drawn_by_commit(range(5), 1):
         x = sound(seed, 480 + 160 * (FRAMES // 5 - 1))
         ours, theirs = audio.features(x, 160), by_tflite_micro(x)
         differing, total = differing + int((ours != theirs).sum()), total + theirs.size
-    assert (differing, total) == (0, 1_000_000)
+    assert differing == 0 < total
 
 
 @settings(deadline=None, max_examples=40)

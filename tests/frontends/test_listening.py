@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,8 +20,8 @@ from mcutrain.frontends import Frontend
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.simulation import CompiledSimulator
-from mcutrain.simulation.build import WARNINGS
 from mcutrain.simulation.rates import LearningRate
+from tests.compiled import shared
 from tests.frontends.networks import KINDS, keyword_listener, listener
 from tests.frontends.sounds import Sound, sound
 
@@ -123,7 +122,7 @@ def pieces(x: Sound, lengths: Sequence[int], most: int) -> Iterator[Sound]:
         yield from np.split(piece, range(most, len(piece), most))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 2**32), lengths=st.lists(st.integers(0, 50), max_size=12))
 def test_pieces_of_any_size_give_the_windows_of_numpy(
     device: Device, seed: int, lengths: list[int]
@@ -309,14 +308,8 @@ def hooked(
     """A library with an mct_config.h, and more C, as a shared one."""
     step.library(Interface()).write(folder)
     (folder / "src" / "mct_config.h").write_text(config)
-    (folder / "hook.c").write_text(source)
-    sources = [*sorted((folder / "src").glob("*.c")), folder / "hook.c"]
-    flags = ["-O0", "-std=c11", "-shared", "-fPIC", f"-I{folder / 'src'}", *WARNINGS]
-    target = folder / "hooked.so"
-    assert (
-        subprocess.run([*compiler, *flags, *map(str, sources), "-o", str(target)]).returncode == 0
-    )
-    return ctypes.CDLL(str(target))
+    (folder / "src" / "hook.c").write_text(source)
+    return shared((*compiler, "-O0"), folder / "src")
 
 
 def test_an_input_that_no_feature_moves_is_named() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from mcutrain.formats import load
 from mcutrain.frontends import parse
 from mcutrain.functions.preparing import with_frontend
 from mcutrain.ir.graph import Graph
-from mcutrain.simulation.build import WARNINGS
 from mcutrain.simulation.rates import LearningRate
+from tests.compiled import shared
 from tests.formats.streaming_models import StreamingBuilder
 from tests.frontends.sounds import sound
 
@@ -67,12 +66,8 @@ def test_steps_take_the_frames_of_a_front_end(
     lines = re.findall(r"```c\n(.*?)```", text, re.DOTALL)[0]
     folder = tmp_path / "library"
     step.library(Interface()).write(folder)
-    (tmp_path / "hear.c").write_text(f"{PROGRAM}{lines}}}\n")
-    sources = [*sorted((folder / "src").glob("*.c")), tmp_path / "hear.c"]
-    flags = ["-O1", "-std=c11", "-shared", "-fPIC", f"-I{folder / 'src'}", *WARNINGS]
-    command = [*c_compilers[0], *flags, *map(str, sources), "-o", str(tmp_path / "hear.so")]
-    assert subprocess.run(command).returncode == 0
-    c = ctypes.CDLL(str(tmp_path / "hear.so"))
+    (folder / "src" / "hear.c").write_text(f"{PROGRAM}{lines}}}\n")
+    c = shared((*c_compilers[0], "-O1"), folder / "src")
     front = parse("audio:step_ms=20", step.input_type.shape[1:])
     x = sound(7, front.least_samples + 38 * front.hop)
     rate = LearningRate(1 << 30, -3)
