@@ -33,6 +33,7 @@ from mcutrain_host.protocol import (
     Heard,
     Identity,
     Inference,
+    KeptSamples,
     LearntReport,
     LessonPlan,
     Rate,
@@ -61,6 +62,8 @@ LATE_BYTES = 16384
 """What is read, when the time is over, of what a link has; one that never falls silent has more."""
 RAW_BYTES = 2
 """Of a number of a raw sample."""
+STREAM_ANEW = 0xFFFFFFFF
+"""In the place of a raw sample's number: a new stream begins."""
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all."""
 
@@ -224,6 +227,24 @@ class Device:
             piece = self._ask(Command.READ_WINDOW, body + count.to_bytes(2, "little"), bytes)
             self._check(Command.READ_WINDOW, "bytes", len(piece), count)
             found += piece
+        return found
+
+    def begin_stream(self) -> KeptSamples:
+        """Have the board forget what it heard. Raises RefusedError if it keeps no raw samples."""
+        return self._samples(STREAM_ANEW, 0)
+
+    def read_samples(self, first: int, most: int = 0xFFFF) -> KeptSamples:
+        """Read raw samples of the stream from number `first` on: some, or none if none are new.
+
+        Raises RefusedError if they are gone.
+        """
+        return self._samples(first, most)
+
+    def _samples(self, first: int, count: int) -> KeptSamples:
+        body = first.to_bytes(4, "little") + count.to_bytes(2, "little")
+        found = self._ask(Command.READ_SAMPLES, body, KeptSamples.parse)
+        size = RAW_BYTES * max(self.identity.sample_numbers, 1)
+        self._check(Command.READ_SAMPLES, "bytes", len(found.raw) % size, 0)
         return found
 
     def infer(self) -> Inference:

@@ -299,7 +299,10 @@ class Compilation:
 
 @dataclass(frozen=True, kw_only=True)
 class BoardDescription:
-    """The board that a project was generated for. define: macros. bootloader: where it listens."""
+    """The board that a project was generated for. define: macros. bootloader: where it listens.
+
+    sensor: whether its firmware reads a virtual board's source of samples.
+    """
 
     name: str
     title: str
@@ -309,6 +312,7 @@ class BoardDescription:
     flash: Flashing = Flashing()
     emulate: Emulation = Emulation()
     define: Mapping[str, Any] = field(default_factory=dict)
+    sensor: bool = False
     bootloader: str = ""
     output: BuildOutput
     memory: BoardMemory

@@ -56,6 +56,7 @@ class Command(IntEnum):
     TEACH = 0x18
     LEARNT = 0x19
     READ_WINDOW = 0x1A
+    READ_SAMPLES = 0x1B
 
 
 LONG_COMMANDS = frozenset(
@@ -403,6 +404,24 @@ class LearntReport(Numbers):
     left: int
     failed: int
     lost: int
+
+
+@dataclass(frozen=True)
+class KeptSamples:
+    """Answer to READ_SAMPLES. total: since the stream began; begun: frames before that. raw: from
+    the number that was asked for on."""
+
+    total: int
+    begun: int
+    raw: bytes
+
+    @staticmethod
+    def parse(body: bytes) -> KeptSamples:
+        """The fields of a body. Raises MalformedResponseError."""
+        if len(body) < 8:
+            raise MalformedResponseError(f"{len(body)} bytes in the place of 8 or more")
+        total, begun = struct.unpack_from("<II", body)
+        return KeptSamples(total, begun, body[8:])
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,13 @@
 #include "mct_imprint.h"
 #endif
 
+#ifdef MCT_KEPT_SAMPLES
+#define MCT_KEPT_COMMANDS(X) X(MCT_COMMAND_READ_SAMPLES, mct_read_samples, true)
+#else
+#define MCT_KEPT_COMMANDS(X)
+#endif
 #define MCT_LEARN_COMMANDS(X)                                                                      \
+    MCT_KEPT_COMMANDS(X)                                                                           \
     X(MCT_COMMAND_TEACH, mct_teach, false)                                                         \
     X(MCT_COMMAND_LEARNT, mct_tell_learnt, true)                                                   \
     X(MCT_COMMAND_READ_WINDOW, mct_read_window, true)
@@ -478,5 +484,38 @@ static mct_outcome mct_read_window(mct_protocol *p, mct_body body) {
     }
     return mct_done(count);
 }
+
+#ifdef MCT_KEPT_SAMPLES
+#define MCT_STREAM_ANEW UINT32_MAX /* for a sample's number: a new stream begins */
+
+static mct_outcome mct_read_samples(mct_protocol *p, mct_body body) {
+    if (body.count != 6) {
+        return mct_refuse(MCT_ANSWER_LENGTH);
+    }
+    uint32_t begun, first = mct_get32(body.bytes), count = mct_get16(body.bytes + 4);
+    if (first == MCT_STREAM_ANEW) {
+        mct_window_reset();
+        p->heard_bytes = 0;
+        first = 0;
+    }
+    const uint32_t total = mct_kept_total(&begun), behind = total - first;
+    const uint32_t room = (MCT_MAX_BODY - 8u) / (2u * MCT_SAMPLE_NUMBERS);
+    count = count < room ? count : room;
+    count = count < behind ? count : behind;
+    uint8_t *at = body.bytes + 8;
+    for (uint32_t i = 0; i < count; i++) {
+        int16_t sample[MCT_SAMPLE_NUMBERS];
+        if (mct_kept_samples(first + i, 1, sample) != MCT_OK) {
+            return mct_refuse(MCT_ANSWER_NOT_KEPT);
+        }
+        for (uint32_t k = 0; k < MCT_SAMPLE_NUMBERS; k++, at += 2) {
+            mct_put16(at, (uint16_t)sample[k]);
+        }
+    }
+    mct_put32(body.bytes, total);
+    mct_put32(body.bytes + 4, begun);
+    return mct_done((uint32_t)(at - body.bytes));
+}
+#endif
 
 #endif

@@ -48,6 +48,7 @@ typedef enum {
     MCT_COMMAND_TEACH = 0x18,
     MCT_COMMAND_LEARNT = 0x19,
     MCT_COMMAND_READ_WINDOW = 0x1A,
+    MCT_COMMAND_READ_SAMPLES = 0x1B,
     MCT_RESPONSE = 0x80,
 } mct_command;
 

@@ -258,7 +258,7 @@ def with_latents(
             "virtual twin: leave out --sensor"
         )
     if front is not None:
-        heard = listening_bytes(front, interface.history, interface.app)
+        heard = listening_bytes(front, interface.history, interface.app, interface.keep_samples)
         target = replace(target, listening_bytes=heard, app=interface.app, sensor=interface.sensor)
     saved_bytes = plan.kept_bytes + SAVED_HEADER_BYTES
     program_bytes = max(program_bytes, plan.constant_bytes)
@@ -341,6 +341,7 @@ def board_facts(target: Target, plan: TrainingPlan, files: Iterable[str]) -> Boa
         flash=target.flashing,
         emulate=target.emulation,
         define=target.values.get("define", {}),
+        sensor=target.sensor,
         bootloader=target.values.get("bootloader", ""),
         output=target.output,
         memory=BoardMemory(

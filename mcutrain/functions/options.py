@@ -539,6 +539,17 @@ App = Annotated[
         shown=False,
     ),
 ]
+KeepSamples = Annotated[
+    int,
+    Within(0, 1 << 24),
+    Flag(
+        "Raw samples that the application of --app keeps at least, for `mcutrain teach --record`: "
+        "those of a window, and of the time in which they are read.",
+        metavar="N",
+        box=BOARD,
+        shown=False,
+    ),
+]
 Sensor = Annotated[
     bool,
     Flag(
@@ -681,6 +692,7 @@ class ProgramOptions(Keywords):
     history: History = 0
     app: App = ""
     sensor: Sensor = False
+    keep_samples: KeepSamples = 0
     class_names: Annotated[
         Sequence[str] | None,
         Flag(

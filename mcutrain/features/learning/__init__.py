@@ -17,6 +17,10 @@ def check_learning(training: TrainGraph, told: Any, is_board: bool) -> None:
     """Raise McutrainError for what cannot learn lessons."""
     if told.sensor and told.app != LEARN:
         raise McutrainError("a sensor is read by the application: give --app learn, too")
+    if told.keep_samples and told.app != LEARN:
+        raise McutrainError(
+            "raw samples are kept for `mcutrain teach --record`: give --app learn, too"
+        )
     if told.app != LEARN:
         return
     if not is_board:

@@ -19,6 +19,7 @@ __all__ = [
     "check_listening",
     "frontend_of",
     "heard_bytes",
+    "kept_samples",
     "listening_bytes",
 ]
 
@@ -39,12 +40,14 @@ class ListeningChoice:
     """Fields of an Interface. listen: a board's own firmware takes raw samples, too. history:
     frames that a program keeps, of which windows are taken and in which a trigger looks; 0: those
     of a window, and no trigger. app: learn is firmware that infers on what it hears and learns when
-    it is told; empty: it only answers. sensor: it hears the source of a virtual board."""
+    it is told; empty: it only answers. sensor: it hears the source of a virtual board.
+    keep_samples: raw samples that such firmware keeps, to be read."""
 
     listen: bool = False
     history: int = 0
     app: str = ""
     sensor: bool = False
+    keep_samples: int = 0
 
 
 def frontend_of(training: TrainGraph) -> Frontend | None:
@@ -53,11 +56,11 @@ def frontend_of(training: TrainGraph) -> Frontend | None:
     return None if order is None or training.is_tail else order.frontend
 
 
-def listening_bytes(front: Frontend, history: int = 0, app: str = "") -> int:
+def listening_bytes(front: Frontend, history: int = 0, app: str = "", kept: int = 0) -> int:
     """Bytes of SRAM of what is heard: the front end, waiting samples, features and the window.
 
     history: frames that are kept, and a trigger; 0: those of a window, without. app: that counts
-    frames.
+    frames. kept: raw samples that are kept, too.
     """
     frames, width = front.output_shape
     c, feature_bytes = front.c, TYPE_BYTES[front.c.feature]
@@ -65,10 +68,17 @@ def listening_bytes(front: Frontend, history: int = 0, app: str = "") -> int:
     found += queue_bytes(front) + feature_bytes * width
     rows_bytes = width if c.window is None else feature_bytes * c.window.kept
     found = _aligned(found + (history or frames) * rows_bytes) + SO_FAR_BYTES
+    if kept:
+        found += _aligned(SAMPLE_BYTES * front.channels * kept_samples(kept)) + 8
     if not history:
         return found
     last = _aligned(SAMPLE_BYTES * front.channels + 2, 4)
     return found + _aligned(TRIGGER_BYTES + last + 4 * history + (4 if app else 0))
+
+
+def kept_samples(asked: int) -> int:
+    """Return how many are kept: a power of two, that numbers modulo 2^32 find their place."""
+    return 1 << (asked - 1).bit_length() if asked else 0
 
 
 def _aligned(count: int, unit: int = 8) -> int:
@@ -162,9 +172,11 @@ def _code(code: Code, told: Any) -> Mapping[str, Any]:
         "channels": front.channels,
         "sample_bytes": SAMPLE_BYTES * front.channels,
         "queue": front.c.queue,
-        "fixed_bytes": listening_bytes(front, told.history, told.app) - queue_bytes(front),
+        "fixed_bytes": listening_bytes(front, told.history, told.app, told.keep_samples)
+        - queue_bytes(front),
         "history": told.history,
         "learns": told.app == LEARN,
+        "kept": kept_samples(told.keep_samples),
         "trigger": TriggerParams.of(front),
         "first": first,
         "steps": steps.tolist(),
