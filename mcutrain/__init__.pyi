@@ -495,6 +495,7 @@ def generate(
     history: int = ...,
     app: Literal["", "learn"] = ...,
     sensor: bool = ...,
+    keep_samples: int = ...,
     class_names: Sequence[str] | None = ...,
     mean: Sequence[float] | None = ...,
     std: Sequence[float] | None = ...,
@@ -1169,6 +1170,7 @@ def virtual_board(
     flash: PathLike | None = ...,
     empty: bool = ...,
     noise: float = ...,
+    play: PathLike | None = ...,
     emulator: Literal["unicorn", "qemu"] = ...,
 ) -> RunningBoard: ...
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import random
+import time
 from collections.abc import Callable
 
 from mcutrain_host.manifest import BoardDescription
@@ -47,7 +48,8 @@ class Machine:
 
     link: the UART's other end. seed: of all that is random, such as RAM after power-on. boot0: the
     board's boot button or pin. instructions_per_byte: of the UART; 0 lets bytes wait until they are
-    read.
+    read. pace_hz: of the core, if what is played is to come no faster than it would there; 0: it
+    comes as fast as the firmware takes it.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Machine:
         seed: int = 0,
         boot0: bool = False,
         instructions_per_byte: int = 0,
+        pace_hz: int = 0,
         timing: FlashTiming | None = None,
     ) -> None:
         self.spec, self.image = spec, image or Image()
@@ -66,7 +69,7 @@ class Machine:
         self.boot0 = boot0
         self.random = random.Random(seed)
         self.powered = False
-        self.instructions_per_byte = instructions_per_byte
+        self.instructions_per_byte, self.pace_hz = instructions_per_byte, pace_hz
         self._skipped = self._last_now = self._waits = 0
         self._cut_at: int | None = None
         self._cut_during: tuple[str, int] | None = None
@@ -234,7 +237,9 @@ class Machine:
     def idle(self) -> None:
         """The firmware waits for a byte, and hears what is played meanwhile."""
         if self.sensor.is_playing:
-            self.skip(self.sensor.until_next())
+            self._skip_to(self.sensor.until_next())
+            if self._requested:
+                self.cpu.stop()
         elif self._waits:
             self._waits -= 1
         elif self._until_idle:
@@ -244,6 +249,14 @@ class Machine:
             self.link.wait(WAIT_SECONDS)
             if self._requested:
                 self.cpu.stop()
+
+    def _skip_to(self, until: int) -> None:
+        """Wait until something is played, or a request comes; no longer than the core would."""
+        if self.pace_hz and until:
+            begun = time.monotonic()
+            self.link.wait(until / self.pace_hz)
+            until = min(until, int((time.monotonic() - begun) * self.pace_hz))
+        self.skip(until)
 
     def operation_started(self, kind: str) -> None:
         """A flash operation began."""

@@ -28,14 +28,22 @@ class Sensor:
         self.lost = 0
         self._coming: list[tuple[int, ...]] = []
         self._next = self._begin = self._instructions = 0
+        self._repeats = False
         self._waiting: list[int] = []
         self._width = 1
 
-    def play(self, rows: Sequence[Sequence[int]], instructions_per_sample: int = 0) -> None:
+    def play(
+        self,
+        rows: Sequence[Sequence[int]],
+        instructions_per_sample: int = 0,
+        *,
+        repeats: bool = False,
+    ) -> None:
         """Play samples, each with its numbers, in the place of what has not come yet.
 
-        instructions_per_sample: 0 lets samples wait until they are read.
+        instructions_per_sample: 0 lets samples wait until they are read. repeats: again and again.
         """
+        self._repeats = repeats and bool(rows)
         self._coming = [tuple(row) for row in rows]
         self._width = len(self._coming[0]) if self._coming else 1
         self._next, self._begin = 0, self.board.now
@@ -44,7 +52,7 @@ class Sensor:
     @property
     def is_playing(self) -> bool:
         """Does anything come, or wait?"""
-        return self._next < len(self._coming) or bool(self._waiting)
+        return self._repeats or self._next < len(self._coming) or bool(self._waiting)
 
     def until_next(self) -> int:
         """Instructions until something waits."""
@@ -70,12 +78,11 @@ class Sensor:
 
     def _arrive(self) -> None:
         room = DEPTH - len(self._waiting) // self._width
-        come = len(self._coming) - self._next
+        due = room
         if self._instructions:
-            come = min(come, (self.board.now - self._begin) // self._instructions - self._next)
-        else:
-            come = min(come, room)
-        for row in self._coming[self._next : self._next + min(come, room)]:
-            self._waiting += row
+            due = (self.board.now - self._begin) // self._instructions - self._next
+        come = due if self._repeats else min(due, len(self._coming) - self._next)
+        for i in range(self._next, self._next + min(come, room)):
+            self._waiting += self._coming[i % len(self._coming)]
         self.lost += max(0, come - room)
         self._next += come

@@ -31,7 +31,7 @@ def teach(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Play this WAV file to the board over the line, before or meanwhile.",
+            help="Play this WAV or CSV file to the board over the line, before or meanwhile.",
             show_default=False,
         ),
     ] = None,
@@ -39,7 +39,7 @@ def teach(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Bring windows and lessons there; `simulate` reads its samples.npz.",
+            help="Bring windows, lessons and raw samples there, which `simulate` reads.",
             show_default=False,
         ),
     ] = None,

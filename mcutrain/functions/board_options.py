@@ -369,6 +369,15 @@ class EmulationOptions(Keywords):
         Within(0, 0.1),
         Flag("Share of bytes that the line loses, changes or doubles, each way.", metavar="SHARE"),
     ] = 0.0
+    play: Annotated[
+        PathLike | None,
+        Flag(
+            "Let firmware of --app learn --sensor hear this WAV or CSV file, again and again, at "
+            "its rate.",
+            metavar="FILE",
+            kind=Path,
+        ),
+    ] = None
     emulator: Annotated[
         Literal["unicorn", "qemu"], Flag("unicorn, or qemu for the boards that it knows.")
     ] = "unicorn"

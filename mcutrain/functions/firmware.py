@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcutrain_host import ports
 from mcutrain_host.build import build as compile_project
-from mcutrain_host.errors import LinkError, ModelMismatchError, PortError
+from mcutrain_host.errors import LinkError, ModelMismatchError, PortError, ProjectError
 from mcutrain_host.finding import ports_that_fit, told
 from mcutrain_host.flashing import Job, choose
 from mcutrain_host.manifest import BoardProject
@@ -21,11 +21,12 @@ from mcutrain_host.virtual.link import LinkFaults
 from mcutrain_host.virtual.qemu import QemuBoard
 
 from mcutrain.arguments import PathLike, checked
-from mcutrain.errors import OptionError
+from mcutrain.errors import DataError, OptionError
 from mcutrain.functions.board_line import find_baud
 from mcutrain.functions.board_options import BuildOptions, EmulationOptions, FlashOptions
 from mcutrain.functions.keywords import given_of, with_keywords
 from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.raw_samples import front_of, read_raw
 from mcutrain.shown import Record, Shown
 
 if TYPE_CHECKING:
@@ -234,8 +235,8 @@ def virtual_board(project: PathLike, *, how: EmulationOptions = EmulationOptions
     """Make a virtual board of built firmware: the same ELF file, the same bits.
 
     It runs in a `with` block, in a thread of this process; `port` is what other functions take.
-    how: link, flash (a file that keeps the flash), empty, noise and emulator, keywords, too;
-    mcutrain.functions.board_options explains each.
+    how: link, flash (a file that keeps the flash), empty, noise, play (a file that it hears) and
+    emulator, keywords, too; mcutrain.functions.board_options explains each.
 
     Raises BuildError where the project is not built, or the board has no emulator, and at the end
     of the block if the firmware failed; ArgumentError.
@@ -255,6 +256,8 @@ def virtual_board(project: PathLike, *, how: EmulationOptions = EmulationOptions
     check_installed()
     from mcutrain_host.virtual.board import VirtualBoard  # needs what was checked
 
+    found = BoardProject.read(folder)
+    played = None if how.play is None else _Played.of(found, Path(how.play))
     fault = LinkFaults(drop=how.noise / 3, corrupt=how.noise / 3, double=how.noise / 3)
     machine = VirtualBoard.from_folder(
         folder,
@@ -262,5 +265,35 @@ def virtual_board(project: PathLike, *, how: EmulationOptions = EmulationOptions
         loaded=not how.empty,
         flash_file=None if how.flash is None else Path(how.flash),
         faults=(fault, fault) if how.noise else None,
+        pace_hz=0 if played is None else played.clock_hz,
     )
-    return RunningBoard(BoardProject.read(folder).board.name, machine)
+    if played is not None:
+        machine.machine.sensor.play(played.rows, played.clock_hz // played.rate_hz, repeats=True)
+    return RunningBoard(found.board.name, machine)
+
+
+@dataclass(frozen=True)
+class _Played:
+    """What a virtual board hears. rate_hz: samples a second; clock_hz: of the core."""
+
+    rows: list[list[int]]
+    rate_hz: int
+    clock_hz: int
+
+    @staticmethod
+    def of(project: BoardProject, path: Path) -> _Played:
+        """Raises DataError for a file that does not fit, ProjectError for other firmware."""
+        front = front_of(project)
+        if not project.board.sensor or front is None:
+            raise ProjectError(
+                f"the firmware of {project.folder} reads no source of samples: generate it with "
+                "--app learn --sensor, or leave out --play"
+            )
+        if not front.rate_hz:
+            raise DataError(
+                f"the front end {front.kind} does not say how many rows come in a second: give "
+                "`rate` to it, such as motion:rate=50, when you quantize"
+            )
+        rows = read_raw(front, path)
+        clock_hz = int(project.board.define["CLOCK_HZ"])
+        return _Played(rows.reshape(len(rows), -1).tolist(), front.rate_hz, clock_hz)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 import json
 import operator
+import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mcutrain_host.client import RAW_BYTES, Device
+from mcutrain_host.client import Device
 from mcutrain_host.errors import HostError, ProjectError, RefusedError
 from mcutrain_host.files import unwritable, write_whole
 from mcutrain_host.manifest import BoardProject
@@ -22,28 +23,27 @@ from mcutrain_host.protocol import LearntReport, LessonPlan, Rate, Status
 from mcutrain_host.pull import check_firmware
 
 from mcutrain.arguments import PathLike, checked
-from mcutrain.data import read_samples
 from mcutrain.data.array_file import array_file
 from mcutrain.errors import DataError, McutrainError, OptionError
-from mcutrain.frontends import parse
 from mcutrain.functions.board_line import connected
 from mcutrain.functions.board_options import ClassOptions, LessonOptions, LineOptions
 from mcutrain.functions.board_samples import added_classes
 from mcutrain.functions.files import check_writable_folder
+from mcutrain.functions.heard import NO_RAW, Heard
 from mcutrain.functions.imprinting import numbers_of_class
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
+from mcutrain.functions.raw_samples import Raw, raw_file, raw_suffix, read_raw
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import simulator_of_folder
 from mcutrain.simulation.field import SEED, Decisions, Field, FieldLesson, FieldRing, LearnParams
 from mcutrain.simulation.rates import LearningRate
 
 LESSONS, SAMPLES = "lessons.jsonl", "samples.npz"
+STREAMS, RAW = "streams", "raw"
 MOST_NUMBER = 1 << 30
 """No window, class or count of a lesson is larger."""
 POLL_SECONDS = 0.05
-MOST_HEARD = 60 * 16_000
-"""Samples of a file that are played to a board: a minute of sound."""
 MEANINGS = {
     Status.SAMPLE_INCOMPLETE: "it has not heard a whole window yet: let it hear one, then teach it",
     Status.NOT_KEPT: "there is no lesson to undo: the newest saved state is not that behind a "
@@ -102,7 +102,8 @@ class Taught(Shown):
 class _Lessons:
     """A folder of lessons: LESSONS has a line for each, SAMPLES the windows, as the input has them.
 
-    `simulate` reads SAMPLES.
+    `simulate` reads SAMPLES. Where raw samples are known, STREAMS has what was heard in a lesson,
+    and RAW a file of each window in a folder of its class, which `simulate` reads, too.
     """
 
     folder: Path
@@ -151,17 +152,34 @@ class _Lessons:
             is_one = line["kind"] == "lesson" and len(windows) == 1 and how.steps > 0
             is_class = line["kind"] == "class" and len(windows) > 0
             numbers = (line["label"], line["known"], how.steps, how.replay, *windows)
+            if "stream" in line:
+                self._check_stream(line)
+                numbers = (*numbers, *line["ends"])
             is_whole = all(isinstance(n, int) and 0 <= n <= MOST_NUMBER for n in numbers)
             if not ((is_one or is_class) and is_whole and max(windows) < len(x)):
                 raise ValueError(f"{json.dumps(line)[:60]} is no lesson")
 
-    def add(self, kind: str, windows: Sequence[bytes] = (), label: int = 0, **facts: Any) -> None:
+    def _check_stream(self, line: dict[str, Any]) -> None:
+        """Raise ValueError or TypeError for what names no stream of this folder."""
+        place = PurePosixPath(line["stream"])
+        if place.parts != (STREAMS, place.name) or len(line["ends"]) != len(line["windows"]):
+            raise ValueError(f"{json.dumps(line)[:60]} is no lesson")
+
+    def add(self, kind: str, heard: Heard, name: str, label: int, **facts: Any) -> None:
         """Add a lesson, and write the files. Raises McutrainError if they cannot be written."""
         first = len(self.x)
-        self.x += windows
-        self.y += [label] * len(windows)
+        self.x += heard.windows
+        self.y += [label] * len(heard.windows)
         numbers = list(range(first, len(self.x)))
-        line = {"kind": kind, "label": label, "windows": numbers, **facts}
+        line: dict[str, Any] = {"kind": kind, "label": label, "windows": numbers, **facts}
+        files: dict[str, bytes] = {}
+        if heard.front is not None and heard.raw is not None and heard.is_whole:
+            suffix = raw_suffix(heard.front)
+            line |= {"stream": f"{STREAMS}/{len(self.lines):04}{suffix}", "ends": heard.ends}
+            files[line["stream"]] = raw_file(heard.front, heard.raw)
+            for number, clip in zip(numbers, heard.clips, strict=True):
+                place = f"{RAW}/{_folder_of(name)}/{number:04}{suffix}"
+                files[place] = raw_file(heard.front, clip)
         self.lines.append({**line, "model_hash": self.project.manifest.model_hash})
         arrays = io.BytesIO()
         found: dict[str, Any] = {"x": self.windows, "y": np.array(self.y, np.int64)}
@@ -170,6 +188,9 @@ class _Lessons:
         np.savez(arrays, **found)
         text = "".join(json.dumps(line) + "\n" for line in self.lines)
         try:
+            for path, content in files.items():
+                (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+                write_whole(self.folder / path, content)
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(self.folder / SAMPLES, arrays.getvalue())
             write_whole(self.folder / LESSONS, text.encode())
@@ -178,11 +199,32 @@ class _Lessons:
                 f"cannot write {self.folder}: {unwritable(self.folder, error)}"
             ) from error
 
+    def windows_of(self, line: dict[str, Any]) -> npt.NDArray[np.int8]:
+        """The windows of a lesson, of its raw samples where they were recorded.
+
+        Raises DataError where these give other windows than the board learnt.
+        """
+        found: npt.NDArray[np.int8] = self.windows[line["windows"]]
+        heard = Heard.of(self.project)
+        if "stream" in line:
+            path = self.folder / line["stream"]
+            heard.raw = read_raw(heard.front, path)
+            if heard.windows_of(line["ends"]) != [window.tobytes() for window in found]:
+                raise DataError(
+                    f"{path} does not give the windows that the board learnt: it was changed"
+                )
+        return found
+
     @property
     def windows(self) -> npt.NDArray[np.int8]:
         """All windows (n, …), as the network's input has them."""
         shape = self.project.manifest.input.shape[1:]
         return np.frombuffer(b"".join(self.x), np.int8).reshape(len(self.x), *shape)
+
+
+def _folder_of(name: str) -> str:
+    """The folder of a class, whose name may have what a file's cannot."""
+    return re.sub(r"[/\\]|^\.", "-", name)
 
 
 def _how(line: dict[str, Any]) -> FieldLesson:
@@ -219,10 +261,12 @@ def teach(
     The loudest window of its history is a sample of the class `name`; with samples=N the next N
     windows that stand out are those of a class that it does not know yet.
 
-    undo: go back to before the last lesson. forget: go back to what was flashed. hear: a WAV file
-    that is played to the board over the line first; it has no microphone, or not now. record: a
-    folder that windows and lessons are brought to: `simulate` reads its samples.npz. check: compare
-    the board's state with the desk's replay of all lessons there.
+    undo: go back to before the last lesson. forget: go back to what was flashed. hear: a WAV file,
+    or rows in a CSV file, played to the board over the line first; it has no sensor, or not now.
+    record: a folder that windows and lessons are brought to: `simulate` reads its samples.npz, and
+    its folder raw, of raw samples where they are known: by `hear`, or by a board of
+    `generate --keep-samples`. check: compare the board's state with the desk's replay of all
+    lessons there, from raw samples where there are some.
 
     Fields of which, how and line are keywords, too. Raises BuildError with what the line, the
     project or the board say; DataError for a class, file or folder that does not fit;
@@ -240,7 +284,8 @@ def teach(
     lessons = None if record is None else _Lessons.of(Path(record), found)
     if record is not None:
         check_writable_folder(Path(record))
-    sound = None if hear is None else _sound(found, Path(hear))
+    heard = Heard.of(found)
+    sound = None if hear is None else read_raw(heard.front, Path(hear))
     rate = LearningRate.of(how.learning_rate)
     plan = LessonPlan.of(how.steps, how.replay, Rate(rate.mult_q31, rate.shift))
     rates = {"mult_q31": rate.mult_q31, "shift": rate.shift}
@@ -248,7 +293,7 @@ def teach(
     with connected(found, line, listener) as device:
         _check_learns(found, device)
         try:
-            windows = list(_told(device, kind, label, known, how, plan, sound))
+            _tell(device, kind, label, known, how, plan, sound, heard)
         except RefusedError as error:
             meaning = MEANINGS.get(Status(error.status))
             raise (
@@ -257,11 +302,13 @@ def teach(
         learnt, identity = device.learnt(), device.identify()
         state = device.read_state() if check else b""
     if lessons is not None:
-        lessons.add(kind, windows, label, **more, position=identity.position)
+        if heard.raw is not None and not heard.is_whole:
+            listener.note(NO_RAW)
+        lessons.add(kind, heard, name, label, **more, position=identity.position)
     agrees = None if not check or lessons is None else _replayed(lessons) == state
     own = label if name else None
     numbers = (identity.position, identity.save_number, learnt.detections)
-    return Taught(kind, name, own, len(windows), *numbers, agrees)
+    return Taught(kind, name, own, len(heard.windows), *numbers, agrees)
 
 
 def _check_learns(project: BoardProject, device: Device) -> None:
@@ -274,91 +321,70 @@ def _check_learns(project: BoardProject, device: Device) -> None:
         )
 
 
-def _sound(project: BoardProject, path: Path) -> bytes:
-    """What is played to a board. Raises DataError."""
-    order = project.manifest.sample_order
-    front = parse(order.frontend, project.manifest.input.shape[1:]) if order is not None else None
-    if front is None or front.takes_rows:
-        raise DataError("a file that is played is a WAV file, but this model takes no sound")
-    try:
-        return read_samples(path, front.rate_hz, MOST_HEARD).astype("<i2").tobytes()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error}; give a WAV file") from error
-    except DataError as error:
-        raise DataError(f"{path} {error}") from error
-
-
-def _told(
+def _tell(
     device: Device,
     kind: str,
     label: int,
     known: int,
     how: LessonOptions,
     plan: LessonPlan,
-    sound: bytes | None,
-) -> Iterator[bytes]:
-    """The windows that were learnt, as they come."""
+    sound: Raw | None,
+    heard: Heard,
+) -> None:
+    """Tell the board, and take what it has learnt."""
     if kind == "undo":
         device.undo()
     elif kind == "forget":
         device.forget()
     elif kind == "class":
-        yield from _gathered(device, label, known, how, plan, sound)
+        _gather(device, label, known, how, plan, sound, heard)
     else:
-        for _ in _played(device, sound):
+        for _ in heard.played(device, sound):
             pass
-        taught = device.teach(label, plan)
-        yield _window(device, taught.frame)
+        heard.take(device, device.teach(label, plan).frame)
+        if sound is None:
+            heard.look_back(device)
 
 
-def _window(device: Device, frame: int) -> bytes:
-    """A window that was just learnt. Raises HostError if the board has it no more."""
-    try:
-        return device.read_window(frame)
-    except RefusedError as error:
-        raise HostError(
-            "the board has learnt a window, but keeps its frames no more, so it was not brought "
-            "here: generate with a longer --history, to record lessons"
-        ) from error
-
-
-def _played(device: Device, sound: bytes | None) -> Iterator[None]:
-    """Play a sound in pieces, with a look behind each."""
-    if sound is not None:
-        sample_bytes = RAW_BYTES * device.identity.sample_numbers
-        piece_bytes = (device.identity.max_body - 4) // sample_bytes * sample_bytes
-        for begin in range(0, len(sound), piece_bytes):
-            device.hear(sound[begin : begin + piece_bytes], begin)
-            yield
-
-
-def _gathered(
+def _gather(
     device: Device,
     label: int,
     known: int,
     how: LessonOptions,
     plan: LessonPlan,
-    sound: bytes | None,
-) -> Iterator[bytes]:
-    """The windows of a class, as they come."""
+    sound: Raw | None,
+    heard: Heard,
+) -> None:
+    """Have the board learn a class, and take its windows as they come."""
+    source = heard.followed(device) if sound is None else heard.played(device, sound)
+    if sound is None:
+        next(source, None)
     before = device.learnt()
     device.teach_class(label, known, how.samples, plan)
     try:
-        yield from _awaited(device, how, before, sound)
+        _await(device, how, before, source, sound is not None, heard)
     except (HostError, KeyboardInterrupt):
         with suppress(HostError):
             device.restore()  # or it would take what it hears next for the class
         raise
 
 
-def _awaited(
-    device: Device, how: LessonOptions, before: LearntReport, sound: bytes | None
-) -> Iterator[bytes]:
-    """The windows that a board awaits. Raises HostError if they do not come."""
-    played, end = _played(device, sound), time.monotonic() + how.wait
+def _await(
+    device: Device,
+    how: LessonOptions,
+    before: LearntReport,
+    source: Iterator[None],
+    is_played: bool,
+    heard: Heard,
+) -> None:
+    """Take the windows that a board awaits. Raises HostError if they do not come.
+
+    source: of what it hears, a piece for each look; played to it, or brought from it.
+    """
+    end = time.monotonic() + how.wait
     seen = before.collected
     while True:
-        is_over = next(played, played) is played
+        is_over = next(source, source) is source
         learnt = device.learnt()
         if learnt.failed != before.failed:
             raise HostError("the board's flash did not take a window: nothing is awaited any more")
@@ -370,16 +396,18 @@ def _awaited(
             )
         if learnt.collected != seen:
             seen = learnt.collected
-            yield _window(device, learnt.frame)
+            heard.take(device, learnt.frame)
         if learnt.left == 0:
+            if not is_played:
+                next(source, None)
             return
-        if is_over and (sound is not None or time.monotonic() > end):
+        if (is_over and is_played) or (not is_played and time.monotonic() > end):
             count = how.samples - learnt.left
             raise HostError(
                 f"the board heard {count} of {how.samples} samples, and waits no longer: teach "
                 "the class again, which begins anew"
             )
-        if is_over:
+        if not is_played:
             time.sleep(POLL_SECONDS)
 
 
@@ -400,7 +428,7 @@ def _replayed(lessons: _Lessons) -> bytes:
     simulator = simulator_of_folder(project.folder, project.manifest, SEED)
     decisions = Decisions(project.manifest.classes, LearnParams(1))
     ring = FieldRing(project.board.memory.remember)
-    desk, x = Field(simulator, decisions, ring, simulator.imprint), lessons.windows
+    desk = Field(simulator, decisions, ring, simulator.imprint)
     for line in lessons.lines:
         if line["kind"] == "undo":
             desk.undo()
@@ -408,11 +436,11 @@ def _replayed(lessons: _Lessons) -> bytes:
         if line["kind"] == "forget":
             desk.forget()
             continue
-        how = _how(line)
+        how, x = _how(line), lessons.windows_of(line)
         if line["kind"] == "lesson":
-            desk.lesson(x[line["windows"][0]], line["label"], how)
+            desk.lesson(x[0], line["label"], how)
             continue
         desk.gather(line["label"], line["known"], len(line["windows"]), how)
-        for number in line["windows"]:
-            desk.stands_out(x[number])
+        for window in x:
+            desk.stands_out(window)
     return simulator.save()
