@@ -32,9 +32,9 @@ _OWN = {
     NETWORK: ("--channels", "--head-start", "--imprint", "--model-output"),
     "Training": (
         *("--epochs", "--head-epochs", "--lr", "--schedule", "--warmup", "--seeds"),
-        *("--flip", "--crop", "--augment", "--versions", "--test-every"),
-        *("--ways", "--shots", "--episodes", "--replay", "--remember"),
+        *("--test-every", "--ways", "--shots", "--episodes", "--replay", "--remember"),
     ),
+    "Varying the samples": ("--flip", "--crop", "--augment", "--background", "--versions"),
     "Choosing a scheme": ("--measure", "--sweep", "--train", "--finalists"),
     MEMORY: (
         *("--layer-bits", "--part", "--latent"),

@@ -7,7 +7,7 @@ from mcutrain.data._folders import SUFFIXES as IMAGE_SUFFIXES
 from mcutrain.data._folders import Progress, read_image
 from mcutrain.data._parquet import SUFFIXES as _PARQUET
 from mcutrain.data._raw_rows import read_rows
-from mcutrain.data._sounds import read_samples
+from mcutrain.data._sounds import read_noise, read_samples
 from mcutrain.data._tables import TABLES as _TABLES
 from mcutrain.data.arrays import Data, is_path, of_arrays, samples_of
 from mcutrain.data.check import check
@@ -90,6 +90,7 @@ __all__ = [
     "read_image",
     "read_names",
     "read_rows",
+    "read_noise",
     "read_samples",
     "samples_of",
     "split_in_order",

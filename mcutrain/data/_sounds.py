@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mcutrain.data import _compressed, mfcc
 from mcutrain.data._compressed import read_compressed, read_lossless, require_soundfile
-from mcutrain.data._folders import Kind, Listing, Progress, place_of
+from mcutrain.data._folders import Kind, Listing, Progress, files_in, place_of
 from mcutrain.data._wav import read_samples as read_wav_samples
 from mcutrain.data._wav import read_wav
 from mcutrain.data.dataset import Samples
@@ -70,6 +70,29 @@ def read_raw_sounds(listing: Listing, order: InputOrder, progress: Progress | No
         if progress is not None:
             progress(i + 1, len(listing.paths))
     return x
+
+
+def read_noise(folder: Path, rate_hz: int) -> npt.NDArray[np.int16]:
+    """All sounds of a folder, sorted by name, one after the other: int16 (n,).
+
+    Raises DataError where there is none, or one of another form.
+    """
+    try:
+        files = files_in(folder, SOUNDS)
+    except OSError as error:
+        raise DataError(
+            f"{folder} cannot be read ({error.strerror}): give a folder of sounds"
+        ) from error
+    found = []
+    for path in files:
+        try:
+            found.append(read_samples(path, rate_hz, MAX_FILE_BYTES // 2))
+        except DataError as error:
+            raise DataError(f"{path} {error}") from error
+    noise = np.concatenate(found)
+    if not len(noise):
+        raise DataError(f"the sounds in {folder} are empty: give others")
+    return noise
 
 
 def _shape_for(input_shape: tuple[int, ...] | None) -> tuple[int, ...]:

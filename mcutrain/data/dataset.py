@@ -4,13 +4,16 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.data.targets import IGNORED, as_targets, target_names
 from mcutrain.errors import DataError
+
+if TYPE_CHECKING:
+    from mcutrain.data.layout import InputOrder
 
 Samples: TypeAlias = npt.NDArray[Any]
 Labels: TypeAlias = npt.NDArray[Any]
@@ -41,6 +44,7 @@ class Dataset:
     is_labelled: False where y is 0 throughout and means nothing.
     are_sorted: whether the order of the names is only the alphabet's, which no one has chosen.
     is_in_order: whether x has the order of axes of the model's input, see `InputOrder`.
+    heard: what made x of raw windows, which it keeps, so that they can be varied; None of others.
     Both are kept as read-only views. Raises DataError for anything else.
     """
 
@@ -50,6 +54,7 @@ class Dataset:
     is_labelled: bool = True
     are_sorted: bool = False
     is_in_order: bool = False
+    heard: "InputOrder | None" = None
 
     def __post_init__(self) -> None:
         x, y = as_samples(self.x, "x"), _labels_of_any_kind(self.y)

@@ -32,14 +32,25 @@ class RawWindows:
     def __init__(self, scale: float, zero_point: int) -> None:
         self.scale, self.zero_point = scale, zero_point
         self._raw: dict[bytes, bytes] = {}
+        self._is_closed = False
+
+    def close(self) -> RawWindows:
+        """Keep those that there are, and no more."""
+        self._is_closed = True
+        return self
 
     def keep(self, raw: Samples, made: Samples, front: Frontend) -> None:
         """Keep windows (n, …), ended by zeros as the front end ends them. made: of them."""
-        codes = quantize_input(made, scale=self.scale, zero_point=self.zero_point)
-        for window, code in zip(raw, codes, strict=True):
+        if self._is_closed:
+            return
+        for window, code in zip(raw, self.codes(made), strict=True):
             whole = np.zeros(front.input_shape, "<i2")
             whole[: len(window)] = window[: len(whole)]
             self._raw[code.tobytes()] = whole.tobytes()
+
+    def codes(self, made: Samples) -> Samples:
+        """The int8 input of what a front end made."""
+        return quantize_input(made, scale=self.scale, zero_point=self.zero_point)
 
     def find(self, codes: bytes) -> bytes | None:
         """Raw samples of which the input becomes `codes`; None if none were kept."""
@@ -103,6 +114,14 @@ class InputOrder:
         if self.kept is not None:
             self.kept.keep(x, made, self.frontend)
         return made
+
+    def raw_of(self, x: Samples) -> Samples:
+        """The raw windows (n, …) of which `of_raw` made these; they are kept."""
+        assert self.frontend is not None
+        assert self.kept is not None
+        front, found = self.frontend, [self.kept.find(c.tobytes()) for c in self.kept.codes(x)]
+        windows = np.frombuffer(b"".join(filter(None, found)), "<i2")
+        return windows.reshape(len(x), *front.input_shape).astype(front.input_dtype)
 
     @property
     def model_shape(self) -> tuple[int, ...]:

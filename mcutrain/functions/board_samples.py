@@ -131,7 +131,9 @@ def _read(
     takes_latents = bool(manifest.begins_with) and not has_front
     try:
         split = samples_for(
-            asked, data, reading, settings.seed, listener, is_partial=bool(knows_more)
+            *(asked, data, reading, settings.seed, listener),
+            is_partial=bool(knows_more),
+            keeps_raw=settings.varies_raw,
         )
     except DataError as error:
         if not takes_latents:

@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcutrain.data import Data, ModelInput, Normalization, Split, input_notes, is_path, is_table
+from mcutrain.data import (
+    Data,
+    ModelInput,
+    Normalization,
+    RawWindows,
+    Split,
+    input_notes,
+    is_path,
+    is_table,
+)
 from mcutrain.errors import OptionError
 from mcutrain.formats import with_class_names
 from mcutrain.functions.alternatives import Alternative, AutoScheme
@@ -144,12 +153,18 @@ def read_samples(
     seed: int,
     listener: Listener,
     validation: Data | None = None,
+    *,
+    keeps_raw: bool = False,
 ) -> Split:
-    """Samples for a model; the listener hears what its input would clip. Raises DataError."""
+    """Samples for a model; the listener hears what its input would clip. Raises DataError.
+
+    keeps_raw: whether raw samples, of which a front end makes these, will be varied.
+    """
     reading = of_outputs(graph.output_names, data, reading)
     is_partial = bool(graph.class_names or reading.class_names or asked.options.added)
     model = model_input(graph)
-    return samples_for(model, data, reading, seed, listener, validation, is_partial=is_partial)
+    found = (model, data, reading, seed, listener, validation)
+    return samples_for(*found, is_partial=is_partial, keeps_raw=keeps_raw)
 
 
 def of_outputs(names: Sequence[str], data: Data, reading: DataOptions) -> DataOptions:
@@ -168,9 +183,15 @@ def samples_for(
     validation: Data | None = None,
     *,
     is_partial: bool,
+    keeps_raw: bool = False,
 ) -> Split:
     """Samples for an input. is_partial: whether the model may know more classes. As above."""
     model = model.with_frontend(reading.frontend)
+    order = model.known_order
+    is_own = keeps_raw and order.frontend is not None and order.kept is None
+    if is_own:
+        order = replace(order, kept=RawWindows(model.scale, model.zero_point))
+        model = replace(model, order=order)
     with listener.reading() as tell:
         split = load_data(
             model,
@@ -183,6 +204,10 @@ def samples_for(
             note=listener.note,
             certain=listener.detail,
         )
+    if keeps_raw and order.kept:
+        split = split.each(lambda part: replace(part, heard=order))
+        if is_own:
+            order.kept.close()
     for note in input_notes(split, model, reading.normalization or "auto"):
         listener.note(note)
     return split

@@ -170,7 +170,8 @@ def compare(
     rule = request.update_rule
     if rule is not None and not schemes:
         raise OptionError("update_rule", "it adds a row for each scheme: give one")
-    split = read_samples(graph, data, reading, asked, 0, listener, validation)
+    given = (graph, data, reading, asked, 0, listener, validation)
+    split = read_samples(*given, keeps_raw=settings.varies_raw)
     name = f"{data}" if is_path(data) else "the data"
     _check_labels(split, request, name)
     fitted = runs.fitted(graph, split, classes, reading.class_names or (), request.loss)

@@ -134,8 +134,10 @@ def _seed(story: Story) -> list[str]:
 
 
 def _augment(story: Story) -> list[str]:
-    kinds = story.training.augment
-    return ["--augment", ",".join(kinds)] if kinds else []
+    asked = story.training
+    found = ["--augment", ",".join(asked.augment)] if asked.augment else []
+    found += [] if asked.background is None else ["--background", str(asked.background)]
+    return found + ([] if asked.snr is None else ["--snr", _joined(asked.snr)])
 
 
 def _names(story: Story, names: Sequence[str]) -> list[str]:

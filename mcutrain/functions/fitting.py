@@ -542,9 +542,7 @@ class _Fitting:
 
     def _split(self, graph: Graph) -> Split:
         asked = self.asked
-        split = read_samples(
-            graph, asked.data, asked.reading, Asked(), asked.seed, _Muted(self.listener)
-        )
+        split = self._read(graph, asked.reading, _Muted(self.listener))
         self.folder.check_samples(split)
         shape = "×".join(str(size) for size in split.train.x.shape[1:])
         value = f"{len(split.train):,} training and {len(split.test):,} test samples of {shape}"
@@ -562,8 +560,14 @@ class _Fitting:
         reading = self.asked.reading
         if length.samples is None or reading.samples is None:
             return split
-        fewer, quiet = replace(reading, samples=length.samples), _Muted(self.listener)
-        return read_samples(graph, self.asked.data, fewer, Asked(), self.asked.seed, quiet)
+        fewer = replace(reading, samples=length.samples)
+        return self._read(graph, fewer, _Muted(self.listener))
+
+    def _read(self, graph: Graph, reading: DataOptions, listener: Listener) -> Split:
+        asked = self.asked
+        keeps_raw = asked.training.simulated(1).settings(asked.seed).varies_raw
+        found = (graph, asked.data, reading, Asked(), asked.seed, listener)
+        return read_samples(*found, keeps_raw=keeps_raw)
 
     # ------------------------------------------------------------------------- what, and how long
 
@@ -632,7 +636,7 @@ class _Fitting:
             return learnt.result.step_us / 1e6
 
         with self.listener.searching("seeing how long a step takes"):
-            tail = seconds(AUTO) if not self.asked.training.augment else None
+            tail = None if self.asked.training.varies else seconds(AUTO)
             whole = seconds("off")
         if tail is None:
             return 0.0, whole

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from mcutrain.simulation import RunSettings
 
 TRAINING = "Training"
+VARYING = "Varying the samples"
 CHOOSING = "Choosing a scheme"
 USUAL_RATE = "auto"
 PROXY_SAMPLES = 400
@@ -192,30 +193,68 @@ Rate = Annotated[
 ]
 
 
+Background = Annotated[
+    PathLike | None,
+    Flag(
+        "Mix noise from the sounds in this folder behind training samples, before the front end.",
+        metavar="FOLDER",
+        box=VARYING,
+        kind=Path,
+        shown=False,
+    ),
+]
+SnrRange = Annotated[
+    Sequence[float] | None,
+    Flag(
+        "Signal-to-noise ratio of --background, drawn between two whole numbers of decibels; 5,30 "
+        "by default.",
+        metavar="LOW,HIGH",
+        box=VARYING,
+        kind=str,
+        parse=numbers,
+        shown=False,
+    ),
+]
+
+
+def snr_of(background: PathLike | None, given: Sequence[float] | None) -> tuple[int, int]:
+    """The range in decibels. Raises OptionError."""
+    if given is None:
+        return (5, 30)
+    if background is None:
+        raise OptionError("snr", "is of the noise that --background mixes in: give that, too")
+    if len(given) != 2 or any(number != int(number) for number in given):
+        raise OptionError("snr", "is two whole numbers of decibels, as 5,30")
+    return int(given[0]), int(given[1])
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions(Keywords):
     """How a network learns."""
 
     epochs: Annotated[Count, Flag("Passes over the training samples.", box=TRAINING)] = EPOCHS
     learning_rate: Rate = None
-    flip: Annotated[bool, Flag("Mirror half of the training images.", box=TRAINING)] = False
+    flip: Annotated[bool, Flag("Mirror half of the training images.", box=VARYING)] = False
     crop: Annotated[
         int,
         Within(0),
-        Flag("Shift training images by up to N pixels.", metavar="N", box=TRAINING),
+        Flag("Shift training images by up to N pixels.", metavar="N", box=VARYING),
     ] = 0
     augment: Annotated[
         Sequence[str],
         Flag(
             "Vary training samples at random: crop (a part of the image, resized), colour "
-            "(brightness, contrast, saturation), flip, shift (in time, or rows), gain, noise.",
+            "(brightness, contrast, saturation), flip, shift (in time, or rows), gain, noise; or "
+            "time-shift, of raw samples before the front end.",
             metavar="KIND,…",
-            box=TRAINING,
+            box=VARYING,
             kind=str,
             parse=kinds,
             shown=False,
         ),
     ] = ()
+    background: Background = None
+    snr: SnrRange = None
     versions: Annotated[
         int,
         Within(0),
@@ -223,7 +262,7 @@ class TrainingOptions(Keywords):
             "Vary each sample in only K ways, the same again after K epochs, so that what the "
             "front of the network makes of them is computed once; 0 varies it anew in each.",
             metavar="K",
-            box=TRAINING,
+            box=VARYING,
         ),
     ] = 0
 
@@ -241,6 +280,8 @@ class TrainingOptions(Keywords):
             flip=self.flip,
             crop_pixels=self.crop,
             augment=tuple(self.augment),
+            background="" if self.background is None else str(self.background),
+            snr_db=snr_of(self.background, self.snr),
             versions=self.versions,
         )
         found.check()
@@ -293,14 +334,16 @@ class FitOptions(Keywords):
         Sequence[str],
         Flag(
             "Vary training samples at random, as `mcutrain simulate --augment` does: crop, colour, "
-            "flip, shift, gain, noise.",
+            "flip, shift, gain, noise, time-shift.",
             metavar="KIND,…",
-            box=TRAINING,
+            box=VARYING,
             kind=str,
             parse=kinds,
             shown=False,
         ),
     ] = ()
+    background: Background = None
+    snr: SnrRange = None
     pixels: Annotated[
         Sequence[float] | None,
         Flag(
@@ -314,6 +357,11 @@ class FitOptions(Keywords):
         ),
     ] = None
 
+    @property
+    def varies(self) -> bool:
+        """Whether epochs vary the samples."""
+        return bool(self.augment) or self.background is not None
+
     def simulated(self, epochs: int, **more: object) -> "SimulationOptions":
         """Return the options of a run. Raises OptionError, DataError."""
         from dataclasses import replace
@@ -322,6 +370,8 @@ class FitOptions(Keywords):
             epochs=epochs,
             learning_rate=self.learning_rate,
             augment=self.augment,
+            background=self.background,
+            snr=self.snr,
             test_every=max(1, epochs // 5),
         )
         return replace(own, **more)  # type: ignore[arg-type]

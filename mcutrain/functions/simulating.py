@@ -191,7 +191,8 @@ class Simulation:
         find_head(graph)  # fail before the data is read
         if pet is not None:
             pet.outline(graph)
-        split = read_samples(graph, data, self.reading, asked, self.seed, listener, validation)
+        found = (graph, data, self.reading, asked, self.seed, listener, validation)
+        split = read_samples(*found, keeps_raw=settings.varies_raw)
         if pet is not None:
             pixels, file = self.reading.normalization, _path(self.kept.save_model)
             graph, put = with_modules(graph, pet, split, pixels, self.seed, file, listener)

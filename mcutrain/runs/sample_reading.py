@@ -190,11 +190,12 @@ def _check_labels_stay(
     split: datasets.Split, settings: RunSettings, input_shape: tuple[int, ...]
 ) -> None:
     """Raise DataError for what would move samples away from the labels of their positions."""
-    moves = [kind for kind in ("crop", "flip", "shift") if kind in settings.augment]
+    moves = [kind for kind in ("crop", "flip", "shift", "time-shift") if kind in settings.augment]
     if settings.flip or settings.crop_pixels or moves:
         raise DataError(
             "the data has a label for each position, and augmentation that moves samples (crop, "
-            "flip, shift) does not move these: leave it out; colour, gain and noise can stay"
+            "flip, shift, time-shift) does not move these: leave it out; colour, gain and noise "
+            "can stay"
         )
     x = datasets.arranged(split.train.x, input_shape)
     if not datasets.is_same_shape(x.shape[1:], input_shape):

@@ -3,11 +3,14 @@
 What happens to a sample follows from a key alone, a hash of (seed, epoch, index of the sample), in
 integers. Crops and colours are of pixels, before they are quantized (random resized crops and
 colour jitter as ImageNet is trained with); flips, shifts, gains and noise are of the model's int8
-input, and firmware/runtime/mct_augment.c computes the same bits.
+input, and firmware/runtime/mct_augment.c computes the same bits. It also has time shifts of raw
+samples, int16, and background noise behind sound, both before the front end.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +24,11 @@ from mcutrain.fixedpoint import hash32
 
 Array = npt.NDArray[Any]
 
+TIME_SHIFT = "time-shift"
+OF_RAW = (TIME_SHIFT,)
 OF_PIXELS = ("crop", "colour")
 OF_CODES = ("flip", "shift", "gain", "noise")
-KINDS = (*OF_PIXELS, *OF_CODES)
+KINDS = (*OF_RAW, *OF_PIXELS, *OF_CODES)
 """Kinds in the order in which they happen."""
 LEAST_SIDE_Q8 = 154
 """Least side of a crop: 0.6 of a side, 0.36 of an area."""
@@ -39,6 +44,16 @@ SHIFT_SHARE = 10
 FLIP, SHIFT, GAIN = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
 HEIGHT, WIDTH, TOP, LEFT = 0xFFFFFFFC, 0xFFFFFFFB, 0xFFFFFFFA, 0xFFFFFFF9
 BRIGHTNESS, CONTRAST, SATURATION = 0xFFFFFFF8, 0xFFFFFFF7, 0xFFFFFFF6
+PLACE, SNR = 0xFFFFFFF5, 0xFFFFFFF4
+
+MOST_DB, LEAST_DB = 60, -20
+"""Of a signal-to-noise ratio."""
+AMPLITUDES_Q15 = tuple(round(32768 * 10 ** (-db / 20)) for db in range(20))
+"""What noise is scaled by beside sound that is as loud, by whole decibels."""
+MOST_GAIN_Q16 = 1 << 20
+"""Noise grows at most 16 times: behind loud sound a quiet file then stays quieter."""
+MOST_MIXED = 1 << 17
+"""Samples of a sound that noise is mixed behind, so that its energy fits 64 bits."""
 
 
 def parse_augment(text: str) -> tuple[str, ...]:
@@ -107,6 +122,62 @@ class Augmentation:
                 pairs = zip(x, keys, strict=True)
                 x = np.stack([changes[kind](v.reshape(self.shape), key) for v, key in pairs])
         return x
+
+
+@dataclass(frozen=True, eq=False)
+class RawAugmentation:
+    """Raw samples (n, time, …) int16, shifted in time, and sound with noise behind it.
+
+    noise: all of it in a row, int16; none if it is empty. snr_db: from, to.
+    """
+
+    kinds: tuple[str, ...]
+    noise: Array
+    snr_db: tuple[int, int]
+
+    def __call__(self, raw: Array, keys: list[int]) -> Array:
+        """Each of them varied by its key."""
+        made = []
+        for x, key in zip(raw, keys, strict=True):
+            if TIME_SHIFT in self.kinds:
+                x = shift(x, key, len(x) // SHIFT_SHARE, 0)
+            made.append(background(x, key, self.noise, self.snr_db) if self.noise.size else x)
+        return np.stack(made)
+
+    @property
+    def digest(self) -> str:
+        """What it does, with the noise."""
+        kinds = [kind for kind in self.kinds if kind in OF_RAW]
+        if not self.noise.size:
+            return f"{kinds}"
+        return f"{kinds} {self.snr_db} {hashlib.sha256(self.noise.tobytes()).hexdigest()}"
+
+
+def background(x: Array, key: int, noise: Array, snr_db: tuple[int, int]) -> Array:
+    """Sound (n,) int16 with noise from a drawn place on behind it, at a drawn ratio of energies.
+
+    noise: (m,) int16, which begins again at its end. snr_db: whole decibels from, to. Sound that is
+    silent stays so. Sums round half up, and saturate.
+    """
+    low, high = snr_db
+    place = _draw(key, PLACE) * len(noise) >> 32
+    piece = noise[(place + np.arange(len(x))) % len(noise)].astype(np.int64)
+    gain = _noise_gain(x, piece, low + _below(high - low + 1, key, SNR))
+    mixed: Array = np.clip(x + ((piece * gain + (1 << 15)) >> 16), -32768, 32767).astype(np.int16)
+    return mixed
+
+
+def _noise_gain(x: Array, piece: Array, db: int) -> int:
+    """Times 2^16."""
+    loud, noisy = (
+        math.isqrt((int((v.astype(np.int64) ** 2).sum()) << 16) // len(v)) for v in (x, piece)
+    )
+    amplitude = AMPLITUDES_Q15[db % 20]
+    for _ in range(db // 20):
+        amplitude //= 10
+    if db < 0:
+        amplitude *= 10
+    return min(2 * loud * amplitude // noisy, MOST_GAIN_Q16) if noisy else 0
 
 
 def flip(x: Array, key: int) -> Array:

@@ -157,6 +157,9 @@ class Course:
         del settings["test_every"]  # a run may go on with fewer or more tests
         if not self.settings.augment:
             del settings["augment"]  # so that it fits checkpoints from before it was there
+        del settings["background"]  # what counts is the noise in it
+        if self.samples.raw is None:
+            del settings["snr_db"]
         if not self.settings.replay:
             del settings["replay"], settings["remember"]
         if not self.settings.versions:
@@ -167,6 +170,8 @@ class Course:
             del settings["batches"]
         found = hashlib.sha256(repr(sorted(settings.items())).encode())
         found.update(content_of(self.samples.split.train))
+        if self.samples.raw is not None:
+            found.update(self.samples.raw.digest.encode())
         if self.earlier != NOTHING:
             found.update(repr(self.earlier).encode())
         return found.hexdigest()

@@ -113,7 +113,7 @@ class LatentSamples(Samples):
             self._train[version, seed] = self._latents(
                 self.split.train.x,
                 lambda index: super(LatentSamples, self).train(index, version, seed),
-                f"{self.transform} {self.augmentation} {version} {seed}" if self.are_varied else "",
+                f"{self.varied} {version} {seed}" if self.are_varied else "",
             )
         return self._train[version, seed].at(index)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,12 @@ import numpy.typing as npt
 
 from mcutrain import data
 from mcutrain.errors import DataError
-from mcutrain.simulation.augment import Augmentation, sample_key
+from mcutrain.simulation.augment import (
+    MOST_MIXED,
+    Augmentation,
+    RawAugmentation,
+    sample_key,
+)
 from mcutrain.simulation.settings import RunSettings
 
 Array = npt.NDArray[Any]
@@ -27,6 +33,7 @@ class Samples:
     normalization: Any = "auto"
     augmentation: Augmentation | None = None
     versions: int = 0
+    raw: RawAugmentation | None = None
 
     @staticmethod
     def prepare(
@@ -51,25 +58,38 @@ class Samples:
         kinds = settings.augment
         augmentation = Augmentation(kinds, input_shape, zero_point) if kinds else None
         split = split.each(lambda part: _fitted(part, input_shape, transform))
+        raw = raw_augmentation(split.train, settings) if settings.varies_raw else None
         return Samples(
-            split, transform, scale, zero_point, normalization, augmentation, settings.versions
+            split, transform, scale, zero_point, normalization, augmentation, settings.versions, raw
         )
 
     @property
     def are_varied(self) -> bool:
         """Whether epochs take them otherwise than they are."""
         flips_or_crops = self.transform.flip or self.transform.crop_pixels > 0
-        return flips_or_crops or self.augmentation is not None
+        return flips_or_crops or self.augmentation is not None or self.raw is not None
+
+    @property
+    def varied(self) -> str:
+        """How epochs vary them, as words; empty if they do not."""
+        if not self.are_varied:
+            return ""
+        raw = "" if self.raw is None else f" {self.raw.digest}"
+        return f"{self.transform} {self.augmentation}{raw}"
 
     def train(self, index: Array, epoch: int, seed: int) -> Array:
         """The training samples `index` of an epoch as the model's int8 input."""
         epoch = epoch % self.versions if self.versions else epoch
         x = self.split.train.x[index]
+        keys = [sample_key(seed, epoch, int(i)) for i in index] if self.are_varied else []
+        if self.raw is not None:
+            heard = self.split.train.heard
+            assert heard is not None, "raw_augmentation has seen to it"
+            x = heard.of_raw(self.raw(heard.raw_of(x), keys)).reshape(x.shape)
         if self.transform.flip or self.transform.crop_pixels:
             x = self.transform.augment(x, index, seed=seed, epoch=epoch)
         if self.augmentation is None:
             return self.quantized(x)
-        keys = [sample_key(seed, epoch, int(i)) for i in index]
         codes = self.quantized(self.augmentation.pixels(x, keys))
         return self.augmentation.codes(codes, keys)
 
@@ -86,6 +106,25 @@ class Samples:
         return data.quantize_input(
             x, scale=self.scale, zero_point=self.zero_point, normalization=self.normalization
         )
+
+
+def raw_augmentation(part: data.Dataset, settings: RunSettings) -> RawAugmentation:
+    """What varies samples before the front end, with its noise. Raises DataError."""
+    front = None if part.heard is None else part.heard.frontend
+    if front is None:
+        raise DataError(
+            "time shifts and background noise are of raw samples, of which a front end makes the "
+            "model's: give --frontend, and WAV files, rows of sensors or int16 arrays"
+        )
+    if not settings.background:
+        return RawAugmentation(settings.augment, np.zeros(0, np.int16), settings.snr_db)
+    if front.takes_rows or front.input_shape[0] > MOST_MIXED:
+        raise DataError(
+            f"background noise is mixed behind sounds of at most {MOST_MIXED:,} samples, but the "
+            f"front end {front.kind} takes windows of {front.input_shape}: leave it out"
+        )
+    noise = data.read_noise(Path(settings.background), front.rate_hz)
+    return RawAugmentation(settings.augment, noise, settings.snr_db)
 
 
 def _fitted(part: data.Dataset, shape: tuple[int, ...], transform: data.Transform) -> data.Dataset:

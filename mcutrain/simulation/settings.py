@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mcutrain.arguments import EPOCHS
 from mcutrain.errors import DataError
 from mcutrain.features import FeatureSettings
-from mcutrain.simulation.augment import check_kinds
+from mcutrain.simulation.augment import LEAST_DB, MOST_DB, OF_RAW, check_kinds
 from mcutrain.simulation.batches import BATCHES, MIXED
 
 
@@ -26,6 +26,8 @@ class RunSettings(FeatureSettings):
     seed: of the order of samples and of the augmentation.
     flip, crop_pixels: random changes of images.
     augment: more of them, see mcutrain.simulation.augment.
+    background: a folder of sounds, noise that is mixed behind samples before the front end, at a
+        signal-to-noise ratio within snr_db.
     versions: in how many ways at most a sample is varied. The same ways come again after so many
         epochs, so latents of them can be kept. 0: other ways in each epoch.
     test_every: epochs from one test to the next; 0 tests only before the first and after the last.
@@ -44,6 +46,8 @@ class RunSettings(FeatureSettings):
     crop_pixels: int = 0
     test_every: int = 1
     augment: tuple[str, ...] = ()
+    background: str = ""
+    snr_db: tuple[int, int] = (5, 30)
     replay: int = 0
     remember: int = 200
     versions: int = 0
@@ -57,7 +61,12 @@ class RunSettings(FeatureSettings):
     @property
     def varies_samples(self) -> bool:
         """Whether samples are augmented."""
-        return self.flip or self.crop_pixels > 0 or bool(self.augment)
+        return self.flip or self.crop_pixels > 0 or bool(self.augment) or self.varies_raw
+
+    @property
+    def varies_raw(self) -> bool:
+        """Whether what a front end takes is augmented."""
+        return bool(self.background) or any(kind in OF_RAW for kind in self.augment)
 
     @property
     def kept_versions(self) -> int:
@@ -69,6 +78,12 @@ class RunSettings(FeatureSettings):
         if self.test_every < 0:
             raise DataError(f"test_every = {self.test_every}: give 0 or more epochs")
         check_kinds(self.augment)
+        low, high = self.snr_db
+        if not LEAST_DB <= low <= high <= MOST_DB:
+            raise DataError(
+                f"a signal-to-noise ratio from {low} to {high} dB: give two whole numbers from "
+                f"{LEAST_DB} to {MOST_DB}, the lower first, as 5,30"
+            )
         if self.replay < 0 or self.remember < 1:
             raise DataError(
                 f"replay = {self.replay}, remember = {self.remember}: give 0 or more samples to "
