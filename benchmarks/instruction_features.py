@@ -73,6 +73,7 @@ MOVED = (
 BOTH = {
     "mct_add_s8": ELEMENTS,
     "mct_squared_difference_s8": ELEMENTS,
+    "mct_div_s8": ELEMENTS,
     "mct_rescale_s8": ELEMENTS,
     "mct_leaky_relu_s8": ELEMENTS,
     "mct_leaky_relu_grad_input_s8": ("1", "positions", "positions*channels", "inputs"),

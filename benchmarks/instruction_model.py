@@ -111,7 +111,7 @@ class Case:
 
 MADE = (
     *("made", "modern", "reproducing", "resizing", "cutting", "normalizing", "grouped"),
-    *("attending", "segmenting", "averaging", "rescaling", "deciding"),
+    *("attending", "segmenting", "averaging", "rescaling", "deciding", "dividing"),
     *("tagging", "weighing", "targeting", "detecting", "remembering", "recalling", "reading"),
 )
 """Networks of tests/cost/networks.py, each with a number."""
@@ -169,6 +169,7 @@ CASES = (
         for more in ({"bias_bits": 16}, {"accumulate": 3})
     ),
     *(Case(f"averaging-{i}", "head") for i in range(4)),
+    *(Case(f"dividing-{i}", "head") for i in range(4)),
     *(Case(f"rescaling-{i}", "full") for i in range(4)),
     *(Case(f"deciding-{i}", "head") for i in range(4)),
     *(Case(f"deciding-{i}", "head", gradient_dtype="int16") for i in range(4)),

@@ -23,6 +23,7 @@ from mcutrain.ops.activation_functions import (
 )
 from mcutrain.ops.add import Add
 from mcutrain.ops.add_channels import AddChannels
+from mcutrain.ops.div import Div
 from mcutrain.ops.lookup import lookup
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_op import ClampingFloatOp, FloatOp, Quantization, Shape
@@ -155,6 +156,30 @@ class FloatMul(FloatOp):
         """TFLite's MUL."""
         wide, narrow = (Quantization.of(x[i]) for i in self.order(*(t.shape for t in x)))
         return multipliers.multiply(wide, narrow, y)
+
+
+@dataclass(frozen=True, eq=False)
+class FloatDiv(FloatOp):
+    """y = a / b, of equal shapes, in files that are int8 already.
+
+    In float models it is a product with the reciprocal, as `.tflite` has no quotient in int8.
+    """
+
+    def shape(self, *x: Shape) -> Shape:
+        """The operands'."""
+        return x[0]
+
+    def run(self, *x: Array) -> Array:
+        """Divide."""
+        y: Array = x[0] / x[1]
+        return y
+
+    has_other_factors: ClassVar[bool] = True
+
+    def int8(self, x: Sequence[TensorType], y: Quantization) -> Op:
+        """Div."""
+        a, b = x
+        return Div(a.zero_point, b.zero_point, y.zero_point, a.scale / (b.scale * y.scale))
 
 
 @dataclass(frozen=True, eq=False)

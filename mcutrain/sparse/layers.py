@@ -125,7 +125,7 @@ def all_layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:
 
 
 @dataclass(frozen=True)
-class Normalization:
+class NormalizationLayer:
     """A node whose gamma and beta are parameters of the model. behind: how many layers are ahead.
 
     parameters: their names, int32, which are trained as biases are.
@@ -136,7 +136,7 @@ class Normalization:
     behind: int
 
 
-def normalizations_of(graph: Graph, head: Layer) -> tuple[Normalization, ...]:
+def normalizations_of(graph: Graph, head: Layer) -> tuple[NormalizationLayer, ...]:
     """Those before the head, in execution order."""
     names = {layer.name for layer in layers_of(graph, head)}
     found, behind = [], 0
@@ -144,7 +144,7 @@ def normalizations_of(graph: Graph, head: Layer) -> tuple[Normalization, ...]:
         behind += node.name in names
         parameters = tuple(node.inputs[i] for i in node.op.factors)
         if parameters and all(graph.tensors[name].is_constant for name in parameters):
-            found.append(Normalization(node.name, parameters, behind))
+            found.append(NormalizationLayer(node.name, parameters, behind))
     return tuple(found)
 
 

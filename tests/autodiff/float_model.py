@@ -26,6 +26,7 @@ from mcutrain.ops.batch_matmul import BatchMatMul
 from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.div import Div
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.layer_norm import LayerNorm, factors_scale
 from mcutrain.ops.lookup import Lookup
@@ -49,7 +50,7 @@ SMALL_MOVE = 1e-8
 """Far below TIE, so that no maximum changes its place."""
 CURVED_MOVE = 1e-5
 """Far below a step, where a curve is as good as straight."""
-CURVED = (Lookup, LayerNorm, Softmax, SquaredDifference)
+CURVED = (Div, Lookup, LayerNorm, Softmax, SquaredDifference)
 MOVES = {MaxPool2D: SMALL_MOVE, **dict.fromkeys(CURVED, CURVED_MOVE)}
 
 
@@ -116,6 +117,11 @@ def _(op: Add, a: Array, b: Array) -> Array:
     ]
     unit = multiplier_value(op.y.mult_q31, op.y.shift) * 2.0**op.left_shift
     return (terms[0] + terms[1]) * unit + op.y.zero_point
+
+
+@real.register
+def _(op: Div, a: Array, b: Array) -> Array:
+    return op.factor * (a - op.a_zero_point) / (b - op.b_zero_point) + op.y_zero_point
 
 
 @real.register

@@ -89,6 +89,7 @@ MIDDLES: dict[str, Middle] = {
     "tanh": lambda net, x: net.activation(x, "tanh"),
     "elu": lambda net, x: net.activation(x, "elu"),
     "gelu": lambda net, x: net.activation(x, "gelu"),
+    "div": lambda net, x: net.div(x, net.conv(x, 4, same(3))),
     "mul": lambda net, x: net.mul(x, net.conv(x, 4, same(3))),
     "mul_by_itself": lambda net, x: net.mul(x, x),
     "mul_per_channel": lambda net, x: net.mul(x, net.conv(net.mean(x), 4)),

@@ -217,6 +217,15 @@ def normalizing(seed: int) -> Graph:
     return net.graph(net.reshape(y, (1, 3 + seed)), f"normalizing-{seed}")
 
 
+def dividing(seed: int) -> Graph:
+    """Quotients of two tensors, of any number."""
+    net = Network((7 + 3 * seed, 6 + 4 * seed, 2 + seed), seed)
+    y = net.conv(net.x, 5 + 6 * seed, same(3))
+    y = net.div(net.conv(y, 7 + 9 * seed), net.conv(y, 7 + 9 * seed))
+    y = net.conv(net.mean(y), 3 + seed, rounds_once=True)
+    return net.graph(net.reshape(y, (1, 3 + seed)), f"dividing-{seed}")
+
+
 def grouped(seed: int) -> Graph:
     """Convolutions in groups, of any number."""
     net = Network((9 + 3 * seed, 7 + 4 * seed, 2 + seed), seed)

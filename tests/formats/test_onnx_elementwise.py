@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcutrain.formats.onnx.read import load_onnx
+from mcutrain.formats.onnx.write import write_onnx
+from mcutrain.ir.difference import difference
 from mcutrain.ir.interpret import interpret
+from mcutrain.ops.div import Div
 from mcutrain.ops.lookup import Lookup
 from mcutrain.ops.transpose import Transpose
 from mcutrain.oracle.onnxruntime import onnxruntime_outputs
@@ -290,3 +293,44 @@ def test_an_activation_behind_an_operator_is_its_clamp(op_type, tmp_path):
 
 def limits(model, *numbers):
     return [model.constant(np.float32(number)) for number in numbers]
+
+
+# ---------------------------------------------------------------------------------------- quotients
+
+
+@FEW
+@given(scale=SCALES, zero_point=ZERO_POINTS, dtype=DTYPES, seed=SEEDS)
+def test_a_quotient_of_two_activations(tmp_path_factory, scale, zero_point, dtype, seed):
+    """Of all pairs, each divided by what is not 0; also where the result leaves int8."""
+    model = QdqModel((1, 256, 1, 1), 0.03, stored_zero(dtype, 5), dtype=dtype)
+    b = model.requantize(model.op("Neg", model.x), scale, stored_zero(dtype, zero_point))
+    b = model.op("Transpose", b, perm=[0, 2, 3, 1])  # each number by each
+    y = model.requantize(model.op("Div", model.x, b), 0.5, stored_zero(dtype, seed % 256 - 128))
+    path = model.save(tmp_path_factory.mktemp("onnx") / "model.onnx", y)
+    graph = load_onnx(path)
+    x = ALL.astype(np.int8).reshape(1, *graph.tensors[graph.inputs[0]].type.shape[1:])
+    (div,) = (n for n in graph.nodes if isinstance(n.op, Div))
+    values = interpret(graph, {graph.inputs[0]: x}, [*div.inputs, *graph.outputs])
+    ours = values[graph.outputs[0]].astype(int)
+    theirs = onnxruntime_outputs(path, x, graph, optimize=False)
+    divisors = values[div.inputs[1]].astype(int) - div.op.b_zero_point
+    apart = np.abs(ours.ravel() - theirs.ravel())[divisors.ravel() != 0]
+    assert apart.max(initial=0) <= STEP
+    assert (apart > 0).mean() < 0.01 if apart.size else True
+
+
+def test_a_quotient_is_repeated_and_written_as_it_was_read(tmp_path_factory):
+    model = QdqModel((1, 4, 5, 3))
+    gate = model.requantize(model.op("Sigmoid", model.x), 1 / 256, -128)
+    largest = model.requantize(model.op("ReduceMax", gate, axes=[1]), 1 / 256, -128)
+    y = model.op("Div", model.x, largest)
+    graph = compare(model, model.requantize(y, 0.03, 4), tmp_path_factory)
+    path = tmp_path_factory.mktemp("written") / "m.onnx"
+    assert write_onnx(graph, path) == ""
+    assert difference(graph, load_onnx(path)) == ""
+
+
+def test_what_is_divided_by_0_goes_as_far_as_it_can():
+    op = Div(3, -7, 9, 0.25)
+    a = np.array([127, 4, 3, 2, -128], np.int8)
+    assert op.reference(a, np.full(5, -7, np.int8))[0].tolist() == [127, 127, 9, -128, -128]

@@ -32,6 +32,7 @@ from mcutrain.ops.depthwise_conv_2d import (
     DepthwiseConv2DGradWeight,
 )
 from mcutrain.ops.distilled_cross_entropy import DistilledCrossEntropy
+from mcutrain.ops.div import Div
 from mcutrain.ops.embedding import Embedding
 from mcutrain.ops.gradient_sum import GradientSum
 from mcutrain.ops.gradients import ACC_DROPPED_BITS, EXPONENT, GRADIENT_BITS, STEP, OutputStage
@@ -303,6 +304,14 @@ def add(s: Source) -> Sample:
     ]
     scaled[1] = replace(scaled[1], mult_q31=scaled[1].mult_q31 * s.choice((1, 1, -1)))
     op = Add(*scaled, 20, *limits(s), s.boolean())
+    return Sample.of(op, tensor(s, shape), tensor(s, shape))
+
+
+def div(s: Source) -> Sample:
+    """Divisors of either sign, and 0; quotients that are small, or beyond int8."""
+    shape = (1, s.integer(1, 4), s.integer(1, 4), channels(s))
+    zero_points = (s.choice((-128, 127, s.integer(-128, 127))) for _ in range(3))
+    op = Div(*zero_points, 2.0 ** s.integer(-4, 16) * 1.3, *limits(s), s.boolean())
     return Sample.of(op, tensor(s, shape), tensor(s, shape))
 
 
@@ -1150,6 +1159,7 @@ CASES = (
     Case("lookup_grad_input", lookup_grad_input),
     Case("mul", mul),
     Case("squared_difference", squared_difference),
+    Case("div", div),
     Case("mul_grad_input", mul_grad_input),
     Case("softmax_grad_input", softmax_grad_input),
     Case("batch_matmul", batch_matmul),

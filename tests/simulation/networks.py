@@ -24,6 +24,7 @@ from mcutrain.ops.batch_matmul import BatchMatMul
 from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D, Requantize
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.div import Div
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.layer_norm import Factors, LayerNorm, factors_scale
 from mcutrain.ops.leaky_relu import LeakyRelu
@@ -163,6 +164,14 @@ class Network:
         op = lookup(function, scaled, replace(t, scales=(y[0],), zero_point=y[1]))
         self.activations[op] = (function, (scaled.scale, t.zero_point), y)
         return self._add(op, (x,), y)
+
+    def div(self, a: str, b: str) -> str:
+        """By a sigmoid, which is above 0."""
+        b = self.activation(b, "logistic")
+        x, divisor = self.type(a), self.type(b)
+        y = (float(np.float32(2.5 * x.scale)), 3)
+        factor = x.scale / (divisor.scale * y[0])
+        return self._add(Div(x.zero_point, divisor.zero_point, 3, factor), (a, b), y)
 
     def squared_difference(self, a: str, b: str) -> str:
         """TFLite's, of two tensors of one shape."""

@@ -21,6 +21,7 @@ from mcutrain.formats.onnx.values import Value
 from mcutrain.formats.onnx.writer import OnnxWriter, channels_first
 from mcutrain.ir.graph import Node
 from mcutrain.ops.add import Add
+from mcutrain.ops.div import Div
 from mcutrain.ops.mul import Mul
 from mcutrain.quant.float_affine import (
     Affine,
@@ -29,7 +30,14 @@ from mcutrain.quant.float_affine import (
     signed_map,
     times_constant,
 )
-from mcutrain.quant.float_elementwise import AddConstant, FloatAdd, FloatMul, Function, MulConstant
+from mcutrain.quant.float_elementwise import (
+    AddConstant,
+    FloatAdd,
+    FloatDiv,
+    FloatMul,
+    Function,
+    MulConstant,
+)
 from mcutrain.quant.float_op import FloatOp, Quantization, Shape
 
 Rule = Callable[[FloatOnnx], FloatValue]
@@ -128,7 +136,7 @@ def _of_activations(node: Int8Node) -> Value:
     a, b = node.real(0), node.real(1)
     shape = broadcast_shape(node, a.shape, b.shape)
     narrow = (1, *shape[1:2], *(1 for _ in shape[2:]))
-    is_image = len(shape) in IMAGE_RANKS or a.shape == b.shape
+    is_image = (len(shape) in IMAGE_RANKS and node.op_type != "Div") or a.shape == b.shape
     if not {a.shape, b.shape} <= {shape, narrow} or not is_image:
         order = common_order(shape, a, b)
         layout = Layout.of_order(shape, order).of_rank(4)
@@ -176,12 +184,15 @@ def _stored(node: Int8Node, index: int, layout: Layout) -> str:
     return node.view(node.as_stored(index), layout.stored, f"stored{index}")
 
 
-OF_TENSORS: Mapping[str, FloatOp] = {"Add": FloatAdd(), "Sub": FloatAdd(-1), "Mul": FloatMul()}
+OF_TENSORS: Mapping[str, FloatOp] = {
+    "Add": FloatAdd(),
+    "Sub": FloatAdd(-1),
+    "Mul": FloatMul(),
+    "Div": FloatDiv(),
+}
 
 
 def _of_two_tensors(node: Int8Node, names: list[str], layout: Layout) -> Value:
-    if node.op_type not in OF_TENSORS:
-        raise node.unsupported("the quotient of two activations is not; that by a number is")
     return node.computed(OF_TENSORS[node.op_type], (names[0], names[1]), layout)
 
 
@@ -378,6 +389,13 @@ def write_mul(w: OnnxWriter, node: Node) -> None:
     op = node.op
     assert isinstance(op, Mul)
     w.finish(w.layer(node, "Mul", _broadcast(w, node)), node.outputs[0], (op.low, op.high))
+
+
+def write_div(w: OnnxWriter, node: Node) -> None:
+    """Div."""
+    op = node.op
+    assert isinstance(op, Div)
+    w.finish(w.layer(node, "Div", _broadcast(w, node)), node.outputs[0], (op.low, op.high))
 
 
 def _broadcast(w: OnnxWriter, node: Node) -> list[str]:

@@ -39,6 +39,7 @@ from mcutrain.ops.batch_matmul import BatchMatMul
 from mcutrain.ops.concatenation import Concatenation
 from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
+from mcutrain.ops.div import Div
 from mcutrain.ops.embedding import Embedding
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
 from mcutrain.ops.gru import Gru
@@ -184,6 +185,7 @@ EMITTERS: dict[type[Any], Emitter] = {
     MaxPool2D: pooling.write_pool,
     ImageSum: pooling.write_mean,
     Mean: pooling.write_mean,
+    Div: arithmetic.write_div,
     Mul: arithmetic.write_mul,
     Pad: joining.write_pad,
     Rescale: activations.write_rescale,
