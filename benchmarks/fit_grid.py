@@ -31,7 +31,7 @@ from rich.table import Table
 import mcutrain
 from mcutrain import demo, formats
 from mcutrain.data import Dataset, Split, order
-from mcutrain.errors import PlanError
+from mcutrain.errors import PlanError, SchemeError
 from mcutrain.runs.sample_reading import load_data
 from mcutrain.simulation import RunSettings
 
@@ -101,8 +101,8 @@ def grid(task: Task, epochs: int, seed: int, say: Callable[[str], Any]) -> dict[
     for scheme in SCHEMES:
         try:
             mcutrain.plan(task.model, scheme, classes=classes, board=BOARD)
-        except PlanError:
-            say(f"{task.name}: {scheme} does not fit {BOARD}")
+        except (PlanError, SchemeError):
+            say(f"{task.name}: {scheme} does not fit {BOARD}, or the model")
             continue
         for rate in RATES:
             result = mcutrain.simulate(

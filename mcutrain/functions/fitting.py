@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,10 +24,11 @@ from mcutrain.errors import (
     McutrainError,
     ModelError,
     OptionError,
+    PlanError,
 )
 from mcutrain.experiments.planner import Budget
 from mcutrain.experiments.rows import PlannedRow
-from mcutrain.formats import read_float, saying_order
+from mcutrain.formats import SUFFIXES, read_float, saying_order
 from mcutrain.functions.automatic import AUTO, auto_scheme
 from mcutrain.functions.board_options import OptionalLine
 from mcutrain.functions.board_training import BoardRun, train_board
@@ -39,8 +41,9 @@ from mcutrain.functions.generating import Generated, generate
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Done, Listener, Progress
 from mcutrain.functions.models import export
-from mcutrain.functions.options import Classes, MemoryOptions, SimulatedRequest
-from mcutrain.functions.pixel_guess import Taking, guess_pixels
+from mcutrain.functions.options import Classes, MemoryOptions, PlanOptions, SimulatedRequest
+from mcutrain.functions.pixel_guess import Taking, Tried, guess_pixels
+from mcutrain.functions.planning import plan
 from mcutrain.functions.preparing import HEAD, Asked, with_frontend
 from mcutrain.functions.quantize_options import InputOptions
 from mcutrain.functions.quantizing import quantize
@@ -55,6 +58,7 @@ from mcutrain.functions.run_options import (
 from mcutrain.functions.simulating import Learnt, Simulation
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load
+from mcutrain.pipeline.losses import fit_to_data
 from mcutrain.report.answers import answers_of, predictions_of
 from mcutrain.report.collect import collect, curve_of, resolved_scheme
 from mcutrain.report.content import Report
@@ -83,6 +87,7 @@ FOR_STEPS = 0.6
 """Share of the time left that steps may take; the rest is for rates, tests and comparisons."""
 LEAST_FOR_STEPS = 0.5
 """Share of the minutes that are there for training even where choosing took longer."""
+FEW_TESTS = 20
 LEAST_OF_A_CLASS = 5
 """So many samples of each class are trained on, however long that takes."""
 
@@ -188,6 +193,8 @@ def fit(
     >>> fit("model.onnx", "images/", board="nucleo-f446re", pixels=(0, 1)).accuracy
     """
     path = Path(model)
+    if is_path(data) and is_model_name(data) and not is_model_name(path):
+        raise ArgumentError(f"the model comes before the data: give {data}, then {path}")
     name = path.name.lstrip(".").split(".")[0] or "model"
     folder = Path(f"{name}-fit" if output is None else output)
     check_can_build()
@@ -204,6 +211,11 @@ def fit(
     except McutrainError:
         fitting.folder.remove_useless()
         raise
+
+
+def is_model_name(path: PathLike) -> bool:
+    """Whether a path ends as a model's file."""
+    return Path(path).suffix.lower() in SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -333,12 +345,13 @@ class _Folder:
             self.keep(samples=found)
 
     def remove_useless(self) -> None:
-        """Empty it where this call began it, and has not even come to choosing a scheme.
+        """Empty it where this call began it, and has neither chosen a scheme nor trained.
 
         A folder that was there stays. What cannot be removed stays, too: why the call fails is said
         by another error.
         """
-        if not self.is_new or "scheme" in self.facts:
+        has_work = "scheme" in self.facts or (self.path / CHECKPOINT).exists()
+        if not self.is_new or has_work:
             return
         with suppress(OSError):
             for file in self.path.iterdir():
@@ -364,6 +377,7 @@ class _Fitting:
 
     def __post_init__(self) -> None:
         self.choices: list[FitChoice] = []
+        self.doubts: list[str] = []
 
     def run(self) -> FitResult:
         asked, path = self.asked, self.folder.path
@@ -384,7 +398,8 @@ class _Fitting:
         write_report(self._report(split, learnt, head_only), path)
         draw(read_folder(path), path)  # with the run's log and the scheme
         self._chose("trained", str(trained), _beside(learnt, head))
-        for doubt in learnt.doubts:
+        doubts = (*self.doubts, *_few_tests(split), *learnt.doubts)
+        for doubt in doubts:
             self.listener.doubt(doubt)
         fitted = FitResult(
             path,
@@ -394,7 +409,7 @@ class _Fitting:
             tuple(self.choices),
             project,
             time.monotonic() - self.begun,
-            learnt.doubts,
+            doubts,
         )
         story = self._story(fitted, learnt, int8, plan)
         if not is_list(story.names):
@@ -512,8 +527,6 @@ class _Fitting:
         Raises DataError where it has to be said, with what was tried.
         """
         asked = self.asked
-        if asked.training.pixels is not None or asked.reading.normalization is not None:
-            return None, ""
         model = read_float(asked.model)
         if model.network.takes_pixels:
             return None, ""
@@ -527,10 +540,25 @@ class _Fitting:
         )
         if tried is None:
             return None, ""
+        given = asked.training.pixels or asked.reading.normalization
+        if given:
+            self._doubt_pixels(tried)
+            return None, ""
         if tried.clear is None:
             name = str(asked.data) if is_path(asked.data) else "the array of samples"
             raise DataError(tried.refusal(name))
         return tried.clear, f"of {tried.samples} training samples the model names {tried.numbers}"
+
+    def _doubt_pixels(self, tried: Tried) -> None:
+        """Doubt what was given for pixels, where something else is clearly better."""
+        pixels, reading = self.asked.training.pixels, self.asked.reading
+        given = Taking(tuple(pixels or ()), tuple(reading.mean or ()), tuple(reading.std or ()))
+        is_tried = given in [taking for taking, _ in tried.found]
+        if is_tried and tried.clear not in (None, given):
+            self.doubts.append(
+                f"the model seems to take other numbers for pixels than {given.text}: of "
+                f"{tried.samples} training samples it names {tried.numbers}"
+            )
 
     def _take(self, taking: Taking, why: str) -> None:
         """Go on as if it had been asked for."""
@@ -579,6 +607,7 @@ class _Fitting:
             return str(kept["value"])
         if asked.scheme is not None and str(asked.scheme) != AUTO:
             scheme, why = str(asked.scheme), "as given"
+            self._check_fits(graph, split, scheme)
         else:
             with self.listener.counting("choosing what to train") as tell:
                 found = auto_scheme(
@@ -593,9 +622,23 @@ class _Fitting:
             of = "" if memory.sram_bytes is None else f" of {memory.sram_bytes:,}"
             scheme = found.scheme
             why = f"{found.sram_bytes:,}{of} bytes of SRAM{memory.title}; {found.reason}"
-        self.folder.keep(scheme={"value": scheme, "why": why})
+            self.folder.keep(scheme={"value": scheme, "why": why})
         self._chose("scheme", scheme, why, "--scheme, --board, --sram")
         return scheme
+
+    def _check_fits(self, graph: Graph, split: Split, scheme: str) -> None:
+        """Raise PlanError, as `plan` does, for more than the memory that was named."""
+        asked, hardware = self.asked, self.asked.hardware
+        if hardware.memory.is_usual:
+            return
+        names = asked.reading.class_names or ()
+        fitted = fit_to_data(graph, split, asked.classes, SimulatedRequest().loss, (), names)
+        memory = PlanOptions(board=hardware.board, sram=hardware.sram, slots=hardware.slots)
+        quiet = _Muted(self.listener)
+        try:
+            plan(graph, scheme, classes=fitted.classes, hardware=memory, listener=quiet)
+        except PlanError as error:
+            raise PlanError(f"{error}; without --scheme, what fits is chosen") from error
 
     def _plan(self, graph: Graph, split: Split, scheme: str) -> _Length:
         """Return how many epochs and samples the time allows."""
@@ -835,6 +878,15 @@ def _only_names(reading: DataOptions) -> DataOptions:
 def _shortened(names: tuple[str, ...], most: int = 5) -> str:
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown}, …"
+
+
+def _few_tests(split: Split) -> Iterator[str]:
+    """Say that a score of so few samples says little."""
+    if (count := len(split.test)) < FEW_TESTS:
+        yield (
+            f"there are {count} test samples, so that one of them is {100 / count:.0f} points of "
+            "the score: bring more samples, or keep more of them back with --test-share"
+        )
 
 
 def _score(result: SimulationResult) -> str:

@@ -19,7 +19,14 @@ import mcutrain
 from mcutrain.demo import FLOAT_MODEL as FLOAT
 from mcutrain.demo import IMAGES as DATA
 from mcutrain.demo import MODEL
-from mcutrain.errors import ArgumentError, BuildError, DataError, McutrainError, OptionError
+from mcutrain.errors import (
+    ArgumentError,
+    BuildError,
+    DataError,
+    McutrainError,
+    OptionError,
+    PlanError,
+)
 from mcutrain.functions import fitting, simulating
 from mcutrain.functions.fit_readme import Story, readme
 from mcutrain.functions.fitting import LEAST_OF_A_CLASS, MOST_EPOCHS, _length
@@ -244,6 +251,10 @@ def test_bad_input_is_said_before_a_folder_is_made(tmp_path):
         ({"augment": ["turn"]}, DataError),
         ({"minutes": 0}, ArgumentError),
         ({"learning_rate": -1}, McutrainError),
+        ({"model": DATA, "data": MODEL}, ArgumentError),
+        ({"scheme": "last:99"}, McutrainError),
+        ({"scheme": "last:2", "sram": 2048}, PlanError),
+        ({"scheme": "full", "board": "bbc-microbit"}, PlanError),
     ):
         asked: dict[str, Any] = {"model": MODEL, "data": DATA, "output": tmp_path / "o", **wrong}
         with pytest.raises(kind):

@@ -159,6 +159,19 @@ def test_fit_takes_means_of_channels_too(tmp_path, monkeypatch):
     assert "--mean 0.5 --std 0.5" in (found.folder / "README.md").read_text(encoding="utf-8")
 
 
+def test_fit_doubts_pixels_that_are_clearly_others_and_a_score_of_few_samples(tmp_path):
+    few: dict[str, Any] = {"epochs": 1, "learning_rate": 0.01, "samples": 40, "listener": Told()}
+    few["test_samples"] = 19
+    found = mcutrain.fit(FLOAT, DATA, tmp_path / "a", "head", pixels=(0, 255), **few)
+    pixels, tests = found.doubts[:2]
+    assert "other numbers for pixels than --pixels 0,255: of 40 training samples" in pixels
+    assert all(text in pixels for text in ("% with --pixels 0,1", "% with --pixels -1,1"))
+    assert tests.startswith("there are 19 test samples, so that one of them is 5 points")
+    few["test_samples"] = 20
+    found = mcutrain.fit(FLOAT, DATA, tmp_path / "b", "head", pixels=(0, 1), **few)
+    assert not [text for text in found.doubts if "pixels" in text or "test samples" in text]
+
+
 def test_fit_refuses_with_the_numbers_where_it_is_not_clear(tmp_path):
     x, y = arrays()
     with pytest.raises(DataError, match=r"of 60 training samples it names .* % with --pixels"):
