@@ -56,6 +56,10 @@ OPTIONAL = {
         Package("stm32loader", ("stm32loader",), "stm32", "flashing an STM32 over a serial line"),
         Package("pyocd", ("pyocd",), "pyocd", "flashing by a debug probe"),
         Package("flwr", ("flwr",), "fleet", "running a fleet's Flower app"),
+        Package("cryptography", ("cryptography",), "fleet", "hiding a gateway's sum by masks"),
+        Package(
+            "dp-accounting", ("dp_accounting",), "privacy", "saying the ε of a fleet with noise"
+        ),
         Package("distributed", ("distributed",), "dask", "an analysis on a Dask cluster"),
         Package("ray", ("ray",), "ray", "an analysis on a Ray cluster"),
     )

@@ -46,6 +46,10 @@ trim = 0                  # how many boards may lie or diverge
 late = 0                  # rounds that a gateway may be late; with each, it counts half as much
 canary = 0.0              # of the gateways, whose boards test a new base before it is kept
 tolerance = 0.0           # of accuracy that they may lose by it
+masked = false            # hide from the server what each gateway learnt
+clip = 0                  # the norm of a board's difference at most, in last bits; 0: any
+noise = 0.0               # of the sum of boards, its deviation in such norms
+noise-seed = ""           # without one, noise is drawn and forgotten
 """
 SERVER = '''\
 """The server of the fleet: samples gateways, adds what their boards learnt."""

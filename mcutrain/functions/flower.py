@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import random
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -30,9 +32,11 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from mcutrain_host.saved import with_recipe
 
-from mcutrain.errors import McutrainError, StateError
+from mcutrain.errors import ArgumentError, McutrainError, StateError
 from mcutrain.fleets import Contribution, averaged, check_round, on_time, trimmed
 from mcutrain.fleets.contribution import MOST_WEIGHT
+from mcutrain.fleets.masks import MaskedSum, new_key, unmasked
+from mcutrain.fleets.privacy import epsilon, with_noise
 from mcutrain.functions.averaging import Fleet, total_of
 from mcutrain.functions.files import replace_file
 from mcutrain.functions.gateway import FleetRound, Gateway
@@ -42,6 +46,11 @@ BASE = "base"
 CONTRIBUTION = "contribution"
 KEPT = "kept"
 """What a gateway sent last, until it knows that it has come."""
+KEY = "key"
+"""A gateway's private one for the masks of a round."""
+FEWEST_MASKED = 3
+"""Of two gateways each would know what the other learnt."""
+DELTA = 1e-5
 MOST_HEARD = 100_000
 """Of the answers of gateways that a server tells them of."""
 
@@ -54,7 +63,9 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
     itself. late: how many rounds late what a gateway learnt may come; with each it counts half as
     much. canary: the share of a round's gateways whose boards test its new base first. If they
     classify less of their own test samples than with the base before, in the mean over boards and
-    by more than `tolerance`, the base before stays.
+    by more than `tolerance`, the base before stays. masked: gateways hide their sums from the
+    server. clip: the norm that a board's difference has at most; each board then has the weight 1.
+    noise: of the sum, its deviation in such norms. noise_seed: whoever has it can take it away.
     """
 
     def __init__(
@@ -68,12 +79,25 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         late: int = 0,
         canary: float = 0.0,
         tolerance: float = 0.0,
+        masked: bool = False,
+        clip: int = 0,
+        noise: float = 0.0,
+        noise_seed: str = "",
+        deadline: float = 3600.0,
         **sampling: Any,
     ) -> None:
         super().__init__(fraction_evaluate=0.0, **sampling)
         self.model, self.output = model, output
         self.rounding, self.trim = rounding, trim
         self.late, self.canary, self.tolerance = late, canary, tolerance
+        self.masked, self.deadline, self._keys = masked, deadline, list[bytes]()
+        self.clip, self.noise, self.noise_seed = clip, Fraction(str(noise)), noise_seed
+        if masked and (trim or late):
+            raise ArgumentError("masked hides what trim and late need: leave one of them out")
+        if noise and (not clip or trim):
+            raise ArgumentError(
+                "noise is for a mean of differences with a norm: give clip, no trim"
+            )
         self.base = base
         output.mkdir(parents=True, exist_ok=True)
         self.done = max(map(_number, output.glob("round-*.mcts")), default=0)
@@ -102,10 +126,39 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         config["round"] = self.done + server_round
         config["late"] = self.late
         config["heard"] = self._heard
-        messages: Iterable[Message] = super().configure_train(
-            server_round, self.arrays(), config, grid
+        config["clip"] = self.clip
+        config["keys"] = []
+        messages: list[Message] = list(
+            super().configure_train(server_round, self.arrays(), config, grid)
         )
+        if self.masked:
+            nodes = self._with_keys([m.metadata.dst_node_id for m in messages], config, grid)
+            config["keys"] = self._keys
+            record = RecordDict({"arrays": self.arrays(), "config": config})
+            messages = list(self._construct_messages(record, nodes, MessageType.TRAIN))
         return messages
+
+    def _with_keys(self, nodes: list[int], config: ConfigRecord, grid: Grid) -> list[int]:
+        """Ask gateways for the keys of a round. Returns those that gave one."""
+        record = RecordDict({"config": ConfigRecord({"round": config["round"]})})
+        asked = self._construct_messages(record, nodes, MessageType.QUERY)
+        found: dict[int, bytes] = {}
+        for reply in grid.send_and_receive(messages=asked, timeout=self.deadline):
+            try:
+                key = reply.content["key"]["public"]
+            except (KeyError, ValueError, TypeError) as error:
+                LOG.warning("gateway %d gave no key: %s", reply.metadata.src_node_id, error)
+                continue
+            if isinstance(key, bytes) and key not in found.values():
+                found[reply.metadata.src_node_id] = key
+        self._keys = sorted(found.values())
+        if len(found) < FEWEST_MASKED:
+            LOG.warning(
+                "%d gateways gave keys, and masks need %d: nothing is learnt in this round",
+                *(len(found), FEWEST_MASKED),
+            )
+            return []
+        return sorted(found)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -118,6 +171,7 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
             fleet, self._bases, {base: set(boards) for base, boards in self._added.items()}
         )
         heard, self._tested = [], {}
+        masks: list[MaskedSum] = []
         right = tested = failed = 0.0
         for reply in valid:
             node = reply.metadata.src_node_id
@@ -125,7 +179,11 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
                 metrics = reply.content["metrics"]
                 said = [float(metrics[name]) for name in ("accuracy", "tested", "failed")]
                 accuracies = _accuracies(reply)
-                taken = [self._took(sums, part, node) for part in _contributions(reply)]
+                if self.masked:
+                    masks.append(_masked_sum(fleet, reply))
+                    taken = [True]
+                else:
+                    taken = [self._took(sums, part, node) for part in _contributions(reply)]
             except (McutrainError, KeyError, TypeError, ValueError) as error:
                 LOG.warning("gateway %d is left out: %s", node, error)
                 continue
@@ -134,6 +192,8 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
                 self._tested[node] = accuracies
                 right, tested = right + said[0] * said[1], tested + said[1]
                 failed += said[2]
+        if masks:
+            self._unmask(sums, masks)
         if not sums.totals:
             LOG.warning("no gateway learnt anything in round %d: its base stays", server_round)
             return None, None
@@ -143,7 +203,8 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
                 each = on_time(sums.each, self._bases)
                 made = trimmed(fleet.layout, fleet.base, each, self.trim, self.rounding, number)
             else:
-                made = averaged(fleet.layout, fleet.base, total, self.rounding, number)
+                noisy = self._noisy(total, number)
+                made = averaged(fleet.layout, fleet.base, noisy, self.rounding, number)
         except McutrainError as error:
             LOG.warning("round %d changes nothing, its base stays: %s", server_round, error)
             return None, None
@@ -216,6 +277,22 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         """With which what comes may have begun, newest first."""
         return self._newest[: self.late + 1]
 
+    def _unmask(self, sums: _Sums, masks: list[MaskedSum]) -> None:
+        """Add the sum of all gateways, if all are there."""
+        try:
+            if list(masks[0].head.keys) != [key.hex() for key in self._keys]:
+                raise StateError("masked sums are of other gateways than were asked")
+            sums.take(unmasked(sums.fleet.layout, masks), keeps_each=False)
+        except McutrainError as error:
+            LOG.warning("the masked round ends: %s", error)
+
+    def _noisy(self, total: Contribution, number: int) -> Contribution:
+        if not self.noise:
+            return total
+        text = f"{self.noise_seed}:{number}".encode()
+        seed = text if self.noise_seed else secrets.token_bytes(32)
+        return with_noise(total, self.noise * self.clip, seed)
+
     def _took(self, sums: _Sums, part: Contribution, node: int) -> bool:
         """Whether what a gateway sent is added; else it is said why not."""
         try:
@@ -275,10 +352,17 @@ def server_app() -> ServerApp:
             late=int(config["late"]),
             canary=float(config["canary"]),
             tolerance=float(config["tolerance"]),
+            masked=bool(config["masked"]),
+            clip=int(config["clip"]),
+            noise=float(config["noise"]),
+            noise_seed=str(config["noise-seed"]),
+            deadline=float(config["deadline"]),
             fraction_train=float(config["fraction"]),
             min_train_nodes=int(config["gateways"]),
             min_available_nodes=int(config["gateways"]),
         )
+        if strategy.noise:
+            LOG.info("%s", _told_privacy(float(strategy.noise), int(config["rounds"])))
         strategy.start(
             grid=grid,
             initial_arrays=strategy.arrays(),
@@ -299,9 +383,15 @@ def gateway_app() -> ClientApp:
     def train(message: Message, context: Context) -> Message:
         config = message.content["config"]
         lesson = FleetRound(int(config["round"]), int(config["epochs"]), float(config["lr"]))
-        found = _gateway(context).learn(_base(message), lesson)
+        found = _gateway(context).learn(_base(message), lesson, int(config["clip"]))
         sums = found.contributions if config["each-board"] else (found.total,)
-        sent = [one.to_bytes() for one in sums]
+        keys = [bytes(key) for key in config["keys"]]
+        if keys:
+            private = _private_key(context, lesson.number)
+            masked = MaskedSum.of(found.layout, found.total, private, keys)
+            sent = [masked.to_bytes()]
+        else:
+            sent = [one.to_bytes() for one in sums]
         unheard = _unheard(context, config, found.total.base)
         if int(config["late"]):
             kept = {"round": lesson.number, "base": found.total.base, "sent": sent}
@@ -314,6 +404,14 @@ def gateway_app() -> ClientApp:
         }
         content = {"arrays": ArrayRecord(arrays), "metrics": MetricRecord(metrics)}
         return Message(RecordDict(content | _said(found.accuracies)), reply_to=message)
+
+    @app.query()  # type: ignore[untyped-decorator]
+    def key(message: Message, context: Context) -> Message:
+        private, public = new_key()
+        number = int(message.content["config"]["round"])
+        context.state[KEY] = ConfigRecord({"round": number, "private": private})
+        content = RecordDict({"key": ConfigRecord({"public": public})})
+        return Message(content, reply_to=message)
 
     @app.evaluate()  # type: ignore[untyped-decorator]
     def evaluate(message: Message, context: Context) -> Message:
@@ -332,6 +430,29 @@ def _gateway(context: Context) -> Gateway:
 def _base(message: Message) -> bytes:
     raw: bytes = message.content["arrays"][BASE].numpy().tobytes()
     return raw
+
+
+def _private_key(context: Context, number: int) -> bytes:
+    """Of this round, once: two sums with one mask would say their difference."""
+    kept = context.state.pop(KEY, None)
+    if kept is None or kept["round"] != number:
+        raise StateError(f"this gateway has no key for round {number}: it was restarted meanwhile")
+    return bytes(kept["private"])
+
+
+def _masked_sum(fleet: Fleet, reply: Message) -> MaskedSum:
+    where = f"what gateway {reply.metadata.src_node_id} sent"
+    (array,) = reply.content["arrays"].values()
+    return MaskedSum.parse(fleet.layout, array.numpy().tobytes(), where)
+
+
+def _told_privacy(noise: float, rounds: int) -> str:
+    """What a run's noise is worth, or why it is not known."""
+    try:
+        found = epsilon(noise, rounds, DELTA)
+    except McutrainError as error:
+        return f"differential privacy: {error}"
+    return f"differential privacy of a board in {rounds} rounds: ε = {found:.3g} at δ = {DELTA:g}"
 
 
 def _unheard(context: Context, config: ConfigRecord, base: str) -> list[bytes]:

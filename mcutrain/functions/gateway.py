@@ -17,7 +17,8 @@ from mcutrain_host.text import reason
 
 from mcutrain.data import Outputs
 from mcutrain.errors import ArgumentError, McutrainError
-from mcutrain.fleets import Contribution
+from mcutrain.fleets import Contribution, FleetLayout
+from mcutrain.fleets.privacy import clipped
 from mcutrain.functions.averaging import Fleet, total_of
 from mcutrain.functions.board_options import (
     BoardDataOptions,
@@ -89,9 +90,11 @@ class Learned:
 
     contributions: of each that did. failed: why others did not, by name. accuracy: of test samples
     of their own data, with the base, weighted by what they learnt from; None without such samples.
-    tested: the weight of the boards that have some. accuracies: of each of these boards.
+    tested: the weight of the boards that have some. accuracies: of each of these boards. layout: of
+    the step.
     """
 
+    layout: FleetLayout
     contributions: tuple[Contribution, ...]
     failed: Mapping[str, str]
     accuracy: float | None
@@ -163,11 +166,12 @@ class Gateway:
             raise ArgumentError(f"{path}: a name or a path has a character of code 0")
         return Gateway(path.parent, file, tell)
 
-    def learn(self, base: bytes, lesson: FleetRound) -> Learned:
+    def learn(self, base: bytes, lesson: FleetRound, clip: int = 0) -> Learned:
         """Train all boards from a base, one after the other.
 
-        base: a saved state with its recipe. A board that cannot be reached or breaks off does not
-        keep others from it. Raises McutrainError where no board learnt anything.
+        base: a saved state with its recipe. clip: the norm of each difference at most; 0: any.
+        A board that cannot be reached or breaks off does not keep others from it. Raises
+        McutrainError where no board learnt anything.
         """
         done: list[Contribution] = []
         right = tested = 0.0
@@ -175,6 +179,9 @@ class Gateway:
         for name, board in found.boards.items():
             try:
                 one = found.fleet.contribution(board.state, name)
+                if clip:
+                    exponent = found.fleet.layout.output_exponent(found.fleet.base)
+                    one = clipped(one, clip, exponent)
             except McutrainError as error:
                 found.failed[name] = reason(error)
                 self.tell(f"{name} learnt nothing: {reason(error)}")
@@ -186,7 +193,14 @@ class Gateway:
         if not done:
             raise McutrainError("no board learnt anything: " + "; ".join(found.failed.values()))
         accuracy = right / tested if tested else None
-        return Learned(tuple(done), found.failed, accuracy, int(tested), found.accuracies)
+        return Learned(
+            found.fleet.layout,
+            tuple(done),
+            found.failed,
+            accuracy,
+            int(tested),
+            found.accuracies,
+        )
 
     def test(self, base: bytes, number: int) -> dict[str, float]:
         """Return each board's accuracy on its own test samples, of those that have some.

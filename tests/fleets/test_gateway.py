@@ -14,6 +14,7 @@ import mcutrain
 from mcutrain import demo
 from mcutrain.errors import ArgumentError, McutrainError
 from mcutrain.fleets import Contribution, averaged, trimmed
+from mcutrain.fleets.privacy import clipped
 from mcutrain.functions.gateway import FleetRound, Gateway
 from mcutrain.runs.sample_reading import model_input, prepare_samples
 from mcutrain.simulation import RunSettings
@@ -71,6 +72,9 @@ def test_a_board_of_this_computer_learns_as_numpy_does(tmp_path: Path, data: lis
     state = fleet().layout.saved(reference.save(), "numpy")
     expected = Contribution.of(fleet().layout, begin, state, "a", 24)
     assert found.total.to_bytes() == expected.to_bytes()
+    short = gateway.learn(base(), FleetRound(3, epochs=2, learning_rate=0.01), 100)
+    exponent = fleet().layout.output_exponent(begin)
+    assert short.total.to_bytes() == clipped(expected, 100, exponent).to_bytes()
 
 
 @pytest.mark.slow

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,12 @@ from flwr.supercore.task_identity import TaskIdentity
 from mcutrain_host.saved import SavedState
 
 from mcutrain import demo
+from mcutrain.errors import ArgumentError, StateError
 from mcutrain.fleets import Contribution, averaged, on_time
+from mcutrain.fleets.privacy import clipped, with_noise
 from mcutrain.functions import flower
 from mcutrain.functions.flower import ExactFedAvg, gateway_app
-from mcutrain.functions.gateway import Gateway
+from mcutrain.functions.gateway import Gateway, Learned
 from tests.fleets.fleet import SAMPLES, fleet
 from tests.fleets.test_average import total_of
 
@@ -88,6 +92,21 @@ def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     monkeypatch.setattr(flower.LOG, "warning", lambda text, *more: found.append(text % more))
     return found
+
+
+class Line(Nodes):
+    """The gateways of a server, which give keys when they are asked."""
+
+    def __init__(self, gone: tuple[int, ...] = ()) -> None:
+        self.gone = gone
+        self.contexts = {
+            node: Context(run_id=1, node_id=node, node_config={}, state=RecordDict(), run_config={})
+            for node in (1, 2, 3)
+        }
+
+    def send_and_receive(self, messages: Any, timeout: float) -> list[Message]:
+        asked = [(one.metadata.dst_node_id, one) for one in messages]
+        return [gateway_app()(m, self.contexts[n]) for n, m in asked if n not in self.gone]
 
 
 def sent(board: int, base: SavedState | None = None, weight: int = 0) -> bytes:
@@ -296,3 +315,103 @@ def test_a_gateway_sends_again_what_was_not_heard(
     found = flower._accuracies(app(asked, context))
     assert found == Gateway.read(tmp_path / "gateway.toml").test(newest, 4)
     assert list(found) == ["a"]
+
+
+def masked_round(
+    server: Server, line: Line, monkeypatch: pytest.MonkeyPatch, left_out: int = 0
+) -> bool:
+    """Three gateways, a board each, as gateways answer. Whether there is a new base."""
+    server.number += 1
+    config = ConfigRecord({**CONFIG, "each-board": False})
+    asked = server.strategy.configure_train(server.number, ArrayRecord(), config, line)
+    replies = []
+    for message in asked:
+        node = message.metadata.dst_node_id
+        part = Contribution.parse(sent(node - 1), "a sum")
+
+        class Stand:
+            def learn(self, base: bytes, lesson: object, clip: int, one: Any = part) -> Learned:
+                return Learned(fleet().layout, (one,), {}, 0.5, 4, {})
+
+        monkeypatch.setattr(flower, "_gateway", lambda context, stand=Stand: stand())
+        answer = gateway_app()(message, line.contexts[node])
+        (array,) = answer.content["arrays"].values()
+        assert part.to_bytes() not in array.numpy().tobytes()
+        if node != left_out:
+            replies.append(answer)
+    return server.strategy.aggregate_train(server.number, replies)[0] is not None
+
+
+def test_masked_sums_make_the_base_of_plain_ones(
+    tmp_path: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(tmp_path, masked=True)
+    assert masked_round(server, Line(), monkeypatch)
+    assert server.base.raw == mean(fleet().base, sent(0), sent(1), sent(2))
+    assert not warned
+
+
+def test_a_gateway_that_drops_out_ends_a_masked_round(
+    tmp_path: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(tmp_path, masked=True)
+    assert not masked_round(server, Line(), monkeypatch, left_out=2)
+    assert "the masked round ends: 1 of 3 gateways with masks are missing" in warned[0]
+    assert server.base.raw == fleet().base.raw
+    assert not masked_round(server, Line(gone=(2,)), monkeypatch)  # before it gave a key
+    assert "2 gateways gave keys, and masks need 3" in " ".join(warned)
+    assert masked_round(server, Line(), monkeypatch)
+
+
+def test_a_key_serves_one_sum(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of two rounds with one mask the difference would be known."""
+    line = Line()
+    context = line.contexts[1]
+    context.state["key"] = ConfigRecord({"round": 3, "private": b"x" * 32})
+    with pytest.raises(StateError, match="no key for round 4"):
+        flower._private_key(context, 4)
+    context.state["key"] = ConfigRecord({"round": 4, "private": b"x" * 32})
+    assert flower._private_key(context, 4) == b"x" * 32
+    with pytest.raises(StateError, match="no key for round 4"):
+        flower._private_key(context, 4)
+
+
+def test_noise_is_added_to_the_sum(tmp_path: Path, warned: list[str]) -> None:
+    server = Server(tmp_path, clip=1000, noise=0.05, noise_seed="a")
+    parts = [
+        clipped(Contribution.parse(sent(board), "a sum"), 1000, 0).to_bytes() for board in (0, 1)
+    ]
+    assert server.answer(*[[raw] for raw in parts])
+    total = total_of([Contribution.parse(raw, "a sum") for raw in parts])
+    noisy = with_noise(total, Fraction(50), b"a:1")
+    assert server.base.raw == averaged(fleet().layout, fleet().base, noisy)
+    drawn = [
+        Server(folder, clip=1000, noise=0.05)
+        for folder in (tmp_path / "b", tmp_path / "c")
+        if not folder.mkdir()  # type: ignore[func-returns-value]
+    ]
+    assert all(one.answer(*[[raw] for raw in parts]) for one in drawn)
+    assert drawn[0].base.raw != drawn[1].base.raw
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"masked": True, "trim": 1}, "masked hides"),
+        ({"masked": True, "late": 1}, "masked hides"),
+        ({"noise": 1.0}, "give clip"),
+        ({"noise": 1.0, "clip": 5, "trim": 1}, "no trim"),
+    ],
+)
+def test_numbers_that_do_not_go_together_get_a_sentence(
+    tmp_path: Path, options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ArgumentError, match=sentence):
+        Server(tmp_path, **options)
+
+
+def test_a_run_says_what_its_noise_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = flower._told_privacy(1.0, 10)
+    assert "ε = " in said or "mcutrain[privacy]" in said
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    assert "pip install 'mcutrain[privacy]'" in flower._told_privacy(1.0, 10)
