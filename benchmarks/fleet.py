@@ -2,6 +2,9 @@
 
     python benchmarks/fleet.py --boards 100 --rounds 10 --killed 0.2
 
+With --coding: how many bytes a board's difference would take on its line, and the new base's to
+the one before, each with a Rice code whose parameter is the best of its row.
+
 Boards are the generated C; each has images of two classes of the demo's data (non-IID), of which a
 share is killed at random in each round. Boards are averaged at once, in another order, and through
 three gateways: the three states must be the same bytes. Beside the fleet: one board with all data.
@@ -60,6 +63,16 @@ def total_of(parts: list[Contribution]) -> Contribution:
     return total
 
 
+def rice_bytes(rows: dict[str, int], differences: dict[str, Any]) -> int:
+    """Of whole numbers by a Rice code, with 4 bits for the parameter of each row of a tensor."""
+    bits = 0
+    for name, values in differences.items():
+        unsigned = np.where(values < 0, -2 * values - 1, 2 * values)
+        for row in np.array_split(unsigned, rows[name]):
+            bits += 4 + min(int((row >> k).sum()) + (k + 1) * row.size for k in range(16))
+    return -(-bits // 8)
+
+
 def main() -> None:
     """Print a table of rounds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -72,6 +85,7 @@ def main() -> None:
     parser.add_argument("--rounding", default="stochastic")
     parser.add_argument("--iid", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--coding", action="store_true")
     asked = parser.parse_args()
     data = Data.of(asked.boards, asked.images, asked.iid, asked.seed)
     step = demo.training_step(demo.network(), asked.scheme)
@@ -122,7 +136,14 @@ def main() -> None:
             f"{len(sums[0].to_bytes()):10,}  {accuracy(new):8.1%}  {accuracy(alone):15.1%}  "
             f"{sha256(new).hexdigest()[:16]}"
         )
-        base = layout.saved(new, "the base")
+        before, base = layout.read(base), layout.saved(new, "the base")
+        if asked.coding:
+            rows = {name: len(step.plan.training.state[name]) for name in before}
+            coded = [rice_bytes(rows, one.differences) for one in added]
+            moved = {name: value - before[name] for name, value in layout.read(base).items()}
+            print(
+                f"  on the line {min(coded):,} … {max(coded):,}, base {rice_bytes(rows, moved):,}"
+            )
 
 
 if __name__ == "__main__":

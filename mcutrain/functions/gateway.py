@@ -234,8 +234,10 @@ class Gateway:
             mean=self.file.mean,
             std=self.file.std,
         )
-        if board.project and lesson.epochs:  # else nothing is learnt, and bits are those of a board
-            return self._on_board(board, fleet, begin, lesson, data, reading)
+        if board.project and lesson.epochs:
+            state = self._on_board(board, fleet, begin, lesson, reading)
+            tested = self._train(board, fleet, begin, replace(lesson, epochs=0))  # a board's bits
+            return _TrainedBoard(state, tested.accuracy)
         step, options = fleet.layout.step, fleet.recipe.options
         training, names = step.plan.training, options.class_names or step.graph.class_names
         graph = replace(step.graph, class_names=names)
@@ -266,20 +268,19 @@ class Gateway:
         fleet: Fleet,
         begin: Path,
         lesson: FleetRound,
-        data: str,
         reading: DataOptions,
-    ) -> _TrainedBoard:
+    ) -> SavedState:
         accumulate = fleet.layout.step.plan.training.accumulate
         state = begin.with_name("trained.mcts")
         state.unlink(missing_ok=True)
         done = train_board(
             self.folder / board.project,
-            data,
+            str(self.folder / board.data),
             line=LineOptions(port=board.port),
             learning=ScheduledOptions(
                 epochs=lesson.epochs, learning_rate=lesson.learning_rate, schedule="constant"
             ),
-            reading=BoardDataOptions(**vars(reading)),
+            reading=BoardDataOptions(**{**vars(reading), "test_samples": 0}),
             saving=StateOptions(
                 state=state, begin_from=begin, after=fleet.base.position(accumulate), save_every=0
             ),
@@ -290,6 +291,4 @@ class Gateway:
         if done.is_interrupted:
             raise KeyboardInterrupt
         file = StateFile.of(state)
-        saved = fleet.layout.saved(file.read(file.saved_bytes).raw, board.name)
-        accuracy = done.outcome.resumed if done.outcome.before is None else done.outcome.before
-        return _TrainedBoard(saved, accuracy)
+        return fleet.layout.saved(file.read(file.saved_bytes).raw, board.name)

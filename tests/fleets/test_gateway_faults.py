@@ -140,6 +140,7 @@ def test_a_line_that_is_cut_in_a_message_changes_nothing(
     with cut_line(board.url) as (port, cutter):
         assert learnt(gateway(port)) == undisturbed
         to_board, to_host = cutter.passed
+        assert to_board < len(base()) + 8 * 900 + 2000  # no test samples, which bits do not need
         for share in (0.3, 0.97):
             for way, size in ((0, to_board), (1, to_host)):
                 cutter.cut_at(way, 1 + int(share * (size - 2)))
