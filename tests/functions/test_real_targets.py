@@ -6,6 +6,7 @@ import shlex
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from mcutrain.data import Targets, load
 from mcutrain.errors import DataError
 from mcutrain.experiments import finalists
 from mcutrain.functions import selecting
+from mcutrain.functions.board_training import BoardRun
 from mcutrain.functions.listener import Listener
 from mcutrain.pipeline import StepOptions, prepare
 from mcutrain.target import load_target
@@ -221,6 +223,18 @@ def test_a_head_of_its_own_says_what_one_scale_costs_and_a_new_one_that_it_does_
         assert ("of 255 steps of the outputs" in said) == (classes == "keep")
         assert ("one scale would leave the least 2." in said) == (classes == 2)
     assert r2[2] > r2["keep"]
+
+
+def test_a_boards_run_says_its_error_where_there_is_no_accuracy(tmp_path: Path) -> None:
+    scores = [{"mae": mae, "r2": 0.5} for mae in (0.51239, 0.25)]
+    known = {"before": None, "resumed": None, "accuracy": None, "position": 3, "total": 4}
+    outcome = SimpleNamespace(
+        **known, scores_before=scores[0], scores=scores[1], identity=SimpleNamespace(board="b")
+    )
+    found = BoardRun(outcome, None, b"", tmp_path, tmp_path, {})  # type: ignore[arg-type]
+    assert found.summary() == "MAE 0.5124 → 0.25, 3 of 4 steps on b"
+    outcome.scores_before = None
+    assert found.summary() == "3 of 4 steps on b"
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -245,6 +247,12 @@ def test_a_wrong_label_is_a_sentence_and_changes_nothing() -> None:
     assert simulator.save() == before
 
 
-def test_the_function_simulate_takes_labels_of_positions() -> None:
-    found = simulate(segmentation.unet(), segmentation.images(20), epochs=1, learning_rate=0.05)
+def test_the_function_simulate_takes_labels_of_positions_and_logs_iou(tmp_path) -> None:
+    log = tmp_path / "run.jsonl"
+    how = {"epochs": 2, "learning_rate": 0.05, "log": log}
+    found = simulate(segmentation.unet(), segmentation.images(20), **how)
     assert found.iou is not None
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    said = [line["iou"] for line in lines if line["event"] == "evaluated"]
+    assert said == [found.iou_before, *(epoch.test_iou for epoch in found.epochs)]
+    assert said[-1] == found.iou
