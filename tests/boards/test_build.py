@@ -88,7 +88,7 @@ def test_zigs_smallest_program_has_symbols(projects_root):
     assert linked_memory(built(projects_root, "rpi-pico", "zig", "-Os", quick_step())).agrees
 
 
-@pytest.mark.parametrize("board", WITH_FIRMWARE)
+@pytest.mark.parametrize("board", drawn_by_commit(WITH_FIRMWARE, 10))
 def test_a_project_is_deterministic_and_names_no_place_of_this_machine(board):
     step = training_step("head" if board in TOO_SMALL_FOR_THE_DEMO else "fashion-sparse")
     first, second = step.firmware(load_target(board)), step.firmware(load_target(board))

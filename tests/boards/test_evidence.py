@@ -1,8 +1,9 @@
 """What docs/measurements/boards.md says of each board, done anew.
 
 `make stress` does all of it for every board, and prints the rows of the table; `make test` does
-less, with a smaller network: of boards that share chip and line, one has power cuts and bad cables.
-All boards have their memory, emulators, flashing, saving and restart.
+less, with a smaller network: six boards, others with each commit, have power cuts and bad cables,
+and of boards that share a machine of QEMU one runs there. All have their memory, Unicorn, flashing,
+saving and restart.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from tests.boards.stress import (
     taught,
 )
 from tests.boards.test_same_bits import as_program, on_unicorn, qemu_system, trained
+from tests.drawing import drawn_by_commit
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
 SECONDS = 7200 if IS_STRESS else 600
@@ -62,10 +64,16 @@ KEEPING = [name for name in WITH_FIRMWARE if TARGETS[name].erasures is not None]
 CHIP_AND_LINE = {
     name: (TARGETS[name].emulation.unicorn, TARGETS[name].uart.name == "USB") for name in KEEPING
 }
-DISTURBED = (
-    KEEPING if IS_STRESS else [*dict(zip(CHIP_AND_LINE.values(), KEEPING, strict=True)).values()]
-)
+ONE_OF_EACH = [*dict(zip(CHIP_AND_LINE.values(), KEEPING, strict=True)).values()]
+DISTURBED = KEEPING if IS_STRESS else drawn_by_commit(ONE_OF_EACH, 6)
 """Boards with power cuts and bad cables: drivers of flash and line are a chip's, not a board's."""
+MACHINES = {name: target.emulation.qemu[1:2] for name, target in TARGETS.items()}
+ON_QEMU = {
+    drawn_by_commit([name for name, of in MACHINES.items() if of == machine], 1)[0]
+    for machine in dict.fromkeys(MACHINES.values())
+    if machine
+}
+"""Boards that QEMU runs, one for each of its machines; all with `make stress`."""
 SLOW = "rp2040js"
 """It runs the small network."""
 Opened = Callable[[Path], AbstractContextManager[Device]]
@@ -214,7 +222,12 @@ def test_a_board_earns_its_row(projects_root, tmp_path, board):
     folder = quick if small else built(projects_root, board)
     of, expected = (quick_lessons(), quick_state) if small else (lessons(), simulated_state)
     cells = ["program" if target.is_hosted else planned_is_linked(folder)]
-    fast = {name: way for name, way in opened.items() if name != SLOW}
+    left_out = not IS_STRESS and board not in ON_QEMU
+    fast = {
+        name: way
+        for name, way in opened.items()
+        if name != SLOW and not (left_out and name.startswith("QEMU"))
+    }
     cells.append(same_bits(folder, of, expected(STEPS), fast))
     if SLOW in opened:
         same_bits(quick, quick_lessons(), quick_state(STEPS), {SLOW: opened[SLOW]})

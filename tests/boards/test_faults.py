@@ -34,6 +34,7 @@ from tests.boards.projects import (
     training_step,
 )
 from tests.boards.stress import on_a_bad_cable, taught
+from tests.drawing import drawn_by_commit
 
 IS_STRESS = bool(os.environ.get("MCUTRAIN_STRESS"))
 FLASH_CUTS = 30 if IS_STRESS else 2
@@ -72,13 +73,7 @@ def test_a_board_that_runs_is_flashed_without_a_button(projects_root, board_name
 @pytest.mark.timeout(3600 if IS_STRESS else 600)
 @pytest.mark.parametrize(
     "board_name",
-    [
-        "nucleo-f446re",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("nucleo-f303re", "nucleo-h743zi")
-        ),
-    ],
+    drawn_by_commit(("nucleo-f446re", "nucleo-f303re", "nucleo-h743zi"), 1),
 )
 def test_a_power_cut_while_flashing_loses_no_saved_state(projects_root, tmp_path, board_name):
     step = training_step(HEAD)
