@@ -19,7 +19,7 @@ Choice = TypeVar("Choice")
 
 # deadline=None: an example may compile C, whose time depends on the machine. Where CI is set,
 # Hypothesis has defaults of its own; ours begin with those of everywhere.
-DEFAULTS = settings.get_profile("default")
+DEFAULTS = settings(max_examples=100 if os.environ.get("MCUTRAIN_STRESS") else 60)
 settings.register_profile("fixed", DEFAULTS, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("drawn", DEFAULTS, deadline=None, derandomize=False, print_blob=True)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from mcutrain.functions.board_samples import read_for_board
 from mcutrain.functions.run_options import DataOptions
 from mcutrain.simulation import RunSettings
 from tests.cli.conftest import Board, Run
+from tests.drawing import drawn_by_commit
 
 Array = npt.NDArray[Any]
 CLASSES, TESTED = 10, 300
@@ -151,8 +153,9 @@ def before(run: Run, model: str, data: object, *flags: object) -> float:
     return float(run("simulate", model, "--data", data, *usual, *flags).json["accuracy_before"])
 
 
-@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "suffix"), drawn_by_commit([*product(CASES, (".tflite", ".onnx"))], 6)
+)
 def test_samples_in_the_files_order_have_its_accuracy(
     name: str, suffix: str, run: Run, data: Path, tmp_path: Path
 ) -> None:

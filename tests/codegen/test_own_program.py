@@ -26,6 +26,7 @@ from mcutrain.sparse import UpdateScheme
 from mcutrain.target import FIRMWARE, load_target
 from tests.codegen.test_project import plan_of, tiny
 from tests.compiled import make
+from tests.drawing import drawn_by_commit
 from tests.memplan.test_stream import mobile_network
 from tests.simulation.networks import rates, samples, states_differ, training_graph
 from tests.simulation.test_reconstruction import GRAPHS
@@ -449,7 +450,7 @@ def numbers(name: str) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LANGUAGES)
+@pytest.mark.parametrize("name", drawn_by_commit(tuple(LANGUAGES), 2))
 def test_a_rate_of_the_compiler_has_the_bits_of_the_hosts(name: str, tmp_path: Path) -> None:
     source, program = tmp_path / "rates.c", tmp_path / "rates"
     calls = "".join(f"    show(MCT_RATE({n!r}));\n" for n in numbers(name))

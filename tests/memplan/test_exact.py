@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mcutrain.memplan import Buffer, MemoryPlan, read_csv, solve, validate
 from mcutrain.memplan.exact import Packing, pack
 from mcutrain.memplan.skyline import sections_of
+from tests.drawing import drawn_by_commit
 from tests.memplan.brute_force import smallest_arena
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -208,7 +209,7 @@ def hard(problem: str) -> tuple[Buffer, ...]:
 
 @pytest.mark.slow
 @pytest.mark.shared
-@pytest.mark.parametrize("problem", HARD_PROBLEMS)
+@pytest.mark.parametrize("problem", drawn_by_commit(HARD_PROBLEMS, 4))
 def test_hard_minimalloc_problem_fits_its_capacity(problem: str) -> None:
     plan = solve(hard(problem), enough_bytes=CAPACITY_BYTES)
     validate(plan)

@@ -31,7 +31,8 @@ from tests.simulation.networks import Network, planned, rates, same, samples
 COUNTER = Path(mcutrain_host.__file__).parent / "virtual" / "counter.c"
 CLASSES = 3
 QUICK = ("-O0",)
-"""Flags of objects that are made again and again; what is kept of them does not depend on it."""
+"""Flags of objects that are made again and again, of portable bodies, which need no header of
+intrinsics; what is kept of them does not depend on it."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,7 +65,9 @@ def test_a_compiler_with_flags_of_its_own_has_its_own_library(
     monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))  # others damage what lies in theirs
     project, command = generate(plan, "any"), c_compilers[0]
     plain, other = (Compiler((*command, *flags), "CC") for flags in ((), ("-DOTHER",)))
-    paths = [build_library(project, c, extra_flags=QUICK) for c in (plain, plain, other)]
+    paths = [
+        build_library(project, c, portable=True, extra_flags=QUICK) for c in (plain, plain, other)
+    ]
     assert paths[0] == paths[1] != paths[2]
 
 
@@ -80,7 +83,7 @@ def damage(paths: list[Path], kind: str) -> None:
 
 def trained(plan: TrainingPlan) -> bytes:
     x, labels = samples(plan.training.forward, 6, CLASSES)
-    simulator = CompiledSimulator(plan, extra_flags=QUICK)
+    simulator = CompiledSimulator(plan, portable=True, extra_flags=QUICK)
     simulator.train(x, labels, rates(6))
     return simulator.save()
 
@@ -90,7 +93,7 @@ def test_libraries_and_objects_are_built_again_to_the_same_bits(
     plan: TrainingPlan, own_cache: Path, kind: str
 ) -> None:
     expected = trained(plan)
-    library = build_library(generate(plan, ""), extra_flags=QUICK)
+    library = build_library(generate(plan, ""), portable=True, extra_flags=QUICK)
     damage([library], kind)
     assert trained(plan) == expected
     assert is_sound(library)
@@ -115,7 +118,7 @@ def test_the_emulators_counter_is_built_again(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_activations_are_computed_again(graph: Graph, kind: str) -> None:
+def test_activations_are_computed_again(graph: Graph, kind: str, fresh_cache: Path) -> None:
     graph = trunk(graph)
     cuts, (x, _) = all_cuts(graph), samples(graph, 40, CLASSES)
     folder = analysis_folder() / "activations"

@@ -408,7 +408,7 @@ def mcunet(shared: Path) -> Graph:
 
 @pytest.mark.shared
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", ["49kb", "74kb", "100kb", "124kb", "148kb"])
+@pytest.mark.parametrize("budget", drawn_by_commit(("49kb", "74kb", "100kb", "124kb", "148kb"), 2))
 def test_ten_steps_of_mcunet_hold_the_same_bits(mcunet: Graph, budget: str) -> None:
     training = networks.training_graph(mcunet, parse_scheme(f"mcunet-5fps-{budget}"))
     assert_same_bits(training, steps=10, rate=0.1 / 256)
