@@ -38,6 +38,10 @@ os.environ["COLUMNS"] = "120"  # tables of the command line look alike on every 
 # third of the numpy reference's time.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
+# An analysis begins a process for each core, and each imports for seconds. In tests it is the only
+# process, where they do not say how many it begins.
+os.environ["LOKY_MAX_CPU_COUNT"] = "1"
+
 # A shell starts background jobs deaf to Ctrl-C, which programs under test would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -167,7 +171,6 @@ def _trains_here(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.path.parent.name in TRAINING_HERE:
             patch.setattr("mcutrain.experiments.parallel._executor", Here)
-            patch.setenv("LOKY_MAX_CPU_COUNT", "1")  # joblib then begins no process either
         yield
 
 
