@@ -166,6 +166,8 @@ BOTH = {
 }
 for _type in ("s8", "s16"):
     BOTH |= {
+        f"mct_lstm_grad_gates_{_type}": ("1", "layer.steps*layer.units", "macs"),
+        f"mct_gru_grad_gates_{_type}": ("1", "layer.steps*layer.units", "macs"),
         f"mct_lookup_grad_input_{_type}": (*PLACED, "positions*channels*operand.4"),
         f"mct_mul_grad_input_{_type}": (*PLACED, "positions*channels*operand.4"),
         f"mct_layer_norm_grad_input_{_type}": (

@@ -190,7 +190,12 @@ CASES = (
         for loss in ("mse", "huber", "absolute")
     ),
     *(Case(f"detecting-{i}", "head") for i in range(4)),
-    *(Case(f"{name}-{i}", "head") for name in ("remembering", "recalling") for i in range(6)),
+    *(
+        Case(f"{name}-{i}", "full", gradient_dtype=dtype)
+        for name in ("remembering", "recalling")
+        for i in range(6)
+        for dtype in ("int8", "int16")
+    ),
     *(
         Case(f"weighing-{i}", "head", gradient_dtype=dtype, distill=0.5)
         for i in range(4)

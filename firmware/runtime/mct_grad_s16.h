@@ -11,6 +11,7 @@
 #define MCT_GRAD int16_t
 #define MCT_ACC int64_t
 #define MCT_GRAD_BITS 15
+#define MCT_BACK_BITS 8
 #define MCT_DROPPED_BITS MCT_DROPPED_BITS_S16
 #define MCT_SCALED(x, mult_q31, shift) mct_scale_reaching(x, mult_q31, shift, 0)
 #define MCT_UPDATE_ROW mct_update_row_wide_s8

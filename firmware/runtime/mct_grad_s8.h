@@ -11,6 +11,7 @@
 #define MCT_GRAD int8_t
 #define MCT_ACC int32_t
 #define MCT_GRAD_BITS 7
+#define MCT_BACK_BITS 15
 #define MCT_DROPPED_BITS MCT_DROPPED_BITS_S8
 #define MCT_SCALED(x, mult_q31, shift) mct_scale_to_fraction(x, mult_q31, mct_shift_right(shift))
 #define MCT_UPDATE_ROW mct_update_row_s8

@@ -95,6 +95,12 @@ static inline int32_t mct_state_sum(const int8_t *h, int32_t zero_point, const i
     return h == NULL ? 0 : mct_row_sum(h, zero_point, u, units);
 }
 
+/* A sum as Q3.12. One that is too large for it saturates first: what comes of it is beyond int16. */
+static inline int32_t mct_scale_gate(int32_t sum, int32_t mult_q31, int32_t shift) {
+    const int32_t limit = INT32_MAX >> mct_max(shift, 0);
+    return mct_requantize_q31(mct_clamp(sum, -limit, limit), mult_q31, shift);
+}
+
 /* Beyond it a second part saturates the sum of 16 bits, whatever the first is. */
 #define MCT_GATE_REACH 65536
 
@@ -109,10 +115,38 @@ static inline void mct_clear_state(int16_t *state, int32_t units) {
     }
 }
 
+static inline void mct_keep_state(int16_t *to, const int16_t *state, int32_t units) {
+    for (int32_t k = 0; k < units; k++) {
+        to[k] = state[k];
+    }
+}
+
 static inline void mct_copy_state(int8_t *to, const int8_t *from, int32_t units) {
     for (int32_t k = 0; k < units; k++) {
         to[k] = from[k];
     }
+}
+
+/* Derivatives on their way back through the steps are int32, with so many bits behind the last bit
+ * of dy (MCT_BACK_BITS), and saturate here. */
+#define MCT_BACK_LIMIT (INT32_C(1) << 30)
+
+static inline int32_t mct_back_limited(int64_t d) {
+    return (int32_t)mct_clamp64(d, -MCT_BACK_LIMIT, MCT_BACK_LIMIT);
+}
+
+/* d times a factor in Q0.15, |d| <= 2^30, |factor| < 2^16 */
+static inline int32_t mct_back(int32_t d, int32_t factor) {
+    return (int32_t)(((int64_t)d * factor + (1 << 14)) >> 15);
+}
+
+/* The derivatives of a sigmoid and of a tanh, Q0.15, from their values. */
+static inline int32_t mct_sigmoid_slope(int32_t s) {
+    return (s * ((1 << 15) - s)) >> 15;
+}
+
+static inline int32_t mct_tanh_slope(int32_t t) {
+    return (1 << 15) - ((t * t) >> 15);
 }
 
 #ifdef __cplusplus

@@ -133,7 +133,7 @@ class _Builder:
         self.updated: dict[str, str] = {}
         self.gradients: dict[str, list[Gradient]] = {}
         self.known: dict[tuple[Op, tuple[str, ...]], str] = {}
-        self.masks: dict[str, str] = {}
+        self.saved: dict[str, tuple[str, ...]] = {}
         self.node_names = {node.name for node in graph.nodes}
         self.current = ""
         self.heads: list[str] = []
@@ -162,16 +162,25 @@ class _Builder:
         return self.updates.get(parameter.name)
 
     def mask(self, y: Tensor) -> str:
-        if y.name not in self.masks:
-            name = self.unused(f"{y.name}.mask")
+        (name,) = self._saved(y, "mask", lambda op: op.with_mask())
+        return name
+
+    def history(self, y: Tensor) -> tuple[str, ...]:
+        return self._saved(y, "history", lambda op: op.with_history())
+
+    def _saved(self, y: Tensor, what: str, change: Callable[[Op], Op]) -> tuple[str, ...]:
+        """What the changed operator gives besides y; the node that computes y has it from now."""
+        if y.name not in self.saved:
             position = next(i for i, n in enumerate(self.nodes) if y.name in n.outputs)
             node = self.nodes[position]
-            op = node.op.with_mask()
-            mask_type = op.infer(*(self.tensors[n].type for n in node.inputs))[1]
-            self.tensors[name] = Tensor(name, mask_type)
-            self.nodes[position] = replace(node, op=op, outputs=(y.name, name))
-            self.masks[y.name] = name
-        return self.masks[y.name]
+            op = change(node.op)
+            names = []
+            for kind in op.infer(*(self.tensors[n].type for n in node.inputs))[1:]:
+                names.append(self.unused(f"{y.name}.{what}"))
+                self.tensors[names[-1]] = Tensor(names[-1], kind)
+            self.nodes[position] = replace(node, op=op, outputs=(y.name, *names))
+            self.saved[y.name] = tuple(names)
+        return self.saved[y.name]
 
     def value(self, parameter: Tensor) -> str:
         split = self.split.get(parameter.name)

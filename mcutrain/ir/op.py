@@ -239,6 +239,9 @@ class Emit(Protocol):
     def mask(self, y: Tensor) -> str:
         """The bits of where y did not clamp; the node that computes y will save them."""
 
+    def history(self, y: Tensor) -> tuple[str, ...]:
+        """What `Op.with_history` adds; the node that computes y will save it."""
+
     def value(self, parameter: Tensor) -> str:
         """The tensor to read the parameter from, before its update."""
 
@@ -319,6 +322,15 @@ class Op(ABC):
     def with_mask(self) -> Op:
         """Return the operator with a second output: where the first one did not clamp."""
         raise ValueError(f"{type(self).__name__} does not clamp")
+
+    def with_history(self) -> Op:
+        """Return the operator with more outputs: what its gradient reads of each step."""
+        raise ValueError(f"{type(self).__name__} has no steps")
+
+    @property
+    def layer_inputs(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Which inputs are weights and which are biases, where it is a layer; no others follow."""
+        return (1,), (2,)
 
     def as_sums(self) -> Op:
         """Return the operator with its int32 sums as output, which a loss reads.

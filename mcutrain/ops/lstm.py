@@ -16,11 +16,16 @@ from mcutrain.ops.recurrent import (
     GATE_INTEGER_BITS,
     INT16,
     Recurrent,
+    RecurrentGradGates,
+    Steps,
+    back,
+    limited,
     rounding_shift,
     saturated,
-    scaled,
     sigmoid16,
+    sigmoid_slope,
     tanh16,
+    tanh_slope,
 )
 
 Array = npt.NDArray[Any]
@@ -52,29 +57,77 @@ class Lstm(Recurrent):
             raise ValueError(f"a cell state of {self.cell_integer_bits} integer bits")
         return super().infer(*inputs)
 
-    def steps(self, sums: Array, u: Array, h_bias: Array) -> list[Array]:
-        """h of each step."""
+    def steps(self, of_x: Array, u: Array, h_bias: Array) -> tuple[list[Array], list[Array]]:
+        """y and the cell state of each step."""
         c, h = (np.zeros(u.shape[-1], np.int64) for _ in range(2))
-        found = []
-        for of_row in sums:
-            gates = saturated(scaled(of_row, self.of_x))
-            c, o = self._cell(c, saturated(gates + self.part_of_h(u, h)))
-            found.append(self.output(o * tanh16(c, self.cell_integer_bits)))
-            h = found[-1] - self.y_zero_point
+        found: tuple[list[Array], list[Array]] = ([], [])
+        for of_row in of_x:
+            i, f, g, o = self.activations(saturated(of_row + self.part_of_h(u, h)))
+            c = clip(saturated(self.cell_sum(i, f, g, c)), *self.cell_ends)
+            y = self.output(o * tanh16(c, self.cell_integer_bits))
+            h = y - self.y_zero_point
+            found[0].append(y)
+            found[1].append(c)
         return found
 
-    def _cell(self, c: Array, gates: Array) -> tuple[Array, Array]:
-        """The next cell state, and the output gate."""
+    @staticmethod
+    def activations(gates: Array) -> tuple[Array, Array, Array, Array]:
+        """i, f, g, o of their sums."""
         i, f, o = (sigmoid16(gates[k]) for k in (INPUT, FORGET, OUTPUT))
-        g = tanh16(gates[CELL], GATE_INTEGER_BITS)
-        kept, new = rounding_shift(f * c, 15), rounding_shift(i * g, 15 + self.cell_integer_bits)
-        limit = self.cell_limit
-        return clip(saturated(kept + new), -limit - (limit == INT16[1]), limit), o
+        return i, f, tanh16(gates[CELL], GATE_INTEGER_BITS), o
 
-    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
-        """mct_lstm_s8: scratch begins with the cell state."""
-        own = (
+    def cell_sum(self, i: Array, f: Array, g: Array, c: Array) -> Array:
+        """The next cell state before it is limited."""
+        return rounding_shift(f * c, 15) + rounding_shift(i * g, 15 + self.cell_integer_bits)
+
+    @property
+    def cell_ends(self) -> tuple[int, int]:
+        """The limits of a cell state."""
+        return -self.cell_limit - (self.cell_limit == INT16[1]), self.cell_limit
+
+    @property
+    def own_params(self) -> tuple[Param, ...]:
+        """Of the cell state."""
+        return (
             Param("cell_integer_bits", self.cell_integer_bits),
             Param("cell_limit", self.cell_limit),
         )
-        return self.call("lstm", types, own)
+
+    def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
+        """mct_lstm_s8: scratch begins with the cell state."""
+        return self.call("lstm", types)
+
+
+@dataclass(frozen=True)
+class LstmGradGates(RecurrentGradGates):
+    """Back through an LSTM: dh and dc, each of a step and of the one behind it."""
+
+    layer: Lstm
+
+    name: ClassVar[str] = "lstm"
+
+    def step(self, t: int, given: Steps, dh: Array, carried: Array) -> tuple[Array, Array, Array]:
+        """By the sums of gates, twice, and by the cell state before."""
+        layer = self.layer
+        gates = given.of_x[t] + layer.part_of_h(given.u, given.h_before[t])
+        i, f, g, o = layer.activations(saturated(gates))
+        before, bits = given.states_before[t], layer.cell_integer_bits
+        tanh_c = tanh16(given.states[t], bits)
+        dh = np.where(self.passing(o * tanh_c), limited(dh), 0)
+        dc = limited(carried + back(back(dh, o), tanh_slope(tanh_c)))
+        new = layer.cell_sum(i, f, g, before)
+        low, high = layer.cell_ends
+        dc = np.where((new >= low) & (new <= high), dc, 0)
+        of_before = limited((dc * before + (1 << (14 - bits))) >> (15 - bits))
+        found = np.stack(
+            [
+                back(back(dc, g), sigmoid_slope(i)),
+                back(of_before, sigmoid_slope(f)),
+                back(back(dc, i), tanh_slope(g)),
+                back(back(dh, tanh_c), sigmoid_slope(o)),
+            ]
+        )
+        return found, found, back(dc, f)
+
+
+Lstm.gates_gradient = LstmGradGates

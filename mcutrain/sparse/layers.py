@@ -21,13 +21,15 @@ INT8_MIN = -128
 class Layer:
     """A node with a weight and a bias. index: its place among all of them, the head not counted.
 
-    Layers of modules are counted behind those of the network itself.
+    Layers of modules are counted behind those of the network itself. others: weights that are
+    trained with it whenever it is, whole: by which a recurrent layer reads its own outputs.
     """
 
     index: int
     node: Node
     weight: str
     bias: str
+    others: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -90,7 +92,7 @@ def _head_of(graph: Graph) -> Layer:
             f"{graph.name!r} has {len(named)} outputs: {some_of(named)}; name the "
             "one whose layer is to be trained as the head, or several: --model-output NAME,…"
         )
-    if node is None or not _has_weights(graph, node):
+    if node is None or not _has_weights(graph, node) or len(node.inputs) != 3:
         raise UnsupportedError(
             f"the output {graph.outputs[0]!r} of {graph.name!r} does not come from a convolution "
             "or fully connected layer (the mean over its positions, reshape, softmax and "
@@ -121,7 +123,13 @@ def all_layers_of(graph: Graph, head: Layer) -> tuple[Layer, ...]:
     heads = {head.name, *(la.name for la in (heads_of(graph) if graph.row else ()))}
     nodes = [n for n in graph.nodes if _has_weights(graph, n) and n.name not in heads]
     nodes.sort(key=lambda n: module_part(n.inputs[1]) is not None)
-    return tuple(Layer(i, n, n.inputs[1], n.inputs[2]) for i, n in enumerate(nodes))
+    return tuple(_layer(i, n) for i, n in enumerate(nodes))
+
+
+def _layer(index: int, node: Node) -> Layer:
+    (weight, *others), (bias, *_) = node.op.layer_inputs
+    named = tuple(node.inputs[i] for i in others)
+    return Layer(index, node, node.inputs[weight], node.inputs[bias], named)
 
 
 @dataclass(frozen=True)
@@ -157,11 +165,13 @@ def is_linear(graph: Graph, layer: Layer) -> bool:
 
 
 def _has_weights(graph: Graph, node: Node) -> bool:
-    """Return whether the node reads an activation, a constant int8 weight and a constant bias."""
-    if len(node.inputs) != 3:
+    """Return whether it reads an activation, constant int8 weights and constant biases."""
+    weights, biases = node.op.layer_inputs
+    _, *parameters = node.inputs
+    if len(parameters) != len(weights) + len(biases) or not parameters:
         return False
-    weight, bias = (graph.tensors[name] for name in node.inputs[1:])
-    return weight.is_constant and weight.type.dtype == "int8" and bias.is_constant
+    is_int8 = all(graph.tensors[node.inputs[i]].type.dtype == "int8" for i in weights)
+    return is_int8 and all(graph.tensors[name].is_constant for name in parameters)
 
 
 def channel_norms(graph: Graph, layer: Layer) -> Array:

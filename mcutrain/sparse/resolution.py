@@ -119,6 +119,8 @@ def _updates(
                 scheme,
                 1.0 if is_trained and not is_module else modules.rates[layer.weight],
             )
+            for name in layer.others:
+                updates[name] = _update(graph, name, bits.get(layer.index, usual), None, scheme)
         if layer.bias in biases or module.bias:
             rate = modules.rates[layer.weight] if is_module else 1.0
             bias = _update(graph, layer.bias, 0, None, scheme, rate)

@@ -28,11 +28,14 @@ from mcutrain.ops.conv_2d import Conv2D
 from mcutrain.ops.depthwise_conv_2d import DepthwiseConv2D
 from mcutrain.ops.div import Div
 from mcutrain.ops.grouped_conv_2d import GroupedConv2D
+from mcutrain.ops.gru import Gru
 from mcutrain.ops.layer_norm import LayerNorm, factors_scale
 from mcutrain.ops.lookup import Lookup
+from mcutrain.ops.lstm import Lstm
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean, MeanSums, ScaledAveragePool2D
+from mcutrain.ops.recurrent import Recurrent
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import Resize
@@ -50,7 +53,7 @@ SMALL_MOVE = 1e-8
 """Far below TIE, so that no maximum changes its place."""
 CURVED_MOVE = 1e-5
 """Far below a step, where a curve is as good as straight."""
-CURVED = (Div, Lookup, LayerNorm, Softmax, SquaredDifference)
+CURVED = (Div, Lookup, LayerNorm, Softmax, SquaredDifference, Lstm, Gru)
 MOVES = {MaxPool2D: SMALL_MOVE, **dict.fromkeys(CURVED, CURVED_MOVE)}
 
 
@@ -172,6 +175,47 @@ def _(op: Rescale, x: Array) -> Array:
 @real.register
 def _(op: Reshape, x: Array) -> Array:
     return x.reshape(op.shape)
+
+
+def sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def recurrent(op: Recurrent, x: Array, w: Array, u: Array, b: Array, *h_bias: Array) -> Array:
+    """Each step of a layer of one direction, or the last one."""
+    of_x, of_h = (
+        np.array([multiplier_value(*pair) for pair in zip(*stage, strict=True)])[:, None] / 4096
+        for stage in (op.of_x, op.of_h)
+    )
+    unit = multiplier_value(*op.hidden) * (2**30 if isinstance(op, Lstm) else 2**15)
+    rows = x.reshape(-1, x.shape[-1]) - op.x_zero_point
+    h = state = np.zeros(u.shape[-1])
+    found = []
+    for row in rows[::-1] if op.direction == "reverse" else rows:
+        with_x, with_h = (w @ row + b).reshape(op.gates, -1) * of_x, (u @ h).reshape(op.gates, -1)
+        if isinstance(op, Lstm):
+            i, f, g, o = with_x + with_h * of_h
+            state = sigmoid(f) * state + sigmoid(i) * np.tanh(g)
+            h = sigmoid(o) * np.tanh(state) * unit
+        else:
+            with_h[2] += h_bias[0]
+            z, r, n = with_x + with_h * of_h * np.array([[1], [1], [0]])
+            n = np.tanh(n + sigmoid(r) * with_h[2] * of_h[2])
+            state = sigmoid(z) * state + (1 - sigmoid(z)) * n
+            h = state * unit
+        found.append(h)
+    y = np.array(found[-1:] if op.is_last else found[:: -1 if op.direction == "reverse" else 1])
+    return y.reshape(*((1,) if op.is_last else x.shape[:-1]), -1) + op.y_zero_point
+
+
+@real.register
+def _(op: Lstm, *operands: Array) -> Array:
+    return recurrent(op, *operands)
+
+
+@real.register
+def _(op: Gru, *operands: Array) -> Array:
+    return recurrent(op, *operands)
 
 
 @real.register

@@ -1,4 +1,4 @@
-"""Heads behind recurrent fronts on emulated boards: the simulation's losses, state and output."""
+"""Recurrent layers trained on emulated boards: the simulation's losses, state and output."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ COUNT = 4
 
 @pytest.mark.parametrize("made", [recalling, remembering])
 @pytest.mark.parametrize("board", ["mps2-an500", "rpi-pico"])
-def test_boards_learn_behind_a_recurrent_layer_as_the_simulation(
+def test_boards_learn_through_a_recurrent_layer_as_the_simulation(
     projects_root: Path, board, made
 ) -> None:
-    step = prepare(made(1), "head")
+    step = prepare(made(1), "full")
     kind = step.graph.tensors[step.graph.inputs[0]].type
     drawn = np.random.default_rng(0).integers(-128, 128, (COUNT, *kind.shape[1:]))
     x, labels, simulator = drawn.astype(np.int8), np.arange(COUNT) % 4, step.simulator(SEED)

@@ -18,6 +18,7 @@ from mcutrain.ops.recurrent import exp_negative16, sigmoid16, tanh16
 from mcutrain.oracle.tflite import find_interpreter, tflite_outputs
 from mcutrain.pipeline import prepare
 from mcutrain.simulation.rates import LearningRate
+from mcutrain.trained import export, trained_graph
 from tests.formats.recurrent_models import LstmFile
 
 NEEDS_INTERPRETER = pytest.mark.skipif(find_interpreter() is None, reason="needs ai-edge-litert")
@@ -147,9 +148,17 @@ def test_a_head_behind_an_lstm_is_trained_with_one_state_in_numpy_and_c(
     assert (numpy.infer(x) == compiled.infer(x)).all()
 
 
-def test_what_lies_before_an_lstm_is_not_trained(tmp_path: Path) -> None:
-    path = tmp_path / "m.tflite"
-    path.write_bytes(LstmFile(dense=True).content(head=True))
-    with pytest.raises(McutrainError, match="train layers behind it alone"):
-        prepare(path, "last:1")
-    assert prepare(path, "head")
+@NEEDS_INTERPRETER
+def test_an_lstm_that_was_trained_through_time_is_put_back_in_its_file(tmp_path: Path) -> None:
+    path, out = tmp_path / "m.tflite", tmp_path / "trained.tflite"
+    path.write_bytes(LstmFile(dense=True, bias=300).content(head=True))
+    original, step = load(path), prepare(path, "full")
+    x = np.random.default_rng(0).integers(-128, 128, (6, 5, 4)).astype(np.int8)
+    simulator = step.simulator(7)
+    simulator.train(x, [0, 1, 2, 0, 1, 2], [LearningRate.of(0.3)] * 6)
+    graph = trained_graph(step, simulator.save(), original)
+    done = export(path, original, graph, out)
+    assert done.is_original
+    assert out.stat().st_size == path.stat().st_size
+    assert set(done.changed) > {"w/input", "u/input", "b/input", "dense/w"}
+    assert (tflite_outputs(out, x, load(out)).ravel() == simulator.infer(x).ravel()).all()

@@ -69,7 +69,7 @@ from mcutrain.ops.pooling import (
     ScaledAveragePool2D,
 )
 from mcutrain.ops.position_cross_entropy import PositionCrossEntropy
-from mcutrain.ops.recurrent import DIRECTIONS
+from mcutrain.ops.recurrent import DIRECTIONS, Recurrent
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import ONE, Resize, ResizeGradInput, summable
@@ -82,6 +82,7 @@ from mcutrain.ops.softmax import Softmax, SoftmaxGradInput
 from mcutrain.ops.softmax_cross_entropy import SoftmaxCrossEntropy
 from mcutrain.ops.spatial import Window
 from mcutrain.ops.squared_difference import SquaredDifference
+from mcutrain.ops.steps import StepsGradInput, StepsGradWeight
 from mcutrain.ops.target_error import RealTargetError
 from mcutrain.ops.training import ApplyUpdate, BiasGradient, ParameterGradientOp
 from mcutrain.ops.transpose import Transpose
@@ -601,7 +602,8 @@ def recurrent(s: Source, kind: type[Lstm] | type[Gru], **own: int) -> Sample:
     least = 5 - kind.largest_state.bit_length()
     hidden = (s.integer(2**30, 2**31 - 1), s.integer(least, least + 6))
     stages = (x_zero_point, stage(n), stage(units), hidden, y_zero_point)
-    op = kind(*stages, direction=direction, is_last=is_last, **own)
+    saves = s.boolean()
+    op = kind(*stages, direction=direction, is_last=is_last, saves_history=saves, **own)
     ways = len(DIRECTIONS[direction])
     weights = (tensor(s, (ways * kind.gates * units, width)) for width in (n, units))
     lengths = (ways * kind.gates * units, *((ways * units,) if kind.has_h_bias else ()))
@@ -614,6 +616,37 @@ def lstm(s: Source) -> Sample:
     """States with each number of integer bits."""
     limit = s.choice((2**15 - 1, 2**15 - 2, 20000, 1))
     return recurrent(s, Lstm, cell_integer_bits=s.integer(0, 6), cell_limit=limit)
+
+
+def _half(kind: TensorType, value: Array) -> Typed:
+    """The rows of the first direction of two."""
+    value = value[: len(value) // 2]
+    return replace(kind, shape=value.shape), value
+
+
+def gates_gradient(s: Source, draw: Callable[[Source], Sample]) -> Sample:
+    """Of states and outputs that no layer need have given."""
+    sample = draw(s)
+    op = sample.op
+    assert isinstance(op, Recurrent)
+    x, w, u, *biases = zip(sample.types, sample.inputs, strict=True)
+    if op.direction == "bidirectional":
+        op = replace(op, direction="reverse")
+        w, u, *biases = (_half(*one) for one in (w, u, *biases))
+    units, n = u[0].shape[-1], x[0].shape[-1]
+    op = replace(op, saves_history=False)
+    each = (x[0].elements // n, units)
+    own = (x, w, u, *biases, tensor(s, each, "int16"), tensor(s, each))
+    shape, dy = (
+        (*x[0].shape[:-1], op.gates * units),
+        op.infer(*(t for t, _ in (x, w, u, *biases)))[0],
+    )
+    of_h = s.boolean() and op.parts_differ
+
+    def made(st: OutputStage) -> Op:
+        return op.gates_gradient(st, shape, op, of_h)
+
+    return backward(s, shape, dy.shape, made, *own)
 
 
 def output_exponent(s: Source, limit: int) -> Typed:
@@ -677,6 +710,12 @@ def conv_2d_grad_input(s: Source) -> Sample:
         if s.boolean():
             own, columns, swapped = (*own, table_of(columns)), (), len(columns)
     return backward(s, x, y, lambda st: Conv2DGradInput(st, x, g.window, columns, swapped), *own)
+
+
+def steps_grad_input(s: Source) -> Sample:
+    steps, rows, columns = s.integer(1, 9), channels(s), channels(s)
+    x, dz = (1, steps, columns), (1, steps, rows)
+    return backward(s, x, dz, lambda st: StepsGradInput(st, x), weight(s, (rows, columns)))
 
 
 def depthwise_grad_input(s: Source) -> Sample:
@@ -1044,6 +1083,21 @@ def conv_2d_weight(s: Source) -> Sample:
     )
 
 
+def steps_weight(s: Source) -> Sample:
+    """Of inputs of the same step, of the one before or behind."""
+    steps, rows, columns = s.integer(1, 9), channels(s), channels(s)
+    zero_point, delay = s.integer(-128, 127), s.choice((0, 1, -1))
+    shape = (rows, columns)
+    return trained(
+        s,
+        lambda r: StepsGradWeight(r, shape, zero_point, delay),
+        (tensor(s, (1, steps, columns)),),
+        (1, steps, rows),
+        weight(s, shape),
+        rows,
+    )
+
+
 def grouped_weight(s: Source) -> Sample:
     g, (groups, ins, outs) = geometry(s), grouped(s)
     zero_point = s.integer(-128, 127)
@@ -1150,6 +1204,10 @@ CASES = (
     Case("leaky_relu_grad_input", leaky_relu_grad_input),
     Case("lstm", lstm),
     Case("gru", lambda s: recurrent(s, Gru)),
+    Case("lstm_grad_gates", lambda s: gates_gradient(s, lstm)),
+    Case("gru_grad_gates", lambda s: gates_gradient(s, lambda s: recurrent(s, Gru))),
+    Case("steps_grad_input", steps_grad_input),
+    Case("steps_weight", steps_weight),
     Case("layer_norm", layer_norm),
     Case("layer_norm_grad_input", layer_norm_grad_input),
     Case("layer_norm_gamma", layer_norm_grad_gamma),

@@ -32,6 +32,7 @@ from mcutrain.ops.lookup import Lookup, lookup
 from mcutrain.ops.mul import Mul
 from mcutrain.ops.pad import Pad
 from mcutrain.ops.pooling import AveragePool2D, MaxPool2D, Mean, ScaledAveragePool2D
+from mcutrain.ops.recurrent import DIRECTIONS, Recurrent
 from mcutrain.ops.rescale import Rescale
 from mcutrain.ops.reshape import Reshape
 from mcutrain.ops.resize import ONE, Positions, Resize
@@ -296,6 +297,39 @@ class Network:
         scale = t.scale / math.sqrt(positions)
         mult, shift = quantize_multiplier(t.scale / scale / positions)
         return self._add(Mean(t.zero_point, 4, mult, shift), (x,), (scale, 4))
+
+    def recurrent(
+        self,
+        x: str,
+        kind: type[Recurrent],
+        units: int,
+        is_last: bool = False,
+        direction: str = "forward",
+    ) -> str:
+        """x: [1, steps, inputs]. Gates whose sums are a few units of their functions."""
+        of, inputs, ways = self.type(x), self.type(x).shape[-1], len(DIRECTIONS[direction])
+        rows = ways * kind.gates * units
+        constants, stages = [], []
+        for scale, count in ((of.scale, inputs), (1 / 128, units)):
+            data = self._rng.integers(-127, 128, (rows, count)).astype(np.int8)
+            w_scales = (self._rng.uniform(0.5, 2, kind.gates) / (80 * math.sqrt(count))).tolist()
+            each = tuple(np.tile(np.repeat(w_scales, units), ways).tolist())
+            name = f"{len(self.nodes)}.{'u' if constants else 'w'}"
+            constants.append(self._tensor(name, TensorType(data.shape, "int8", each, 0, 0), data))
+            stages.append(multipliers.gates(scale, w_scales))
+            if len(constants) == 1:
+                b_scales = tuple(scale * one for one in each)
+                bias = np.rint(self._rng.normal(0, 0.5, rows) / b_scales).astype(np.int32)
+                of_bias = TensorType((rows,), "int32", b_scales, 0, 0)
+        constants.append(self._tensor(f"{len(self.nodes)}.b", of_bias, bias))
+        if kind.has_h_bias:
+            c_scales = tuple(one / 128 for one in each[-units:])
+            c = np.rint(self._rng.normal(0, 0.5, units) / c_scales).astype(np.int32)
+            of_c = TensorType((units,), "int32", c_scales, 0, 0)
+            constants.append(self._tensor(f"{len(self.nodes)}.c", of_c, c))
+        hidden = multipliers.of_state(kind.largest_state.bit_length() - 1, 1 / 128)
+        op = kind(of.zero_point, *stages, hidden, 3, direction=direction, is_last=is_last)
+        return self._add(op, (x, *constants), (1 / 128, 3))
 
     def reshape(self, x: str, shape: tuple[int, ...]) -> str:
         t = self.type(x)

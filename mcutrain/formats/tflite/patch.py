@@ -14,11 +14,13 @@ import tflite
 
 from mcutrain.formats.tflite.file import MISSING, UINT8_OFFSET, FileModel, FileOperator, read_file
 from mcutrain.formats.tflite.flatbuffer import Table, read_model
+from mcutrain.formats.tflite.recurrent import PARTS
 from mcutrain.formats.tflite.shapes import VIEWS
 from mcutrain.formats.tflite.sums import WEIGHT_AXES
 from mcutrain.formats.tflite.writer import TENSOR_TYPES, as_bytes, quantization
 from mcutrain.ir.difference import changed, is_rescaled
 from mcutrain.ir.graph import Graph, Tensor, TensorType
+from mcutrain.ops.lstm import GATES, Lstm
 from mcutrain.sparse import find_head
 
 Array = npt.NDArray[Any]
@@ -67,7 +69,14 @@ def _changes(model: FileModel, original: Graph, trained: Graph) -> list[Change] 
         before, after = original.tensors.get(name), trained.tensors[name]
         is_resized = before is None or before.type != after.type
         position = node.inputs.index(name)
-        found.append(Change(operators[node.name], position, after, is_resized))
+        if not isinstance(node.op, Lstm):
+            found.append(Change(operators[node.name], position, after, is_resized))
+            continue
+        assert after.data is not None
+        for gate, data in enumerate(np.split(after.data, GATES)):
+            part = Tensor(name, replace(after.type, shape=data.shape), data)
+            place = PARTS[position - 1] + gate
+            found.append(Change(operators[node.name], place, part, is_resized))
     return found
 
 
@@ -78,7 +87,9 @@ def _operators(model: FileModel, graph: Graph) -> dict[str, int]:
     """
     found = {}
     nodes = [
-        n for n in graph.nodes if len(n.inputs) == 3 and graph.tensors[n.inputs[1]].is_constant
+        n
+        for n in graph.nodes
+        if (len(n.inputs) == 3 or isinstance(n.op, Lstm)) and graph.tensors[n.inputs[1]].is_constant
     ]
     stored = [(i, _weight_bytes(model, operator)) for i, operator in enumerate(model.operators)]
     for node in nodes:
@@ -93,10 +104,11 @@ def _operators(model: FileModel, graph: Graph) -> dict[str, int]:
 
 def _weight_bytes(model: FileModel, operator: FileOperator) -> bytes | None:
     """The content of a layer's weight; None for other operators."""
-    if operator.name not in WEIGHT_AXES:
+    count = GATES if operator.name == "UNIDIRECTIONAL_SEQUENCE_LSTM" else 1
+    if count == 1 and operator.name not in WEIGHT_AXES:
         return None
-    data = model.tensors[operator.inputs[1]].data
-    return None if data is None else data.tobytes()
+    parts = [model.tensors[operator.inputs[1 + i]].data for i in range(count)]
+    return b"".join(part.tobytes() for part in parts if part is not None) or None
 
 
 # ----------------------------------------------------------------------------------- in place

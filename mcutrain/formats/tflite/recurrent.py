@@ -22,6 +22,8 @@ Array = npt.NDArray[Any]
 
 INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES = 1, 5, 12
 """Places of the first of four operands, one for each gate: input, forget, cell, output."""
+PARTS = (INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES)
+"""These places by the inputs of a node behind x."""
 PEEPHOLES, PROJECTION, OUTPUT_STATE, CELL_STATE = (9, 10, 11), (16, 17), 18, 19
 NORMALIZATION = (20, 21, 22, 23)
 HIDDEN = 4
@@ -59,7 +61,8 @@ def _int8_lstm(o: Int8Operator) -> None:
         o.converter.constant(tensors[0].name, _kind(tensors), _joined(tensors)) for tensors in parts
     ]
     b = np.concatenate([t.data.ravel() for t in biases if t.data is not None])
-    bias = o.converter.constant(biases[0].name, TensorType(b.shape, "int32"), b)
+    scales = tuple(x.scale * scale for scale in _kind(parts[0]).scales)
+    bias = o.converter.constant(biases[0].name, TensorType(b.shape, "int32", scales, 0, 0), b)
     o.node(op, o.x(), *constants, bias)
 
 

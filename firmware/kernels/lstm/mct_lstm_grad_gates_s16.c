@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mct_grad_s16.h"
+
+#include "mct_lstm_grad_gates_body.h"
