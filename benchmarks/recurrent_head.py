@@ -1,17 +1,19 @@
-"""New words for a recurrent network: its head is trained behind a frozen GRU or LSTM; float beside.
+"""New words for a recurrent network: its head alone is trained, or all, through time; float beside.
 
     PYTHONPATH=FOLDER_WITH_TORCH python benchmarks/recurrent_head.py --shared ../shared
 
 Spoken words of kws01.npz, 49 steps of 10 features. PyTorch trains 32 units and a head on six of the
 twelve classes, by 60 % of their clips. mcutrain quantizes the exported file and trains a new head
-for the other six by 60 % of their clips, four epochs at --lr auto; the rest is the test. Float:
-the same head, by SGD of one clip a step, as many epochs, the best of three rates on the test.
+for the other six by 60 % of their clips, four epochs at --lr auto; the rest is the test; and, from
+the same start, the recurrent layer and a new head (last:1). Float: the same, by SGD of one clip a
+step, as many epochs, the best of three rates on the test.
 Means and extremes over seeds, of classes, split, network and order.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -57,20 +59,21 @@ def percent(logits: torch.Tensor, y: torch.Tensor) -> float:
     return 100 * float((logits.argmax(1) == y).double().mean())
 
 
-def float_head(net: Network, train: Any, test: Any) -> float:
-    """Accuracy of the best rate."""
-    with torch.no_grad():
-        x, other = net.latent(train[0]), net.latent(test[0])
+def in_float(net: Network, train: Any, test: Any, trains_all: bool) -> float:
+    """Accuracy of the best rate, of a new head alone or of all."""
     found = []
     for rate in RATES:
-        head = nn.Linear(UNITS, CLASSES)
-        sgd = torch.optim.SGD(head.parameters(), rate)
+        own = copy.deepcopy(net)
+        own.head = nn.Linear(UNITS, CLASSES)
+        sgd = torch.optim.SGD((own if trains_all else own.head).parameters(), rate)
         for _ in range(EPOCHS):
-            for i in torch.randperm(len(x)):
+            for i in torch.randperm(len(train[0])):
                 sgd.zero_grad()
-                nn.functional.cross_entropy(head(x[i : i + 1]), train[1][i : i + 1]).backward()
+                logits = own(train[0][i : i + 1])
+                nn.functional.cross_entropy(logits, train[1][i : i + 1]).backward()
                 sgd.step()
-        found.append(percent(head(other), test[1]))
+        with torch.no_grad():
+            found.append(percent(own(test[0]), test[1]))
     return max(found)
 
 
@@ -83,7 +86,7 @@ def parts(x: np.ndarray, y: np.ndarray, classes: np.ndarray, rng: np.random.Gene
 
 
 def run_seed(kind: type[nn.LSTM] | type[nn.GRU], seed: int, data: Any, folder: Path) -> Any:
-    """Percent at home in float; of new words in int8, before and after, and in float."""
+    """Percent at home in float; of new words before, after by head and by all, int8 and float."""
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
     x, y = data
@@ -94,11 +97,21 @@ def run_seed(kind: type[nn.LSTM] | type[nn.GRU], seed: int, data: Any, folder: P
     path = folder / f"{kind.__name__}{seed}.onnx"
     torch.onnx.export(net, torch.zeros((1, *x.shape[1:])), str(path), dynamo=False)
     graph = mcutrain.quantize(path, home[0][0], folder / f"q{path.name}").graph
-    done = mcutrain.simulate(
-        graph, new[0], validation=new[1], scheme="head", classes=CLASSES, epochs=EPOCHS, seed=seed
-    )
+    done = [
+        mcutrain.simulate(
+            graph,
+            new[0],
+            validation=new[1],
+            scheme=scheme,
+            classes=CLASSES,
+            epochs=EPOCHS,
+            seed=seed,
+        )
+        for scheme in ("head", "last:1")
+    ]
     at_home = percent(net(as_torch[0][1][0]), as_torch[0][1][1])
-    return at_home, 100 * done.before, 100 * done.accuracy, float_head(net, *as_torch[1])
+    floats = [in_float(net, *as_torch[1], trains_all) for trains_all in (False, True)]
+    return at_home, 100 * done[0].before, *(100 * one.accuracy for one in done), *floats
 
 
 def main() -> None:

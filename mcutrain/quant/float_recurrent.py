@@ -37,6 +37,8 @@ class FloatRecurrent(FloatOp):
     h_bias: Array
     direction: str = "forward"
     is_last: bool = False
+    scales: tuple[Array | None, Array | None] = (None, None)
+    """Of each gate of w and of u, if the file has them in int8: these are kept."""
 
     kind: ClassVar[type[Recurrent]]
     has_other_factors: ClassVar[bool] = True  # what its gates hold follows from weights
@@ -74,13 +76,13 @@ class FloatRecurrent(FloatOp):
 
     def quantized(self, x_scale: float) -> FloatOp:
         """Return the operator with its weights rounded as the int8 graph will have them."""
-        (w, w_scales), (u, u_scales) = self._weights(self.w, self.b, x_scale), self._of_h(1.0)
+        (w, w_scales), (u, u_scales) = self._of_x(x_scale), self._of_h(1.0)
         return replace(self, w=_real(w, w_scales), u=_real(u, u_scales))
 
     def int8(self, x: Sequence[TensorType], y: Quantization) -> Recurrent:
         """The operator of the family."""
         (kind,) = x
-        _, w_scales = self._weights(self.w, self.b, kind.scale)
+        _, w_scales = self._of_x(kind.scale)
         _, u_scales = self._of_h(y.scale)
         stages = (
             kind.zero_point,
@@ -94,9 +96,9 @@ class FloatRecurrent(FloatOp):
         """Weights and biases, a row for each unit of each gate of each direction."""
         x_scale = x[0].scale
         found: list[NamedData] = []
-        biases = [(self.b, x_scale, self._weights(self.w, self.b, x_scale)[1])]
+        biases = [(self.b, x_scale, self._of_x(x_scale)[1])]
         for name, (data, scales) in (
-            ("weight", self._weights(self.w, self.b, x_scale)),
+            ("weight", self._of_x(x_scale)),
             ("recurrent_weight", self._of_h(y.scale)),
         ):
             rows = data.reshape(-1, data.shape[-1]).astype(np.int8)
@@ -126,12 +128,18 @@ class FloatRecurrent(FloatOp):
     def _of_h(self, y_scale: float) -> tuple[Array, list[float]]:
         bias = np.zeros(self.b.shape)
         bias[:, -1] = self.h_bias
-        return self._weights(self.u, bias, y_scale)
+        return self._weights(self.u, bias, y_scale, self.scales[1])
 
-    def _weights(self, w: Array, b: Array, x_scale: float) -> tuple[Array, list[float]]:
+    def _of_x(self, x_scale: float) -> tuple[Array, list[float]]:
+        return self._weights(self.w, self.b, x_scale, self.scales[0])
+
+    def _weights(
+        self, w: Array, b: Array, x_scale: float, known: Array | None
+    ) -> tuple[Array, list[float]]:
         """int8, and a scale for each gate; the same in all directions."""
         largest = [np.abs(v).max(axis=(0, *range(2, v.ndim))) for v in (w, b)]
         least = np.maximum(largest[0] / 127, largest[1] / (x_scale * LARGEST_BIAS))
+        least = least if known is None else known
         scales = [multipliers.single(s) if s > 0 else 1.0 for s in least]
         codes = np.rint(w.astype(np.float64) / np.array(scales)[:, None, None])
         return np.clip(codes, -127, 127), scales

@@ -24,6 +24,7 @@ from mcutrain.pipeline import prepare
 from mcutrain.quant.fake import snr_db
 from mcutrain.quant.float_recurrent import FloatRecurrent
 from mcutrain.simulation.rates import LearningRate
+from mcutrain.trained import trained_graph
 
 ort = pytest.importorskip("onnxruntime")
 
@@ -340,12 +341,34 @@ def test_a_head_behind_it_is_trained_with_one_state_in_numpy_and_c(
     assert (numpy.infer(codes) == compiled.infer(codes)).all()
 
 
-def test_what_lies_before_it_is_not_trained_and_tflite_does_not_have_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_it_is_trained_through_time_and_written_again(tmp_path: Path, kind: str) -> None:
+    model = RecurrentFile(kind, 8, 4, 6, "reverse", "h", head=3)
+    path, x = model.write(tmp_path / "m.onnx"), model.samples(8)
+    graph = read_float(path).quantize(x).graph
+    step, rng = prepare(graph, "last:1"), np.random.default_rng(0)
+    codes = rng.integers(-128, 128, (6, *graph.tensors[graph.inputs[0]].type.shape[1:]))
+    codes = codes.astype(np.int8)
+    labels, rates = [0, 1, 2, 0, 1, 2], [LearningRate.of(0.5)] * 6
+    numpy, compiled = step.reference(7), step.simulator(7, portable=True)
+    losses = [s.train(codes, labels, rates)[0].tolist() for s in (numpy, compiled)]
+    assert losses[0] == losses[1]
+    assert numpy.save() == compiled.save()
+    trained = trained_graph(step, compiled.save(), graph)
+    write(trained, tmp_path / "trained.onnx")
+    again = load(tmp_path / "trained.onnx")
+    (one,), (other,) = (
+        [n for n in g.nodes if isinstance(n.op, Recurrent)] for g in (trained, again)
+    )
+    for name, found in zip(one.inputs[1:4], other.inputs[1:4], strict=True):
+        assert (again.tensors[found].data == trained.tensors[name].data).all()
+        assert (graph.tensors[name].data != trained.tensors[name].data).any()
+
+
+def test_tflite_does_not_have_a_gru(tmp_path: Path) -> None:
     model = RecurrentFile("GRU", how="h", head=3)
     read = read_float(model.write(tmp_path / "m.onnx"))
     graph = read.quantize(model.samples(8)).graph
-    with pytest.raises(McutrainError, match="has 0 before its head"):
-        prepare(graph, "last:1")
     with pytest.raises(UnsupportedError, match="have no GRU"):
         format_of_quantized(read.network, tmp_path / "m.tflite")
     with pytest.raises(McutrainError):

@@ -71,7 +71,8 @@ def recurrent(node: GraphNode[V]) -> V:
     if direction not in DIRECTIONS:
         raise node.wrong(f"its direction is {direction!r}")
     is_last = attributes.integer(OUTPUT, 0) == 1
-    op = KINDS[node.op_type](*_parameters(node, direction, x.shape[2]), direction, is_last)
+    scales = _scales(node, 1), _scales(node, 2)
+    op = KINDS[node.op_type](*_parameters(node, direction, x.shape[2]), direction, is_last, scales)
     rows = node.arranged(0, x.shape, (*axes, 2), "rows")
     ways, _, units, _ = op.w.shape
     steps = () if is_last else (x.shape[axes[1]],)
@@ -80,6 +81,22 @@ def recurrent(node: GraphNode[V]) -> V:
     if not is_batch_first:
         order += [0, len(stored) - 1]  # the batch stands before the units
     return node.computed(op, (rows,), Layout(stored, tuple(order), tuple(stored[i] for i in order)))
+
+
+def _scales(node: OnnxNode[Any], index: int) -> Array | None:
+    """Of each of our gates, if the file has int8 with one scale for a gate."""
+    order, weight = list(ORDERS[node.op_type]), node.constant(index)
+    if (
+        weight.scales is None
+        or weight.data.ndim != 3
+        or (weight.scales.size > 1 and weight.axis != 1)
+    ):
+        return None
+    rows = weight.data.shape[1]
+    if rows % len(order) or weight.scales.size not in (1, rows) or np.abs(weight.data).max() > 127:
+        return None
+    each = np.broadcast_to(weight.scales.ravel(), (rows,)).reshape(len(order), -1)[order]
+    return each[:, 0].astype(np.float64) if (each == each[:, :1]).all() else None
 
 
 def _check(node: OnnxNode[Any]) -> None:
