@@ -105,7 +105,8 @@ def built(
     kind += "-timed" if interface and interface.timing else ""
     kind += "-imprint" if interface and interface.centre else ""
     kind += f"-listen{interface.history}" if interface and interface.listen else ""
-    kind += f"-{interface.app}{interface.sensor}" if interface and interface.app else ""
+    if interface and interface.app:
+        kind += f"-{interface.app}{interface.sensor}{interface.keep_samples or ''}"
     folder = root / f"{board}-{compiler}{optimize}-{step.graph.name}-{step.scheme.name}{kind}"
     with (root / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
