@@ -29,8 +29,8 @@ SLOPE_BITS = 15
 class Div(ClampingOp):
     """y = clamp((a - a_zero_point) / (b - b_zero_point) * factor + y_zero_point). a, b, y: alike.
 
-    TFLite has no DIV in int8: a times a factor of b, of a table, rounded once, half up. Where b
-    stands for 0 the result is as far as it goes to a's side, and 0 where a is 0, too.
+    A times a factor of b, of a table, rounded once, half up; TFLite's DIV is not it. Where b stands
+    for 0 the result is as far as it goes to a's side, and 0 where a is 0, too.
     """
 
     a_zero_point: int

@@ -162,7 +162,7 @@ class FloatMul(FloatOp):
 class FloatDiv(FloatOp):
     """y = a / b, of equal shapes, in files that are int8 already.
 
-    In float models it is a product with the reciprocal, as `.tflite` has no quotient in int8.
+    In float models it is a product with the reciprocal, which both formats can hold in int8.
     """
 
     def shape(self, *x: Shape) -> Shape:

@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 from mcutrain import prepare
+from mcutrain.analysis.gradient import _factors, _joined
 from mcutrain.errors import SchemeError
 from mcutrain.formats import load, read_float
 from mcutrain.formats.onnx.write import write_onnx
@@ -49,7 +50,8 @@ def trained_by(text: str, graph: Graph) -> set[str]:
 
 def test_they_go_with_the_bias_of_the_layer_before_them() -> None:
     graph = network()
-    first, second, third, last = (n.parameters[0] for n in normalizations_of(graph, head_of(graph)))
+    norms = normalizations_of(graph, find_head(graph))
+    first, second, third, last = (norm.parameters[0] for norm in norms)
     assert trained_by("head", graph) == set()
     assert trained_by("bias:1", graph) == {last}
     assert trained_by("bias:2", graph) == {second, third, last}
@@ -59,11 +61,23 @@ def test_they_go_with_the_bias_of_the_layer_before_them() -> None:
     assert trained_by("norm:4", graph) == {first, second, third, last}
     assert trained_by("norm:0,bias:2", graph) == set()
     assert trained_by("norm:1,bias:2", graph) == {last}
-    assert len(layers_of(graph, head_of(graph))) == 2  # they are no layers with numbers
+    assert len(layers_of(graph, find_head(graph))) == 2  # they are no layers with numbers
 
 
-def head_of(graph: Graph) -> Any:
-    return find_head(graph)
+def test_an_analysis_gives_each_bias_what_is_trained_with_it() -> None:
+    """So that the gain of a depth is of all that the depth trains."""
+    graph, head = network(), find_head(network())
+    factors = _factors(graph)
+    for depth in range(3):
+        biases = [layer.bias for layer in layers_of(graph, head)[2 - depth :]]
+        together = {name for bias in biases for name in (bias, *factors[bias])}
+        trained = set(resolve(parse_scheme(f"bias:{depth}"), graph))
+        assert trained == together | {head.weight, head.bias}
+    ones = {name: np.ones(2) for bias, also in factors.items() for name in (bias, *also)}
+    joined = _joined(ones, factors)
+    assert {bias: len(g) for bias, g in joined.items()} == {
+        bias: 2 + 2 * len(also) for bias, also in factors.items()
+    }
 
 
 def test_more_than_there_are_is_refused_with_their_number() -> None:
@@ -84,7 +98,7 @@ def test_what_has_no_parameters_of_its_own_is_not_trained() -> None:
         replace(n, op=replace(n.op, is_affine=False)) if isinstance(n.op, LayerNorm) else n
         for n in graph.nodes
     ]
-    assert normalizations_of(graph.with_nodes(nodes), head_of(graph)) == ()
+    assert normalizations_of(graph.with_nodes(nodes), find_head(graph)) == ()
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
@@ -122,15 +136,16 @@ def assert_moved(before: Any, after: Any) -> None:
 RNG = np.random.default_rng(4)
 
 
-def block(path: Path, op_type: str, **attributes: Any) -> Path:
-    """A convolution, a normalization with a gamma and a beta, a head."""
+def block(path: Path, op_type: str, is_plain: bool = False, **attributes: Any) -> Path:
+    """A convolution, a normalization with a gamma and a beta, or without, a head."""
     net = OnnxNetwork([1, 3, 6, 6], opset=21)
     y = net.conv("input", 3, 8)
     of_channels = op_type != "LayerNormalization"
     if not of_channels:
         y = net.op("Transpose", y, perm=[0, 2, 3, 1])
     gamma, beta = RNG.uniform(0.5, 1.5, 8), RNG.normal(0, 0.2, 8)
-    y = net.op(op_type, y, net.real(gamma), net.real(beta), **attributes)
+    factors = (np.ones(8),) if is_plain else (gamma, beta)
+    y = net.op(op_type, y, *map(net.real, factors), **attributes)
     if not of_channels:
         y = net.op("Transpose", y, perm=[0, 3, 1, 2])
     y = net.op("Flatten", net.op("GlobalAveragePool", net.op("Relu", y)))
@@ -176,12 +191,19 @@ def test_a_trained_file_computes_the_bits_of_the_device(
     assert {name.rpartition("/")[2] for name in changed if "Gemm" not in name} == {"gamma", "beta"}
 
 
+def test_a_file_without_parameters_comes_back_without(tmp_path: Path) -> None:
+    graph = quantized(block(tmp_path / "float.onnx", "LayerNormalization", is_plain=True))
+    for found in (graph, load(tmp_path / "int8.onnx")):
+        assert [n.op.is_affine for n in found.nodes if isinstance(n.op, LayerNorm)] == [False]
+        assert normalizations_of(found, find_head(found)) == ()
+
+
 @pytest.mark.parametrize("name", ["InstanceNormalization", "GroupNormalization"])
 def test_factors_of_channels_are_a_layer_or_in_the_next_one(name: str, tmp_path: Path) -> None:
     """A ReLU behind them keeps them apart: they are the weights and biases of a depthwise layer."""
     groups = {"num_groups": 4} if name == "GroupNormalization" else {}
     graph = quantized(block(tmp_path / "float.onnx", name, **groups))
-    assert normalizations_of(graph, head_of(graph)) == ()
-    layer = layers_of(graph, head_of(graph))[-1]
+    assert normalizations_of(graph, find_head(graph)) == ()
+    layer = layers_of(graph, find_head(graph))[-1]
     assert type(layer.node.op).__name__ == "DepthwiseConv2D"
     exported(tmp_path / "int8.onnx", tmp_path, "last:1")
