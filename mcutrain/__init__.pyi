@@ -211,6 +211,7 @@ def auto_scheme(
     hardware: MemoryOptions = ...,
     reading: DataOptions = ...,
     seed: int = ...,
+    epochs: int = ...,
     progress: Callable[[str, int, int], None] | None = ...,
     loss: Literal["cross-entropy", "binary-cross-entropy", "mse", "huber", "absolute", "auto"] = ...,
     losses: str = ...,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcutrain import data
+from mcutrain.arguments import EPOCHS
 from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.sample_reading import samples_of
 from mcutrain.runs.training import fastest_simulator, search_of
@@ -72,13 +73,15 @@ def contest(
     normalization: Any = None,
     seed: int = 0,
     report: Report = lambda done, of: None,
+    epochs: int = EPOCHS,
 ) -> Contest | None:
     """The scheme that ends best, of a name for each step; of equal ones the last.
 
+    epochs: of the run that it is for: the longer that is, the more layers pay.
     None where trials say nothing, since all samples are of one class, or where the first two rounds
     take too long. Raises DataError, BuildError.
     """
-    settings = RunSettings(seed=seed)
+    settings = RunSettings(epochs=epochs, seed=seed)
     samples = samples_of(next(iter(steps.values())), split, settings, normalization)
     searches = {name: _search(step, split, samples, settings) for name, step in steps.items()}
     if any(search.is_blind for search in searches.values()):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from mcutrain.arguments import PathLike, Seed, checked
+from mcutrain.arguments import EPOCHS, Count, PathLike, Seed, checked
 from mcutrain.data import Data
 from mcutrain.errors import ArgumentError, McutrainError
 from mcutrain.functions.alternatives import AutoScheme, Report
@@ -73,6 +73,7 @@ def auto_scheme(
     hardware: MemoryOptions = MemoryOptions(),
     reading: DataOptions = DataOptions(),
     seed: Seed = 0,
+    epochs: Count = EPOCHS,
     progress: Report | None = None,
 ) -> AutoScheme:
     """Choose what to train on a board, or in so many bytes.
@@ -86,6 +87,7 @@ def auto_scheme(
     model, data, validation, classes, request, reading: as `simulate` takes them.
     hardware: board is a board's name or folder, with all that its firmware takes; sram the bytes
         instead. Without a board, of arena and state; with neither it is 256 KB.
+    epochs: of the run that it is for; the longer, the more layers pay.
     progress: called with what is done, how much of it, and of how much.
 
     Raises PlanError if not even the head fits, DataError, ModelError, TargetError, ArgumentError.
@@ -113,7 +115,7 @@ def auto_scheme(
         return replace(asked, scheme=scheme).prepare(graph, fitted.classes)
 
     bits = asked.update_scheme()
-    chooser = Chooser(graph, fitted.classes, memory, plan, asked.options, bits)
+    chooser = Chooser(graph, fitted.classes, memory, plan, asked.options, bits, epochs=epochs)
     if progress is not None:
         chooser = replace(chooser, report=progress)
     return chooser.compared(fitted.split, pixels)

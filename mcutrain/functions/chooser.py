@@ -31,6 +31,7 @@ from mcutrain.analysis.dimension import (
 )
 from mcutrain.analysis.gradient import GradientSettings, by_gradient, least_biases
 from mcutrain.analysis.problem import Problem, held_out
+from mcutrain.arguments import EPOCHS
 from mcutrain.cost.kept import code_digest, sources
 from mcutrain.cost.schemes import cost_model
 from mcutrain.data import Normalization, Split
@@ -110,6 +111,7 @@ class Chooser:
     graph: the model; classes: of a new head, None keeps its own. plan: plans a step with all else
     that was asked for; options: the same, as far as costs depend on it. bits: every scheme has the
     residual bits, the bits of biases and the update rule of this one. report: of what takes long.
+    epochs: of the run.
     """
 
     graph: Graph
@@ -119,6 +121,7 @@ class Chooser:
     options: StepOptions = StepOptions()
     bits: UpdateScheme = UpdateScheme()
     report: Report = lambda what, done, of: None
+    epochs: int = EPOCHS
 
     def choose(self, split: Split, normalization: Normalization | None = None) -> AutoScheme:
         """The scheme. split: only its training and validation samples are looked at.
@@ -190,12 +193,14 @@ class Chooser:
                 (name, s.project.model_hash, s.plan.training.start, s.plan.training.accumulate)
                 for name, s in steps.items()
             ],
+            self.epochs,
         )
         path = _kept("contest", facts)
         with suppress(ValueError, TypeError):
             return Contest(**json.loads(cache.read(path) or b""))
         try:
-            found = run_contest(steps, split, normalization, report=partial(self.report, TRYING))
+            report = partial(self.report, TRYING)
+            found = run_contest(steps, split, normalization, report=report, epochs=self.epochs)
         except UNMEASURABLE:
             return None
         if found is not None:

@@ -617,6 +617,7 @@ class _Fitting:
                     hardware=asked.hardware,
                     reading=_only_names(asked.reading),
                     seed=asked.seed,
+                    epochs=asked.training.epochs or _most_epochs(len(split.train)),
                     progress=tell,
                 )
             of = "" if memory.sram_bytes is None else f" of {memory.sram_bytes:,}"
@@ -807,6 +808,11 @@ class _Fitting:
         return run
 
 
+def _most_epochs(count: int) -> int:
+    """Return the epochs of so many samples, where the time allows them."""
+    return max(MOST_EPOCHS, min(MOST_OF_FEW, -(-FEW_STEPS // count)))
+
+
 @dataclass(frozen=True)
 class _Length:
     """Passes over the samples, of which only some are taken if samples is not None."""
@@ -823,7 +829,7 @@ def _length(
     front, tail: seconds of a sample's frozen layers, once, and of a step; a test takes as long.
     seconds: that there are.
     """
-    most = max(MOST_EPOCHS, min(MOST_OF_FEW, -(-FEW_STEPS // count)))
+    most = _most_epochs(count)
     once = (count + tests) * front + 2 * tests * tail
     epochs = int((seconds - once) / (count * tail)) if tail else most
     if epochs >= most:
