@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from mcutrain.data import Split, of_arrays
+from mcutrain.errors import DataError
 from mcutrain.experiments import contest as module
 from mcutrain.experiments.contest import Contest, contest
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.runs.sample_reading import samples_of
-from mcutrain.simulation import RunSettings
+from mcutrain.simulation import RunSettings, Search
 from mcutrain.simulation.range_test import FIRST, RATES, TrialOutcome, Trials
 from tests.simulation.networks import residual_network
 from tests.simulation.networks import samples as drawn_samples
@@ -96,6 +97,22 @@ def test_of_equal_ones_the_last_is_taken(
     judge.best = dict.fromkeys(NAMES, (FIRST, FIRST, FIRST))
     assert contest(steps, split) == Contest("full", 100)
     assert set(judge.asked[1]) == {"last:2", "full"}
+
+
+def test_its_runs_may_be_as_long_as_the_run_that_it_is_for(
+    steps: dict[str, TrainingStep], split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths = []
+
+    def begun(search: Search) -> Trials:
+        lengths.append(Trials(search).whole_steps)
+        raise DataError("enough")
+
+    monkeypatch.setattr(module, "Trials", begun)
+    for more in ({}, {"epochs": 4}, {"epochs": 12}):
+        with pytest.raises(DataError, match="enough"):
+            contest(steps, split, **more)
+    assert lengths[1:] == [lengths[0], 3 * lengths[0]]
 
 
 def test_no_rate_below_the_least_is_tried(

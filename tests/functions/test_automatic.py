@@ -65,12 +65,19 @@ def analyses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
+asked_epochs: list[int] = []
+"""Of the runs that contests were asked for."""
+
+
 def ends(monkeypatch: pytest.MonkeyPatch, best: str | None) -> list[list[str]]:
     """Contests that end so, or say nothing; returns the names of those that entered."""
     entered: list[list[str]] = []
 
-    def contest(steps: Mapping[str, TrainingStep], *_: object, **__: object) -> Contest | None:
+    def contest(
+        steps: Mapping[str, TrainingStep], *_: object, epochs: int, **__: object
+    ) -> Contest | None:
         entered.append(list(steps))
+        asked_epochs.append(epochs)
         return None if best is None else Contest(best, 77)
 
     monkeypatch.setattr(choosers, "run_contest", contest)
@@ -96,6 +103,7 @@ def test_where_all_fits_short_runs_say_what_is_trained(
     best: str, monkeypatch: pytest.MonkeyPatch, fresh_cache: Path
 ) -> None:
     entered = ends(monkeypatch, best)
+    asked_epochs.clear()
     graph = residual_network(classes=CLASSES)
     split, asked = learnable(graph), chooser(graph, needs(graph, "full"))
     found = asked.choose(split)
@@ -118,6 +126,8 @@ def test_where_all_fits_short_runs_say_what_is_trained(
         file.write_bytes(b"{}")
     assert asked.choose(split) == found
     assert len(entered) == 5
+    replace(asked, epochs=9).choose(split)
+    assert asked_epochs == [4, 4, 4, 4, 4, 9]
 
 
 def test_a_step_that_chooses_while_it_runs_has_all_to_choose_from(

@@ -294,6 +294,20 @@ def test_without_a_scheme_the_memory_decides_and_without_epochs_the_time(tmp_pat
     assert len(saved.raw) >= plan.state_bytes
 
 
+def test_what_is_trained_is_chosen_for_as_many_epochs_as_there_may_be(tmp_path, monkeypatch):
+    asked = []
+
+    def choosing(*_: Any, epochs: int, **__: Any) -> None:
+        asked.append(epochs)
+        raise DataError("enough")
+
+    monkeypatch.setattr(fitting, "auto_scheme", choosing)
+    for more in ({"samples": 200}, {"samples": 50}, {"samples": 50, "epochs": 3}):
+        with pytest.raises(DataError, match="enough"):
+            mcutrain.fit(MODEL, DATA, tmp_path / "out", listener=Told(), **more)
+    assert asked == [20, 40, 3]
+
+
 @given(
     count=st.integers(1, 50_000),
     tests=st.integers(1, 10_000),
