@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from mcutrain import demo
-from mcutrain.fleets import Contribution, FleetLayout, averaged
+from mcutrain.fleets import Contribution, FleetLayout, averaged, with_momentum
 from mcutrain.runs.sample_reading import model_input, prepare_samples
 from mcutrain.simulation import RunSettings
 from mcutrain.simulation.rates import LearningRate
@@ -85,12 +85,14 @@ def main() -> None:
     parser.add_argument("--rounding", default="stochastic")
     parser.add_argument("--iid", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--momentum", type=float, default=0.0)
+    parser.add_argument("--decay", type=float, default=1.0, help="of the rate, each round")
     parser.add_argument("--coding", action="store_true")
     asked = parser.parse_args()
     data = Data.of(asked.boards, asked.images, asked.iid, asked.seed)
     step = demo.training_step(demo.network(), asked.scheme)
     layout, simulator = FleetLayout(step), step.simulator(1)
-    rate, drawn = LearningRate.of(asked.lr), np.random.default_rng(asked.seed + 1)
+    drawn = np.random.default_rng(asked.seed + 1)
 
     def accuracy(saved: bytes) -> float:
         simulator.load(saved)
@@ -98,7 +100,8 @@ def main() -> None:
         logits = simulator.infer(data.samples.test(0, count)).reshape(count, -1)
         return float((logits.argmax(axis=1) == data.test_labels).mean())
 
-    def learnt(begin: bytes, index: Any) -> bytes:
+    def learnt(begin: bytes, index: Any, number: int) -> bytes:
+        rate = LearningRate.of(asked.lr * asked.decay**number)
         simulator.load(begin)
         x = data.samples.train(index, 0, 0)
         simulator.train(x, data.labels[index], [rate] * len(index))
@@ -111,11 +114,12 @@ def main() -> None:
     print(f"before: {accuracy(base.raw):.1%}")
     print("round  boards  bytes of a board   of the sum  accuracy  all data on one  sha256")
     everything = np.concatenate(data.parts)
+    velocity: dict[str, Any] = {}
     for number in range(asked.rounds):
         alive = [i for i in range(asked.boards) if drawn.random() >= asked.killed]
         parts = []
         for i in alive:
-            state = layout.saved(learnt(base.raw, data.parts[i]), "a state")
+            state = layout.saved(learnt(base.raw, data.parts[i], number), "a state")
             one = Contribution.of(layout, base, state, f"board{i:04}", len(data.parts[i]))
             sent = one.to_bytes()
             parts.append((len(sent), Contribution.parse(sent, "what was sent")))
@@ -126,10 +130,13 @@ def main() -> None:
             total_of(added[::-1]),
             total_of([Contribution.parse(raw, "a sum") for raw in gateways]),
         )
+        moves = [with_momentum(one, velocity, asked.momentum) for one in sums]
+        if asked.momentum:
+            velocity, sums = moves[0][1], tuple(move for move, _ in moves)
         made = {averaged(layout, base, one, asked.rounding, number) for one in sums}
         assert len(made) == 1, "an order of boards matters"
         new = made.pop()
-        alone = learnt(alone, drawn.permutation(everything))
+        alone = learnt(alone, drawn.permutation(everything), number)
         sizes = [size for size, _ in parts]
         print(
             f"{number + 1:5}  {len(alive):6}  {min(sizes):7,} … {max(sizes):6,}  "

@@ -35,7 +35,7 @@ def fleet(
         return
     show(f"Wrote {result.summary()}.")
     show(f"Name this computer's boards in {output / 'gateway.toml'}, then start it:")
-    show("    flower-superlink --insecure")
+    show("    flower-superlink --insecure --disable-runtime-dependency-installation")
     show(
         "    flower-supernode --insecure --superlink 127.0.0.1:8000 "
         f"--node-config 'gateway=\"{(output / 'gateway.toml').resolve()}\"'"

@@ -6,7 +6,14 @@ and over any tree of gateways (federated averaging of McMahan et al., 2017, algo
 integers).
 """
 
-from mcutrain.fleets.average import ROUNDINGS, averaged, check_round, on_time, trimmed
+from mcutrain.fleets.average import (
+    ROUNDINGS,
+    averaged,
+    check_round,
+    on_time,
+    trimmed,
+    with_momentum,
+)
 from mcutrain.fleets.contribution import Contribution
 from mcutrain.fleets.numbers import FleetLayout, TrainedNumbers
 
@@ -19,4 +26,5 @@ __all__ = [
     "check_round",
     "on_time",
     "trimmed",
+    "with_momentum",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -80,6 +81,24 @@ def trimmed(
     last = len(boards) - 1 - left_out
     updates = sorted(one.updates for one in boards)[last]
     return _moved(layout, base, moves, (updates, sorted(o.output_exponent for o in boards)[last]))
+
+
+def with_momentum(
+    total: Contribution, velocity: Mapping[str, Array], momentum: float
+) -> tuple[Contribution, dict[str, Array]]:
+    """A round's mean with what is left of the rounds before, and the velocity for the next one.
+
+    velocity: of the round before, in 2^-16 of a last bit; none at first. It becomes itself times
+    momentum, in 256ths, and the mean, each rounded down, and is what numbers move by (FedAvgM of
+    Hsu et al., 2019, with a server's rate of 1).
+    """
+    kept, whole = round(256 * momentum), {}
+    for name, sums in total.sums.items():
+        quotient, rest = np.divmod(sums, total.weight)
+        whole[name] = (quotient << 16) + (rest << 16) // total.weight
+        if name in velocity:
+            whole[name] += velocity[name] * kept >> 8
+    return replace(total, weight=1 << 16, sums=whole), whole
 
 
 def on_time(parts: Sequence[Contribution], bases: Sequence[str]) -> list[Contribution]:

@@ -33,7 +33,7 @@ from flwr.serverapp.strategy import FedAvg
 from mcutrain_host.saved import with_recipe
 
 from mcutrain.errors import ArgumentError, McutrainError, StateError
-from mcutrain.fleets import Contribution, averaged, check_round, on_time, trimmed
+from mcutrain.fleets import Contribution, averaged, check_round, on_time, trimmed, with_momentum
 from mcutrain.fleets.contribution import MOST_WEIGHT
 from mcutrain.fleets.masks import MaskedSum, new_key, unmasked
 from mcutrain.fleets.privacy import epsilon, with_noise
@@ -66,6 +66,7 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
     by more than `tolerance`, the base before stays. masked: gateways hide their sums from the
     server. clip: the norm that a board's difference has at most; each board then has the weight 1.
     noise: of the sum, its deviation in such norms. noise_seed: whoever has it can take it away.
+    momentum: the share of a round's move that the next one goes on with, from 0 in each run.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         clip: int = 0,
         noise: float = 0.0,
         noise_seed: str = "",
+        momentum: float = 0.0,
         deadline: float = 3600.0,
         **sampling: Any,
     ) -> None:
@@ -92,6 +94,10 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         self.late, self.canary, self.tolerance = late, canary, tolerance
         self.masked, self.deadline, self._keys = masked, deadline, list[bytes]()
         self.clip, self.noise, self.noise_seed = clip, Fraction(str(noise)), noise_seed
+        self.momentum = momentum
+        self._velocity: list[dict[str, Any]] = [{}]  # after each round, of which the last counts
+        if momentum and trim:
+            raise ArgumentError("momentum is of a mean: leave out trim")
         if masked and (trim or late):
             raise ArgumentError("masked hides what trim and late need: leave one of them out")
         if noise and (not clip or trim):
@@ -203,8 +209,8 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
                 each = on_time(sums.each, self._bases)
                 made = trimmed(fleet.layout, fleet.base, each, self.trim, self.rounding, number)
             else:
-                noisy = self._noisy(total, number)
-                made = averaged(fleet.layout, fleet.base, noisy, self.rounding, number)
+                moved = self._moved(total, number)
+                made = averaged(fleet.layout, fleet.base, moved, self.rounding, number)
         except McutrainError as error:
             LOG.warning("round %d changes nothing, its base stays: %s", server_round, error)
             return None, None
@@ -263,7 +269,7 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
             )
             self.base.replace(refused)
             self.base = before
-            self._newest = self._newest[1:]
+            self._newest, self._velocity = self._newest[1:], self._velocity[:1]
             self._added[self._newest[0]] = set()
         return MetricRecord({"boards": len(pairs), "accuracy": now, "accuracy-before": was})
 
@@ -286,12 +292,16 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         except McutrainError as error:
             LOG.warning("the masked round ends: %s", error)
 
-    def _noisy(self, total: Contribution, number: int) -> Contribution:
-        if not self.noise:
-            return total
-        text = f"{self.noise_seed}:{number}".encode()
-        seed = text if self.noise_seed else secrets.token_bytes(32)
-        return with_noise(total, self.noise * self.clip, seed)
+    def _moved(self, total: Contribution, number: int) -> Contribution:
+        """Add noise and what is left of the rounds before."""
+        if self.noise:
+            text = f"{self.noise_seed}:{number}".encode()
+            seed = text if self.noise_seed else secrets.token_bytes(32)
+            total = with_noise(total, self.noise * self.clip, seed)
+        if self.momentum:
+            total, new = with_momentum(total, self._velocity[-1], self.momentum)
+            self._velocity = [self._velocity[-1], new]
+        return total
 
     def _took(self, sums: _Sums, part: Contribution, node: int) -> bool:
         """Whether what a gateway sent is added; else it is said why not."""
@@ -356,6 +366,7 @@ def server_app() -> ServerApp:
             clip=int(config["clip"]),
             noise=float(config["noise"]),
             noise_seed=str(config["noise-seed"]),
+            momentum=float(config["momentum"]),
             deadline=float(config["deadline"]),
             fraction_train=float(config["fraction"]),
             min_train_nodes=int(config["gateways"]),
@@ -368,7 +379,7 @@ def server_app() -> ServerApp:
             initial_arrays=strategy.arrays(),
             num_rounds=int(config["rounds"]),
             timeout=float(config["deadline"]),
-            train_config=ConfigRecord({"epochs": config["epochs"], "lr": config["lr"]}),
+            train_config=ConfigRecord({name: config[name] for name in ("epochs", "lr", "decay")}),
         )
         LOG.info("the fleet's state: %s", strategy.base)
 
@@ -382,7 +393,9 @@ def gateway_app() -> ClientApp:
     @app.train()  # type: ignore[untyped-decorator]
     def train(message: Message, context: Context) -> Message:
         config = message.content["config"]
-        lesson = FleetRound(int(config["round"]), int(config["epochs"]), float(config["lr"]))
+        number, rate = int(config["round"]), float(config["lr"])
+        rate *= float(config["decay"]) ** (number - 1)
+        lesson = FleetRound(number, int(config["epochs"]), rate)
         found = _gateway(context).learn(_base(message), lesson, int(config["clip"]))
         sums = found.contributions if config["each-board"] else (found.total,)
         keys = [bytes(key) for key in config["keys"]]

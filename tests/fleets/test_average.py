@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mcutrain_host.saved import HEADER_BYTES, SavedState
 
 from mcutrain.errors import ArgumentError, PlanError, StateError
-from mcutrain.fleets import Contribution, FleetLayout, averaged, trimmed
+from mcutrain.fleets import Contribution, FleetLayout, averaged, trimmed, with_momentum
 from mcutrain.pipeline import StepOptions, prepare
 from mcutrain.simulation.rates import LearningRate
 from tests.fleets.fleet import SAMPLES, Fleet, fleet
@@ -243,6 +243,31 @@ def test_more_boards_must_stay_than_are_left_out() -> None:
     whole = total_of(ours.contributions()[:2])
     with pytest.raises(ArgumentError, match="own contribution"):
         trimmed(ours.layout, ours.base, [whole, *ours.contributions()[2:]], 1)
+
+
+@given(
+    st.lists(
+        st.lists(st.integers(-(2**32), 2**32), min_size=3, max_size=3), min_size=1, max_size=4
+    ),
+    st.integers(1, 2**30),
+    st.sampled_from([0.0, 0.25, 0.5, 0.9]),
+)
+def test_momentum_is_what_is_left_of_rounds_before(
+    rounds: list[list[int]], weight: int, momentum: float
+) -> None:
+    velocity: dict[str, np.ndarray] = {}
+    exact = [Fraction(0)] * 3
+    for differences in rounds:
+        sums = {"w": np.array(differences, np.int64) * weight + weight // 3}
+        one = Contribution(1, "ab" * 32, ("a", "b"), weight, 1, 0, sums)
+        moved, velocity = with_momentum(one, velocity, momentum)
+        share = Fraction(round(256 * momentum), 256)
+        exact = [
+            e * share + Fraction(int(s), weight) for e, s in zip(exact, sums["w"], strict=True)
+        ]
+        assert (moved.weight, moved.sums) == (2**16, velocity)
+        for found, wanted in zip(velocity["w"], exact, strict=True):
+            assert 0 <= wanted * 2**16 - int(found) < 2 / (1 - share)
 
 
 def mixed_rounds(ours: Fleet) -> tuple[Contribution, Contribution]:

@@ -233,7 +233,7 @@ def test_flower_averages_exactly(
         tables = [f'name = "b{k}"\ndata = "../{data[k]}"' for k in boards]
         gateways.append(written(tmp_path / f"g{i}", *tables))
     strategy = ExactFedAvg(demo.MODEL, tmp_path / "base.mcts", tmp_path / "rounds", trim=trim)
-    config, before = ConfigRecord({"epochs": 1, "lr": 0.02}), fleet().base
+    config, before = ConfigRecord({"epochs": 1, "lr": 0.02, "decay": 1.0}), fleet().base
     for number in (1, 2):
         asked = strategy.configure_train(number, strategy.arrays(), config, Nodes(2))
         replies = []

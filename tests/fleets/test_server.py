@@ -21,7 +21,7 @@ from mcutrain_host.saved import SavedState
 
 from mcutrain import demo
 from mcutrain.errors import ArgumentError, StateError
-from mcutrain.fleets import Contribution, averaged, on_time
+from mcutrain.fleets import Contribution, averaged, on_time, with_momentum
 from mcutrain.fleets.privacy import clipped, with_noise
 from mcutrain.functions import flower
 from mcutrain.functions.flower import ExactFedAvg, gateway_app
@@ -29,7 +29,7 @@ from mcutrain.functions.gateway import Gateway, Learned
 from tests.fleets.fleet import SAMPLES, fleet
 from tests.fleets.test_average import total_of
 
-CONFIG = {"epochs": 1, "lr": 0.02}
+CONFIG = {"epochs": 1, "lr": 0.02, "decay": 1.0}
 
 
 class Nodes:
@@ -394,11 +394,45 @@ def test_noise_is_added_to_the_sum(tmp_path: Path, warned: list[str]) -> None:
     assert drawn[0].base.raw != drawn[1].base.raw
 
 
+def test_a_base_that_is_taken_back_leaves_no_momentum(tmp_path: Path, warned: list[str]) -> None:
+    server, ours = Server(tmp_path, momentum=0.5, canary=1.0), fleet()
+    velocity: dict[str, Any] = {}
+    for number, is_kept in ((0, True), (2, False), (3, True)):
+        before = server.base
+        part = Contribution.parse(sent(number, before), "a sum")
+        moved, new = with_momentum(part, velocity, 0.5)
+        assert server.answer([part.to_bytes()], accuracy=0.5)
+        assert server.base.raw == averaged(ours.layout, before, moved)
+        evaluated(server, {"board0": 0.5 if is_kept else 0.4})
+        if is_kept:
+            velocity = new
+        else:
+            assert server.base.raw == before.raw
+
+
+def test_a_rate_decays_with_each_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, rates, line = Server(tmp_path), [], Line()
+
+    class Stand:
+        def learn(self, base: bytes, lesson: Any, clip: int) -> Learned:
+            rates.append(lesson.learning_rate)
+            one = Contribution.parse(sent(0), "a sum")
+            return Learned(fleet().layout, (one,), {}, 0.5, 4, {})
+
+    monkeypatch.setattr(flower, "_gateway", lambda context: Stand())
+    for _ in range(3):
+        message = server.ask()[0]
+        message.content["config"]["decay"] = 0.5
+        gateway_app()(message, line.contexts[1])
+    assert rates == [0.02, 0.01, 0.005]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"masked": True, "trim": 1}, "masked hides"),
         ({"masked": True, "late": 1}, "masked hides"),
+        ({"momentum": 0.5, "trim": 1}, "leave out trim"),
         ({"noise": 1.0}, "give clip"),
         ({"noise": 1.0, "clip": 5, "trim": 1}, "no trim"),
     ],
