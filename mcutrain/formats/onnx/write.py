@@ -77,7 +77,7 @@ def onnx_content(
     entries = dict(metadata or {})
     if any(node.op != node.op.rounding_once() for node in graph.nodes):
         entries[ROUNDING] = ROUNDS_TWICE.encode()
-    if is_turned(model.graph) is None and _is_channels_first(graph):
+    if not is_turned(model.graph) and _is_channels_first(graph):
         entries[AXES] = CHANNELS_FIRST.encode()
     for name, content in entries.items():
         model.metadata_props.add(key=name, value=content.decode())
@@ -87,7 +87,7 @@ def onnx_content(
 def _is_channels_first(graph: Graph) -> bool:
     """Return whether the file has the input's channels, which are last in the graph, first."""
     there = input_axes(graph, graph.inputs[0])
-    return there == axis_order(len(there))
+    return len(there) > 2 and there == axis_order(len(there))
 
 
 def _opset(graph: Graph) -> int:
