@@ -284,8 +284,15 @@ def gru(x: Tensor) -> Tensor:
     return layers.Dense(CLASSES)(layers.GRU(8)(x))
 
 
+def recurrent(x: Tensor) -> Tensor:
+    """Both directions, a sequence, a last step."""
+    x = layers.Bidirectional(layers.LSTM(4, return_sequences=True))(x)
+    return layers.Dense(CLASSES)(layers.Bidirectional(layers.GRU(4))(x))
+
+
 SEQUENCES = (
-    *(layer_norm, transformer, mixer, cnn_1d, tcn, separable_1d, keyword_spotting, lstm, gru),
+    *(layer_norm, transformer, mixer, cnn_1d, tcn, separable_1d, keyword_spotting, recurrent),
+    *(lstm, gru),  # at the end: their int8 form takes TensorFlow 2.21 down
 )
 NETWORKS: Mapping[str, Callable[[Tensor], Tensor]] = {
     made.__name__: made

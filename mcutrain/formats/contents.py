@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcutrain.formats.tflite.file import MISSING, is_tflite, naming, read_file
+from mcutrain.formats.tflite.file import MISSING, is_float, is_tflite, naming, read_file
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class FileEdge:
 class Contents:
     """operators: how many nodes of each. parameters: constant real numbers in the file.
 
-    is_float: whether no activation is an integer.
+    is_float: whether activations are real numbers.
     """
 
     inputs: tuple[FileEdge, ...]
@@ -57,7 +57,7 @@ def _of_tflite(path: Path) -> Contents:
         edges(model.outputs),
         Counter(op.name for op in model.operators),
         sum(math.prod(t.shape) for t in constants if t.dtype in (*real, "int8")),
-        bool(computed) and all(model.tensors[i].dtype in real for i in computed),
+        is_float(model.tensors[i].dtype for i in computed),
     )
 
 

@@ -110,9 +110,10 @@ REASONS = (
         ("sqrt|rsqrt", DIFFERENCE),
     ),
     Reason(
-        "a recurrent network in a form that is not read; LSTM and GRU of .onnx are, and int8 LSTMs "
-        "of .tflite",
-        r"(\w*(lstm|gru|rnn)|scan|loop|while) ",
+        "a recurrent network in a form that is not read; LSTM and GRU of .onnx and float .tflite "
+        "are, with tanh and sigmoids (of Keras with reset_after=True and unroll=False), and int8 "
+        "LSTMs of .tflite",
+        r"(\w*(lstm|gru|rnn)|scan|loop|while|unpack) ",
     ),
     Reason(
         "a streaming model, whose variables keep state between calls, beside operators that are "

@@ -111,6 +111,7 @@ def _run_tflite(model: Path, x: Array) -> list[Array]:
     found = []
     for one in x:
         taken = one.reshape(source["shape"]).astype(source["dtype"])
+        interpreter.reset_all_variables()  # a recurrent layer's state is one
         interpreter.set_tensor(source["index"], taken)
         interpreter.invoke()
         found.append([np.array(interpreter.get_tensor(d["index"])) for d in details])

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,8 @@ class FileOperator:
 class FileModel:
     """The first of so many subgraphs of the file; inputs and outputs are indices into tensors.
 
-    once: the subgraph that a CALL_ONCE runs before the first call, if there is one.
+    once: the subgraph that a CALL_ONCE runs before the first call, if there is one. loops: those
+    that WHILEs run, by number.
     """
 
     tensors: tuple[FileTensor, ...]
@@ -107,11 +108,18 @@ class FileModel:
     outputs: tuple[int, ...]
     subgraphs: int
     once: FileModel | None = None
+    loops: Mapping[int, FileModel] = field(default_factory=dict)
 
     @property
     def reads(self) -> Counter[int]:
         """How often operators read each tensor."""
         return Counter(i for operator in self.operators for i in operator.inputs)
+
+
+def is_float(dtypes: Iterable[str]) -> bool:
+    """Return whether activations of these types are those of a float model, which may count."""
+    found = set(dtypes)
+    return bool({"float32", "float16"} & found) and not {"int8", "uint8", "int16"} & found
 
 
 def is_tflite(path: Path) -> bool:
@@ -173,7 +181,7 @@ class _FileReader:
             self._indices(self.graph.OutputsLength(), self.graph.Outputs, count, "model outputs"),
             self.graphs,
         )
-        return replace(found, once=self._once(operators))
+        return replace(found, once=self._once(operators), loops=self._loops(operators))
 
     def _once(self, operators: tuple[FileOperator, ...]) -> FileModel | None:
         """The subgraph of the one CALL_ONCE. Raises ModelError for a number that is none."""
@@ -184,8 +192,25 @@ class _FileReader:
         index = options.InitSubgraphIndex()
         if not 0 < index < self.graphs:
             raise ModelError(f"operator CALL_ONCE names subgraph {index} of {self.graphs}")
+        return self._other(index)
+
+    def _loops(self, operators: tuple[FileOperator, ...]) -> dict[int, FileModel]:
+        """What the WHILEs of the first subgraph run. Raises ModelError for a wrong number."""
+        loops = [op for op in operators if op.name == "WHILE" and self.graph_index == 0]
+        wanted = set[int]()
+        for op in loops:
+            options = op.table(tflite.WhileOptions, "operator WHILE")
+            wanted |= {options.CondSubgraphIndex(), options.BodySubgraphIndex()}
+        if wrong := [index for index in wanted if not 0 < index < self.graphs]:
+            raise ModelError(f"operator WHILE names subgraph {wrong[0]} of {self.graphs}")
+        return {index: self._other(index) for index in sorted(wanted)}
+
+    def _other(self, index: int) -> FileModel:
+        """Another subgraph than the first."""
         self.graph, self.graph_index = self.root.Subgraphs(index), index
-        return self.model()
+        found = self.model()
+        self.graph, self.graph_index = self.root.Subgraphs(0), 0
+        return found
 
     def _count(self, length: int, what: str) -> int:
         """A vector's length, if its references fit into the file."""

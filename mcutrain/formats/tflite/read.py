@@ -9,9 +9,16 @@ from mcutrain.errors import UnsupportedError
 from mcutrain.formats.obstacles import Obstacles
 from mcutrain.formats.outputs import kept as outputs_kept
 from mcutrain.formats.outputs import needed
-from mcutrain.formats.tflite import choices, expressions, islands, normalizing, repeating
+from mcutrain.formats.tflite import (
+    choices,
+    expressions,
+    islands,
+    normalizing,
+    recurrent,
+    repeating,
+)
 from mcutrain.formats.tflite.cutting import with_plain_ids
-from mcutrain.formats.tflite.file import MISSING, FileModel, naming, read_file
+from mcutrain.formats.tflite.file import MISSING, FileModel, is_float, naming, read_file
 from mcutrain.formats.tflite.float_operator import Importer
 from mcutrain.formats.tflite.int8_operator import Converter
 from mcutrain.formats.tflite.operators import FLOAT_RULES, INT8_RULES
@@ -101,7 +108,7 @@ def read_tflite(path: Path) -> FloatGraph:
     with naming(path):
         file = with_plain_ids(_with_kept_outputs(read_file(path)))
         _refuse_int16(file)
-        model = _without_unread(repeating.with_repeats(file))
+        model = recurrent.with_layers(_without_unread(repeating.with_repeats(file)))
         model = expressions.with_functions(normalizing.with_layer_norms(model))
         parts = {
             normalizing.NAME: normalizing.layer_norm,
@@ -131,7 +138,7 @@ def _refuse_int16(model: FileModel) -> None:
 def _refuse_float(model: FileModel) -> None:
     """A model without any int8 activation was never quantized."""
     computed = [model.tensors[i] for op in model.operators for i in op.outputs if i != MISSING]
-    if computed and all(t.dtype in ("float32", "float16") for t in computed):
+    if computed and is_float(t.dtype for t in computed):
         raise UnsupportedError(
             "this is a float model; quantize it to int8 first: `mcutrain quantize` does it, or "
             "TensorFlow Lite's full integer quantization"

@@ -1,8 +1,12 @@
-"""Sequences with a state: UNIDIRECTIONAL_SEQUENCE_LSTM."""
+"""Sequences with a state: UNIDIRECTIONAL_SEQUENCE_LSTM, and the WHILE that Keras' layers become."""
 
 from __future__ import annotations
 
+import copy
 import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +15,16 @@ import tflite
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.tflite.entry import Entry
-from mcutrain.formats.tflite.file import FileTensor
+from mcutrain.formats.tflite.file import FileModel, FileOperator, FileTensor
+from mcutrain.formats.tflite.float_operator import FloatOperator
 from mcutrain.formats.tflite.int8_operator import Int8Operator
+from mcutrain.formats.tflite.loops import MOST_STEPS, loop_of, real
+from mcutrain.formats.tflite.operands import Operands
 from mcutrain.ir.graph import TensorType
 from mcutrain.ops.lstm import CELL_INTEGER_BITS, GATES, Lstm
 from mcutrain.ops.recurrent import INT16
 from mcutrain.quant import multipliers
+from mcutrain.quant.float_recurrent import FloatLstm, FloatRecurrent
 
 Array = npt.NDArray[Any]
 
@@ -28,6 +36,176 @@ PEEPHOLES, PROJECTION, OUTPUT_STATE, CELL_STATE = (9, 10, 11), (16, 17), 18, 19
 NORMALIZATION = (20, 21, 22, 23)
 HIDDEN = 4
 """Which of the intermediate tensors has the scale that h is computed in."""
+
+
+LSTM, LOOP, REVERSE, STEP = "UNIDIRECTIONAL_SEQUENCE_LSTM", "WHILE", "REVERSE_V2", "STRIDED_SLICE"
+LEAST_CLIP = 10.0
+LAST = ([0, -1, 0], [1, 1, 1], 0b010)
+"""Begin, strides and shrunk axes of a slice of the last step."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A recurrent layer of a float file, in one direction. of: LSTM, or what a loop is.
+
+    is_last: it gives h of the step that it ends with, not the sequence.
+    """
+
+    of: FileOperator | FloatRecurrent
+    direction: str = "forward"
+    is_last: bool = False
+
+
+def with_layers(model: FileModel) -> FileModel:
+    """The model with one operator for each recurrent layer of real numbers, and its direction."""
+    if not {LSTM, LOOP} & {op.name for op in model.operators}:
+        return model
+    known = _known(model)
+    operators = [one for op in model.operators for one in _layers(model, op, known)]
+    turned = _Turned(model, operators)
+    operators = [turned.instead(op) for op in operators]
+    subgraphs = 1 if LOOP in {op.name for op in model.operators} else model.subgraphs
+    return replace(model, operators=tuple(operators), subgraphs=subgraphs)
+
+
+def _known(model: FileModel) -> dict[int, Array]:
+    """The numbers of constants, and of those of float16 that DEQUANTIZE makes float32."""
+    found = {i: v for i, t in enumerate(model.tensors) if (v := real(t)) is not None}
+    for op in model.operators:
+        if op.name == "DEQUANTIZE" and op.inputs[0] in found:
+            found[op.outputs[0]] = found[op.inputs[0]]
+    return found
+
+
+def _layers(model: FileModel, op: FileOperator, known: dict[int, Array]) -> Iterator[FileOperator]:
+    """An operator, or a layer for each output that is read of a loop."""
+    if op.name == LSTM and model.tensors[op.outputs[0]].dtype == "float32":
+        yield replace(op, options=Layer(op))
+        return
+    loop = loop_of(model, op, known) if op.name == LOOP else None
+    reads = model.reads + Counter(model.outputs)
+    if loop is None or any(reads[i] and i not in loop.outputs for i in op.outputs):
+        yield op
+        return
+    for i, is_last in loop.outputs.items():
+        if reads[i]:
+            yield FileOperator(op.name, (loop.x,), (i,), 0, Layer(loop.cell, is_last=is_last))
+
+
+class _Turned:
+    """Which layers begin at the end: those behind a REVERSE_V2, and mostly before another one.
+
+    instead: an operator, or what it is then. A slice of the last step becomes the layer.
+    """
+
+    def __init__(self, model: FileModel, operators: list[FileOperator]) -> None:
+        self.model = model
+        self.made = {op.outputs[0]: op for op in operators if op.outputs}
+        self.readers: dict[int, list[FileOperator]] = {i: [] for i in model.outputs}
+        for op in operators:
+            for i in op.inputs:
+                self.readers.setdefault(i, []).append(op)
+        self.other: dict[int, FileOperator] = {}  # by output
+        for op in operators:
+            if isinstance(op.options, Layer):
+                self._turn(op)
+
+    def instead(self, op: FileOperator) -> FileOperator:
+        """Return the operator that stands in its place."""
+        return self.other.get(op.outputs[0], op) if op.outputs else op
+
+    def _turn(self, op: FileOperator) -> None:
+        source, y = self.made.get(op.inputs[0]), op.outputs[0]
+        is_back = source is not None and self._is_reverse(source)
+        first = source.inputs[0] if source is not None and is_back else op.inputs[0]
+        inputs = (first, *op.inputs[1:])
+        layer = replace(op.options, direction="reverse" if is_back else "forward")
+        readers = self.readers.get(y, [])
+        if y not in self.model.outputs and readers and all(map(self._is_last_step, readers)):
+            for one in readers:
+                last = replace(layer, is_last=True)
+                self.other[one.outputs[0]] = FileOperator(op.name, inputs, one.outputs, 0, last)
+        elif not is_back:
+            return
+        elif layer.is_last or (y not in self.model.outputs and (turned := self._turned(readers))):
+            self.other[y] = replace(op, inputs=inputs, options=layer)
+            for one in () if layer.is_last else turned:
+                self.other[one.outputs[0]] = replace(one, name="RESHAPE", inputs=one.inputs[:1])
+
+    def _turned(self, readers: list[FileOperator]) -> list[FileOperator]:
+        """The REVERSE_V2s that are all readers, or behind a RESHAPE that is; else nothing."""
+        if len(readers) == 1 and readers[0].name == "RESHAPE":
+            y = readers[0].outputs[0]
+            readers = [] if y in self.model.outputs else self.readers.get(y, [])
+        return readers if all(map(self._is_reverse, readers)) else []
+
+    def _is_reverse(self, op: FileOperator) -> bool:
+        """Whether it turns the steps of one sequence around."""
+        if op.name != REVERSE:
+            return False
+        axes, shape = self.model.tensors[op.inputs[1]].data, self.model.tensors[op.inputs[0]].shape
+        return (
+            axes is not None
+            and len(shape) == 3
+            and [shape[int(axis)] for axis in axes.ravel()] == [math.prod(shape[:2])]
+        )
+
+    def _is_last_step(self, op: FileOperator) -> bool:
+        """Whether it cuts the last step of [1, steps, units] out."""
+        if op.name != STEP:
+            return False
+        options = op.table(tflite.StridedSliceOptions, op.name)
+        begin, _, strides = (self.model.tensors[i].data for i in op.inputs[1:4])
+        shape = self.model.tensors[op.inputs[0]].shape
+        others = options.EllipsisMask() or options.NewAxisMask() or options.BeginMask() & 0b010
+        if begin is None or strides is None or others or options.EndMask() & 0b101 != 0b101:
+            return False
+        found = begin.tolist(), strides.tolist(), options.ShrinkAxisMask()
+        return found == LAST and shape[0] == 1
+
+
+def _real_layer(o: FloatOperator) -> None:
+    """The layer, over one sequence of rows."""
+    known = o.op.options
+    if not isinstance(known, Layer):
+        raise UnsupportedError(
+            f"{o.where} is no layer that is known; supported is what Keras' LSTM and GRU become, "
+            f"with tanh and sigmoids, a batch of 1, {MOST_STEPS:,} steps or fewer, and of GRU "
+            "reset_after=True"
+        )
+    if isinstance(known.of, FileOperator):
+        one = copy.copy(o)
+        one.op = replace(known.of, inputs=o.op.inputs)
+        cell: FloatRecurrent = _float_lstm(one)
+    else:
+        cell = known.of
+    count = cell.w.shape[-1]
+    steps = math.prod(o.shape()) // count
+    rows = o.view(o.x(), (1, steps, count))
+    o.emit(replace(cell, direction=known.direction, is_last=known.is_last), rows)
+
+
+def _float_lstm(o: FloatOperator) -> FloatLstm:
+    """The operator's weights and biases in real numbers."""
+    options = o.options(tflite.UnidirectionalSequenceLSTMOptions)
+    _check_kind(o, options)
+    if 0 < options.CellClip() < LEAST_CLIP:
+        raise UnsupportedError(
+            f"{o.where} clips its cell state at {options.CellClip():g}; supported is a clip at "
+            f"{LEAST_CLIP:g}, which the converter writes though Keras' layer has none, and more"
+        )
+    w, u, b = (
+        np.stack([o.real(first + gate) for gate in range(GATES)])
+        for first in (INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES)
+    )
+    units, count = u.shape[-1], o.shape()[-1]
+    if (w.shape, u.shape, b.shape) != (
+        (GATES, units, count),
+        (GATES, units, units),
+        (GATES, units),
+    ):
+        raise ModelError(f"{o.where}: its weights and biases do not fit each other")
+    return FloatLstm(w[None], u[None], b[None], np.zeros((1, units), np.float32))
 
 
 def _int8_lstm(o: Int8Operator) -> None:
@@ -66,7 +244,7 @@ def _int8_lstm(o: Int8Operator) -> None:
     o.node(op, o.x(), *constants, bias)
 
 
-def _check_kind(o: Int8Operator, options: Any) -> None:
+def _check_kind(o: Operands, options: Any) -> None:
     """Refuse what the converter writes for other layers than the LSTM of Keras."""
     shape = o.shape()
     batch = 1 if options.TimeMajor() else 0
@@ -149,9 +327,6 @@ def _kind(weights: list[FileTensor]) -> TensorType:
 
 
 OPERATORS = (
-    Entry(
-        "UNIDIRECTIONAL_SEQUENCE_LSTM",
-        int8=_int8_lstm,
-        reason="quantize it by TensorFlow's converter: its int8 file is read",
-    ),
+    Entry(LSTM, int8=_int8_lstm, real=_real_layer),
+    Entry(LOOP, real=_real_layer, reason="quantize the float file"),
 )
