@@ -1,6 +1,6 @@
 """Text classifiers of token ids that meet a speaker with other words: before, after, float.
 
-    PYTHONPATH=FOLDER_WITH_TORCH python benchmarks/token_text.py [--seeds 0 1 2]
+    PYTHONPATH=FOLDER_WITH_TORCH python benchmarks/token_text.py [--seeds 0 1 2] [--kinds bag]
 
 A grammar makes the sentences, no public text does: eight commands, verbs (four groups of synonyms)
 by objects (two groups), a word that turns the verb into its opposite if it stands before it, and
@@ -20,7 +20,7 @@ import argparse
 import math
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,9 @@ class Bert(nn.Module):
         return self.head(torch.tanh(self.pooler(x[:, 0])))
 
 
+KINDS = {"bag": Bag, "bert": Bert}
+
+
 def trained(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> nn.Module:
     """Adam, batches of 64."""
     adam = torch.optim.Adam(net.parameters(), 2e-3)
@@ -153,7 +156,9 @@ def measured(step: mcutrain.TrainingStep, folder: Path) -> tuple[int, int, int]:
     return memory.linked_bytes, memory.flash_bytes, sum(counts.values())
 
 
-def run_seed(seed: int, folder: Path) -> Mapping[tuple[str, str], tuple[float, float]]:
+def run_seed(
+    seed: int, folder: Path, kinds: Sequence[str]
+) -> Mapping[tuple[str, str], tuple[float, float]]:
     """Before and after, by network and what is trained."""
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
@@ -167,8 +172,8 @@ def run_seed(seed: int, folder: Path) -> Mapping[tuple[str, str], tuple[float, f
     tensors = [torch.from_numpy(a) for a in (x, y, new_x, new_y)]
     train, test = (tensors[2][:600], tensors[3][:600]), (tensors[2][600:], tensors[3][600:])
     found = {}
-    for kind in (Bag, Bert):
-        name = kind.__name__.lower()
+    for name in kinds:
+        kind = KINDS[name]
         net = trained(kind(), tensors[0][:5000], tensors[1][:5000])
         print(f"{name} {seed}: {accuracy(net, [t[5000:] for t in tensors[:2]]):.1f} % at home")
         found[name, "float"] = accuracy(net, test), float_after(net, train, test)
@@ -199,10 +204,11 @@ def main() -> None:
     """Print a row for each network and scheme."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    rows = defaultdict(list)
+    parser.add_argument("--kinds", choices=KINDS, nargs="+", default=list(KINDS))
+    args, rows = parser.parse_args(), defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
-        for seed in parser.parse_args().seeds:
-            for key, pair in run_seed(seed, Path(folder)).items():
+        for seed in args.seeds:
+            for key, pair in run_seed(seed, Path(folder), args.kinds).items():
                 rows[key].append(pair)
     for (name, scheme), pairs in rows.items():
         before, after = zip(*pairs, strict=True)

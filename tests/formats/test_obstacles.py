@@ -320,7 +320,7 @@ def failing(error: Exception) -> Callable[[Obstacles], None]:
 @pytest.mark.parametrize(
     ("operator", "word"),
     [
-        ("LSTM", "recurrent network in a form that is not read; LSTM and GRU of .onnx are"),
+        ("LSTM", "recurrent network in a form that is not read; LSTM and GRU of .onnx and float"),
         ("GroupNormalization", "those of instances and groups in .onnx"),
         ("UNIDIRECTIONAL_SEQUENCE_RNN", "recurrent"),
         ("WHILE", "recurrent"),
