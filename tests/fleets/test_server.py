@@ -222,6 +222,18 @@ def test_a_late_answer_counts_half_and_once(tmp_path: Path, warned: list[str]) -
     assert server.base.raw == expected
 
 
+def test_weights_that_late_answers_double_stay_within_64_bits(
+    tmp_path: Path, warned: list[str]
+) -> None:
+    server = Server(tmp_path, late=1)
+    assert server.answer([sent(0)])
+    second = server.base
+    heavy = sent(3, second, weight=2**29)
+    assert server.answer([heavy], [sent(2)])
+    assert server.base.raw == mean(second, heavy)
+    assert "the weights of all boards are too large" in warned[0]
+
+
 def test_a_late_answer_of_a_gateway_does_not_spoil_its_new_one(
     tmp_path: Path, warned: list[str]
 ) -> None:
