@@ -42,9 +42,10 @@ from mcutrain.frontends.trigger import windows_heard
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import find_latent
 from mcutrain.pipeline import TrainingStep
+from mcutrain.quant.head import outputs_reaching, replace_head
 from mcutrain.quant.imprint import centre_of
 from mcutrain.quant.prototypes import class_means
-from mcutrain.runs.head_start import whitened_by_samples
+from mcutrain.runs.head_start import PROTOTYPES, head_start_of, whitened_by_samples
 from mcutrain.simulation import LatentSimulator
 from mcutrain.simulation.field import Decisions, Field, FieldLesson, FieldRing, LearnParams
 from mcutrain.simulation.rates import LearningRate
@@ -55,9 +56,14 @@ Score = Callable[[Array], Array]
 RATE, TESTED, NEVER = 16_000, 2, -(10**6)
 QUIET_RMS = 60
 """Of the noise behind everything that is said."""
-NEW, OLD = "taught", 12
+NEW = "taught"
 RING = 64
 SHOTS, ALARMS = (1, 3, 5, 8), (1, 5, 20)
+
+
+def classes_of(known: tuple[Array, Array]) -> int:
+    """How many words a model knows. known: inputs and classes."""
+    return int(known[1].max()) + 1
 
 
 def read(path: Path) -> Array:
@@ -117,7 +123,7 @@ class Device:
         latent = find_latent(step.plan, find_head(step.order.graph).node.inputs[0])
         front = LatentSimulator(step.plan, latent, step.library(Interface(latent=latent.tensor)))
         features = front.front(known[0]).reshape(len(known[0]), -1).astype(np.int64)
-        means, _ = class_means(features - latent.type.zero_point, known[1], OLD)
+        means, _ = class_means(features - latent.type.zero_point, known[1], classes_of(known))
         codes = centre_of(means, latent.type.zero_point)
         interface = Interface(latent=latent.tensor, centre=tuple(codes.tolist()))
         simulator = LatentSimulator(step.plan, latent, step.library(interface))
@@ -241,13 +247,13 @@ class Way:
 
 def margin(scores: Array) -> Array:
     """How far the new word is above all others."""
-    found: Array = scores[:, OLD] - scores[:, :OLD].max(axis=1)
+    found: Array = scores[:, -1] - scores[:, :-1].max(axis=1)
     return found
 
 
 def clear(scores: Array) -> Array:
     """The new word's score where it is told at the default margin, to choose a least one by."""
-    return np.where(margin(scores) >= LearnParams.margin, scores[:, OLD], NEVER)
+    return np.where(margin(scores) >= LearnParams.margin, scores[:, -1], NEVER)
 
 
 @dataclass(frozen=True)
@@ -262,13 +268,14 @@ class Lesson:
     def __call__(self, samples: Array) -> Score:
         """The score after the lesson."""
         simulator, count = self.device.simulator, len(samples)
+        new = self.device.step.plan.training.classes - 1
         simulator.reset(1)
         ring = FieldRing(RING if self.ring else 0)
         for x, y in zip(*self.ring, strict=True) if self.ring else ():
             ring = ring.offered(x, int(y))
         params = LearnParams(1)
-        field = Field(simulator, Decisions(OLD + 1, params), ring, simulator.imprint)
-        field.gather(OLD, OLD, count, self.how)
+        field = Field(simulator, Decisions(new + 1, params), ring, simulator.imprint)
+        field.gather(new, new, count, self.how)
         for x in samples:
             field.stands_out(x)
         saved = simulator.save()
@@ -306,7 +313,8 @@ def fine_tuned(
     unit = 255 / 8 / low.scale
     device.simulator.reset(1)
     scale = device.step.graph.tensors[device.step.graph.outputs[0]].type.scale
-    scores = device.outputs(known[0])[:, :OLD] * scale
+    old = classes_of(known)
+    scores = device.outputs(known[0])[:, :old] * scale
     inputs = np.column_stack((x_known - low.zero_point, np.full(len(x_known), unit))) * low.scale
     first = np.linalg.lstsq(inputs, scores, rcond=None)[0]
 
@@ -318,11 +326,11 @@ def fine_tuned(
         level = (inputs @ first).mean() - inputs[:, :-1].mean(axis=0) @ row
         w = np.column_stack((first, [*row, level / (unit * low.scale)]))
         both = np.concatenate((x, inputs))
-        y = np.zeros((len(both), OLD + 1))
-        y[: len(x), OLD] = 1
+        y = np.zeros((len(both), old + 1))
+        y[: len(x), old] = 1
         y[len(x) + np.arange(len(inputs)), y_known] = 1
         share = np.concatenate(
-            (np.full(len(x), 1 / len(x) / OLD), np.full(len(inputs), 1 / len(inputs)))
+            (np.full(len(x), 1 / len(x) / old), np.full(len(inputs), 1 / len(inputs)))
         )
         mean, square = np.zeros_like(w), np.zeros_like(w)
         for i in range(steps):  # Adam
@@ -420,17 +428,29 @@ def measured(
     return Results(np.array(hits), talk, noise, material.hours, params)
 
 
+def with_one_scale(graph: Graph, split: Split, classes: int) -> Graph:
+    """The model; of class means where its words have a weight scale each, as no lesson can use."""
+    head = find_head(graph).node
+    if len(graph.tensors[head.inputs[1]].type.scales) == 1:
+        return graph
+    start = head_start_of(PROTOTYPES, graph, split, classes)
+    assert start is not None, "prototypes"
+    new = replace_head(graph, head, classes, start)
+    return outputs_reaching(new, find_head(new).node, start.reach)
+
+
 class Bench:
     """Both devices, and what is known at the desk."""
 
-    def __init__(self, shared: Path) -> None:
-        graph = pipeline.load(shared / "models/kws_ref_model.tflite")
-        with np.load(shared / "data/kws01.npz") as arrays:
+    def __init__(self, model: Path, known: Path) -> None:
+        graph = pipeline.load(model)
+        with np.load(known) as arrays:
             x, y = arrays["x"], arrays["y"].astype(np.int64)
         self.known, self.tested = (x[::2], y[::2]), (x[1::2], y[1::2])
-        self.plain = Device.of(graph, self.known)
-        data = Dataset(*self.known, tuple(map(str, range(OLD))), is_in_order=True)
-        self.white = Device.of(whitened_by_samples(graph, Split(data, data), OLD), self.known)
+        old = classes_of(self.known)
+        data = Dataset(*self.known, tuple(map(str, range(old))), is_in_order=True)
+        self.plain = Device.of(with_one_scale(graph, Split(data, data), old), self.known)
+        self.white = Device.of(whitened_by_samples(graph, Split(data, data), old), self.known)
 
     @cached_property
     def ring(self) -> dict[str, tuple[Array, Array]]:
@@ -489,13 +509,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--shared", default=os.environ.get("MCUTRAIN_SHARED", "../shared"))
     parser.add_argument("--words", type=Path, required=True, help="a folder for each word")
+    parser.add_argument("--model", type=Path, help="another int8 keyword model of 49 MFCCs")
+    parser.add_argument("--known", type=Path, help="x (int8) and y of its words, an .npz file")
     parser.add_argument("--noise", type=Path, required=True, help="a folder of WAV files")
     parser.add_argument("--taught", type=int, default=4, help="words of each person")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--sweep", action="store_true", help="on the other words and people")
     arguments = parser.parse_args()
-    bench = Bench(Path(arguments.shared))
+    shared = Path(arguments.shared)
+    bench = Bench(
+        arguments.model or shared / "models/kws_ref_model.tflite",
+        arguments.known or shared / "data/kws01.npz",
+    )
     part = Recordings.parts(arguments.words, arguments.noise, 0)[0 if arguments.sweep else 1]
     material = Material.of(part, bench.plain, arguments.taught, 0)
     made = {id(d): Features(d, material) for d in (bench.plain, bench.white)}

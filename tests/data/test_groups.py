@@ -64,6 +64,13 @@ def test_the_only_possible_groups_are_taken_though_they_are_far_too_large() -> N
     assert test.tolist() == [8, 9, 10, 11]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_group_that_is_too_large_stays_in_training(seed: int) -> None:
+    _, test = split_groups(np.zeros(100, int), [*"a" * 50, *"bcdef" * 10], 0.2, seed)
+    assert len(test) == 20
+    assert test.min() >= 50
+
+
 @pytest.fixture
 def words(tmp_path: Path) -> Path:
     """Images of classes, said by people; the first pixel is the person."""
