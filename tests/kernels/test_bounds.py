@@ -248,8 +248,9 @@ def normalized_back(dtype: str, along: bool, size: int, sign: int) -> Sample:
 
 def gamma_gradient(size: int, sign: int) -> Sample:
     """A number that is as far from all others of its row as can be, in each row."""
-    x = np.full((1, size, 1, 4), -128 * sign, np.int8)
-    x[..., 0] = 127 * sign
+    high, low = difference(sign)
+    x = np.full((1, size, 1, 4), low, np.int8)
+    x[..., 0] = high
     rule = UpdateRule((1.0,), 0, 3)
     op = LayerNormGradGamma(rule, (4,), 1, 0)
     dy = constant(x.shape, 127)
