@@ -18,6 +18,7 @@ from mcutrain.cost.schemes import cost_model, has_compiler
 from mcutrain.data import Targets
 from mcutrain.errors import AnalysisError, ArgumentError, OptionError, PlanError
 from mcutrain.functions.keywords import with_keywords
+from mcutrain.functions.memory_limit import limits_of
 from mcutrain.functions.options import Classes
 from mcutrain.functions.run_options import LimitOptions, SelectOptions
 from mcutrain.ir.graph import Graph
@@ -348,43 +349,3 @@ def classes_of(
             "leave out --classes, or analyze with that many"
         )
     return wanted
-
-
-def limits_of(
-    target: Target | None,
-    sram: int | None,
-    flash: int | None,
-    instructions: int | None,
-    step_seconds: float | None,
-) -> Limits:
-    """Return what all limits and the board together allow. Raises ArgumentError."""
-    if target is None:
-        others = {"flash": flash, "instructions": instructions, "step_seconds": step_seconds}
-        for name, value in others.items():
-            if value is not None:
-                raise OptionError(name, "needs a board: give --board, too")
-        if sram is None:
-            raise OptionError("sram", "there must be a limit: give --board, --sram or --sweep")
-        return Limits(sram)
-    counts = [n for n in (instructions, _instructions(target, step_seconds)) if n is not None]
-    if counts and target.is_hosted:
-        raise OptionError(
-            "instructions" if step_seconds is None else "step_seconds",
-            f"cannot be a limit: nothing is known of the instructions of {target.name}; take a "
-            "microcontroller",
-        )
-    return Limits(
-        sram if sram is not None or target.ram is None else target.ram.size_bytes,
-        flash if flash is not None or target.flash is None else target.flash.size_bytes,
-        min(counts, default=None),
-        target.slots_flash_bytes if flash is None else 0,
-    )
-
-
-def _instructions(target: Target, step_seconds: float | None) -> int | None:
-    """Return how many a board executes in that time."""
-    if step_seconds is None:
-        return None
-    if target.clock_hz is None or target.cycles_per_instruction is None:
-        raise ArgumentError(f"the clock or cycles_per_instruction of {target.name} is not known")
-    return int(step_seconds * target.clock_hz / target.cycles_per_instruction)

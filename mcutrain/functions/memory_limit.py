@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.memory import flash_bytes
+from mcutrain.errors import ArgumentError, OptionError
 from mcutrain.features import heard_bytes
 from mcutrain.pipeline import TrainingStep
 from mcutrain.selection.cost import Limits
@@ -32,8 +33,6 @@ class MemoryLimit:
         """Return the limit of a board, or of so many bytes, or the usual one."""
         if target is None and sram is None:
             return MemoryLimit(Limits(USUAL_SRAM), None, True)
-        from mcutrain.functions.choosing import limits_of  # it imports what selects, too
-
         return MemoryLimit(limits_of(target, sram, None, None, None), target)
 
     @property
@@ -77,3 +76,43 @@ class MemoryLimit:
         """Bytes of flash, rather more than it is; 0 where that is not known."""
         code = None if self.target is None else code_sizes(self.target.costs)
         return 0 if code is None else flash_bytes(step.plan.training, code)
+
+
+def limits_of(
+    target: Target | None,
+    sram: int | None,
+    flash: int | None,
+    instructions: int | None,
+    step_seconds: float | None,
+) -> Limits:
+    """Return what all limits and the board together allow. Raises ArgumentError."""
+    if target is None:
+        others = {"flash": flash, "instructions": instructions, "step_seconds": step_seconds}
+        for name, value in others.items():
+            if value is not None:
+                raise OptionError(name, "needs a board: give --board, too")
+        if sram is None:
+            raise OptionError("sram", "there must be a limit: give --board, --sram or --sweep")
+        return Limits(sram)
+    counts = [n for n in (instructions, _instructions(target, step_seconds)) if n is not None]
+    if counts and target.is_hosted:
+        raise OptionError(
+            "instructions" if step_seconds is None else "step_seconds",
+            f"cannot be a limit: nothing is known of the instructions of {target.name}; take a "
+            "microcontroller",
+        )
+    return Limits(
+        sram if sram is not None or target.ram is None else target.ram.size_bytes,
+        flash if flash is not None or target.flash is None else target.flash.size_bytes,
+        min(counts, default=None),
+        target.slots_flash_bytes if flash is None else 0,
+    )
+
+
+def _instructions(target: Target, step_seconds: float | None) -> int | None:
+    """Return how many a board executes in that time."""
+    if step_seconds is None:
+        return None
+    if target.clock_hz is None or target.cycles_per_instruction is None:
+        raise ArgumentError(f"the clock or cycles_per_instruction of {target.name} is not known")
+    return int(step_seconds * target.clock_hz / target.cycles_per_instruction)

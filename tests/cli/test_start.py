@@ -11,6 +11,11 @@ LARGE = {
     *("mcutrain.autodiff", "mcutrain.codegen", "mcutrain.pipeline", "mcutrain.simulation"),
     *("jinja2", "joblib", "mcutrain.memplan", "onnx", "scipy"),
 }
+OF_OTHERS = {
+    *("jinja2", "joblib", "onnx", "scipy", "elftools", "mcutrain.quant.quantizer"),
+    *("mcutrain.analysis", "mcutrain.experiments", "mcutrain.functions.chooser"),
+}
+"""What a plan of a scheme that was named does without."""
 ASK = """
 import sys
 from mcutrain.cli import main
@@ -27,9 +32,10 @@ finally:
         (["--version"], LARGE | {"mcutrain.quant", "numpy"}),
         (["--help"], LARGE | {"mcutrain.quant", "numpy", "PIL", "serial"}),
         (["info", "--help"], LARGE | {"mcutrain.quant", "numpy", "mcutrain.functions.options"}),
-        (["info", str(MODEL)], LARGE),
+        (["info", str(MODEL)], LARGE | {"mcutrain.quant.quantizer"}),
+        (["plan", str(MODEL), "--scheme", "head", "--board", "rpi-pico"], OF_OTHERS),
     ],
-    ids=["version", "help", "help of one", "info"],
+    ids=["version", "help", "help of one", "info", "plan"],
 )
 def test_a_command_does_not_import_what_others_need(line: list[str], left_out: set[str]) -> None:
     """A time would depend on what else the machine does."""

@@ -13,7 +13,7 @@ from mcutrain_host.memory import linked_memory
 
 from mcutrain.cost.schemes import cost_model, has_compiler
 from mcutrain.errors import PlanError
-from mcutrain.functions.choosing import limits_of
+from mcutrain.functions.memory_limit import limits_of
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import load, prepare
 from mcutrain.selection.cost import Limits
