@@ -14,9 +14,9 @@ from mcutrain.ir.op import KernelCall
 from mcutrain.ops.recurrent import (
     GATE_FRACTION_BITS,
     GATE_INTEGER_BITS,
+    BackwardSteps,
     Recurrent,
     RecurrentGradGates,
-    Steps,
     back,
     limited,
     rounding_shift,
@@ -88,7 +88,9 @@ class GruGradGates(RecurrentGradGates):
     name: ClassVar[str] = "gru"
     scratch_bytes: ClassVar[int] = 12
 
-    def step(self, t: int, given: Steps, dh: Array, carried: Array) -> tuple[Array, Array, Array]:
+    def step(
+        self, t: int, given: BackwardSteps, dh: Array, carried: Array
+    ) -> tuple[Array, Array, Array]:
         """By sums of products with x, with h, and by the state before."""
         of_row, h, before = given.of_x[t], given.h_before[t], given.states_before[t]
         z, r, n, of_h = self.layer.activations(of_row, given.u, h, given.h_bias)

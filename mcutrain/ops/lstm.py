@@ -15,9 +15,9 @@ from mcutrain.ir.op import KernelCall, Param
 from mcutrain.ops.recurrent import (
     GATE_INTEGER_BITS,
     INT16,
+    BackwardSteps,
     Recurrent,
     RecurrentGradGates,
-    Steps,
     back,
     limited,
     rounding_shift,
@@ -106,7 +106,9 @@ class LstmGradGates(RecurrentGradGates):
 
     name: ClassVar[str] = "lstm"
 
-    def step(self, t: int, given: Steps, dh: Array, carried: Array) -> tuple[Array, Array, Array]:
+    def step(
+        self, t: int, given: BackwardSteps, dh: Array, carried: Array
+    ) -> tuple[Array, Array, Array]:
         """By the sums of gates, twice, and by the cell state before."""
         layer = self.layer
         gates = given.of_x[t] + layer.part_of_h(given.u, given.h_before[t])

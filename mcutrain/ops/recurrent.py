@@ -385,7 +385,7 @@ def tanh_slope(t: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Steps:
+class BackwardSteps:
     """What the way back reads of all steps, in the order of time.
 
     of_x: [steps, gates, units], int16. h: y less its zero point, states: both of the step before,
@@ -418,7 +418,9 @@ class RecurrentGradGates(GradientOp):
     """Besides, for each unit."""
 
     @abstractmethod
-    def step(self, t: int, given: Steps, dh: Array, carried: Array) -> tuple[Array, Array, Array]:
+    def step(
+        self, t: int, given: BackwardSteps, dh: Array, carried: Array
+    ) -> tuple[Array, Array, Array]:
         """Derivatives of a step: by gates' sums, by those with h, by the state before."""
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
@@ -438,7 +440,7 @@ class RecurrentGradGates(GradientOp):
         dh = np.zeros(h.shape, np.int64)
         own = dy.astype(np.int64).reshape(-1, units) << FRACTION_BITS[str(dy.dtype)]
         dh[len(dh) - len(own) :] = own if layer.is_last else own[order]
-        given = Steps(
+        given = BackwardSteps(
             layer.part_of_x(rows, w, b),
             u,
             h_bias[0] if h_bias else np.zeros(units, np.int64),

@@ -146,7 +146,7 @@ def _steps() -> Iterator[TrainingStep]:
     kinds = (modern, resizing, cutting, normalizing, grouped, attending, segmenting)
     yield prepare(made(0), "full")
     yield prepare(made(1), "full", accumulate=2)
-    yield from (prepare(make(2), "head") for make in (remembering, recalling))
+    yield from (prepare(make(2), "full") for make in (remembering, recalling))
     yield prepare(reading(2), "head")
     yield from (prepare(make(0), "full") for make in kinds)
     yield prepare(demo.network(), "fashion-sparse")
