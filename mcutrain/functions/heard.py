@@ -22,7 +22,7 @@ NO_RAW = (
 
 
 @dataclass
-class Heard:
+class HeardLesson:
     """front: the project's. raw: samples of a stream, those so far; None where they are not known.
 
     begun: frames of the board before it. ends: of each window, frames of the stream at its end.
@@ -37,10 +37,10 @@ class Heard:
     ends: list[int] = field(default_factory=list)
 
     @staticmethod
-    def of(project: BoardProject) -> Heard:
+    def of(project: BoardProject) -> HeardLesson:
         """Nothing yet."""
         x = project.manifest.input
-        return Heard(front_of(project), x.scale, x.zero_point)
+        return HeardLesson(front_of(project), x.scale, x.zero_point)
 
     def take(self, device: Device, frame: int) -> None:
         """Take a window that was learnt, which ended with the frame of this count."""

@@ -29,7 +29,7 @@ from mcutrain.functions.board_line import connected
 from mcutrain.functions.board_options import ClassOptions, LessonOptions, LineOptions
 from mcutrain.functions.board_samples import added_classes
 from mcutrain.functions.files import check_writable_folder
-from mcutrain.functions.heard import NO_RAW, Heard
+from mcutrain.functions.heard import NO_RAW, HeardLesson
 from mcutrain.functions.imprinting import numbers_of_class
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
@@ -165,7 +165,7 @@ class _Lessons:
         if place.parts != (STREAMS, place.name) or len(line["ends"]) != len(line["windows"]):
             raise ValueError(f"{json.dumps(line)[:60]} is no lesson")
 
-    def add(self, kind: str, heard: Heard, name: str, label: int, **facts: Any) -> None:
+    def add(self, kind: str, heard: HeardLesson, name: str, label: int, **facts: Any) -> None:
         """Add a lesson, and write the files. Raises McutrainError if they cannot be written."""
         first = len(self.x)
         self.x += heard.windows
@@ -205,7 +205,7 @@ class _Lessons:
         Raises DataError where these give other windows than the board learnt.
         """
         found: npt.NDArray[np.int8] = self.windows[line["windows"]]
-        heard = Heard.of(self.project)
+        heard = HeardLesson.of(self.project)
         if "stream" in line:
             path = self.folder / line["stream"]
             heard.raw = read_raw(heard.front, path)
@@ -284,7 +284,7 @@ def teach(
     lessons = None if record is None else _Lessons.of(Path(record), found)
     if record is not None:
         check_writable_folder(Path(record))
-    heard = Heard.of(found)
+    heard = HeardLesson.of(found)
     sound = None if hear is None else read_raw(heard.front, Path(hear))
     rate = LearningRate.of(how.learning_rate)
     plan = LessonPlan.of(how.steps, how.replay, Rate(rate.mult_q31, rate.shift))
@@ -329,7 +329,7 @@ def _tell(
     how: LessonOptions,
     plan: LessonPlan,
     sound: Raw | None,
-    heard: Heard,
+    heard: HeardLesson,
 ) -> None:
     """Tell the board, and take what it has learnt."""
     if kind == "undo":
@@ -353,7 +353,7 @@ def _gather(
     how: LessonOptions,
     plan: LessonPlan,
     sound: Raw | None,
-    heard: Heard,
+    heard: HeardLesson,
 ) -> None:
     """Have the board learn a class, and take its windows as they come."""
     source = heard.followed(device) if sound is None else heard.played(device, sound)
@@ -375,7 +375,7 @@ def _await(
     before: LearntReport,
     source: Iterator[None],
     is_played: bool,
-    heard: Heard,
+    heard: HeardLesson,
 ) -> None:
     """Take the windows that a board awaits. Raises HostError if they do not come.
 

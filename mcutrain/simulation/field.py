@@ -114,7 +114,7 @@ class Decisions:
 
 
 @dataclass
-class Button:
+class FieldButton:
     """A button, by a clock of 32 bits: `mct_button_look` in mct_learn.c."""
 
     settle: int

@@ -13,7 +13,7 @@ from mcutrain_host.virtual.board import load_machine
 from mcutrain_host.virtual.errors import VirtualBoardError
 from mcutrain_host.virtual.link import LoopbackLink
 
-from mcutrain.simulation.field import Button, FieldLesson
+from mcutrain.simulation.field import FieldButton, FieldLesson
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.target import BUTTON_BYTES, board_names, load_target
 from tests.boards.projects import built
@@ -56,7 +56,7 @@ class State(ctypes.Structure):
 def test_c_feels_what_python_does(
     looks: list[tuple[bool, int]], settle: int, hold: int, begin: int
 ) -> None:
-    button, state, params, now = Button(settle, hold), State(), Params(settle, hold), begin
+    button, state, params, now = FieldButton(settle, hold), State(), Params(settle, hold), begin
     look = core().mct_button_look
     look.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_bool, ctypes.c_uint32]
     for is_down, later in looks:
@@ -74,7 +74,7 @@ def test_c_feels_what_python_does(
 )
 def test_what_bounces_is_one_click(downs: list[tuple[int, int]], bounces: list[int]) -> None:
     """Down for so long, then up for so long, each level after some that did not stay."""
-    button, now, found = Button(5, 1000), 0, []
+    button, now, found = FieldButton(5, 1000), 0, []
     for spans in downs:
         for level, span in zip((True, False), spans, strict=True):
             for i, short in enumerate(bounces):
