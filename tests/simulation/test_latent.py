@@ -307,7 +307,7 @@ def test_versions_of_samples_that_are_as_they_are_make_no_sense(step: TrainingSt
 
 
 def test_an_augmentation_that_there_is_not_is_a_sentence(step: TrainingStep) -> None:
-    with pytest.raises(DataError, match="'noise:3' is no augmentation: give some of crop, "):
+    with pytest.raises(DataError, match="'noise:3' is no augmentation: give some of time-shift, "):
         train(step, split_of(step.graph), replace(SETTINGS, augment=("noise:3",)))
 
 
