@@ -3,7 +3,6 @@
 What quantizes is imported when it is asked for: who reads an int8 file needs none of it.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mcutrain.quant.float_op import Quantization
@@ -60,5 +59,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of these
     def __getattr__(name: str) -> object:
         if name not in __all__:
             raise AttributeError(f"module 'mcutrain.quant' has no attribute {name!r}")
-        home = "quantizer" if name in ("QuantizeSettings", "Quantized", "useful") else "report"
-        return getattr(import_module(f"mcutrain.quant.{home}"), name)
+        from mcutrain.quant import quantizer, report
+
+        is_report = name not in ("QuantizeSettings", "Quantized", "useful")
+        return getattr(report if is_report else quantizer, name)
