@@ -80,7 +80,9 @@ def _int8(path: Path, folder: Path) -> Path:
     if not contents_of(path).is_float and not _is_hybrid(path):
         return path
     order = read_float(path).input_order
-    x = np.random.default_rng(1).uniform(-1, 1, (SAMPLES, *order.shape)).astype(np.float32)
+    rng, shape = np.random.default_rng(1), (SAMPLES, *order.shape)
+    x = rng.integers(0, order.ids, shape) if order.ids else rng.uniform(-1, 1, shape)
+    x = x.astype(np.int32 if order.ids else np.float32)
     try:
         made = mcutrain.quantize(path, x, folder)
     except DataError as error:  # outputs of random weights may all be the same

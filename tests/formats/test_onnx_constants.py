@@ -55,6 +55,8 @@ def looked_up(net: OnnxNetwork) -> str:
     """Rows of a table by index, in an order of their own."""
     table = net.real(RNG.normal(0, 1, (4, SEQUENCE[2])))
     rows = net.op("Gather", table, integers(net, 2), axis=0)
+    turned = net.constant(np.arange(SEQUENCE[2])[None, ::-1].astype(np.int64))
+    rows = net.op("GatherElements", rows, turned, axis=1)
     return net.op("Add", "input", net.op("ReduceSum", rows, integers(net, 0), keepdims=0))
 
 

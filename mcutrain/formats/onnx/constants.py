@@ -332,6 +332,7 @@ RULES: dict[str, Rule] = {
     "Expand": _by_reference(_expanded),
     "Flatten": reshape,
     "Gather": _by_reference(_gathered),
+    "GatherElements": _by_reference(lambda x, indices: int(indices.size)),
     "Identity": identity,
     "Mul": _arithmetic(np.multiply, 2),
     "Neg": _arithmetic(np.negative, 1),
