@@ -115,7 +115,7 @@ def test_other_numbers_and_files_get_a_sentence(folder: Path, tmp_path: Path, gr
         (tmp_path / "data" / name / "0.csv").write_text(f"a,b\n{text}\n")
     with pytest.raises(DataError, match=r"2 columns of numbers, but the front end motion takes 3"):
         trained(graph, tmp_path / "data")
-    with pytest.raises(DataError, match=r"takes rows of numbers.*WAV"):
+    with pytest.raises(DataError, match=r"takes rows of numbers.*there are sounds"):
         trained(graph, sound_folder(tmp_path / "sounds", 2))
     with pytest.raises(DataError, match=r"takes int16 samples.*rows of 3 axes"):
         trained(graph, (np.zeros((6, 16, 2), np.int16), [0, 1, 2, 0, 1, 2]))

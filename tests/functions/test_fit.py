@@ -398,9 +398,9 @@ def test_its_project_knows_the_names_of_the_data_and_so_does_that_by_hand(
     monkeypatch.chdir(tmp_path)
     net = OnnxNetwork([1, 24])
     net.save(tmp_path / "m.onnx", net.gemm("input", 24, 3))
-    x = np.random.default_rng(0).normal(0, 1, (60, 24)).astype(np.float32)
+    x = np.random.default_rng(0).normal(0, 1, (105, 24)).astype(np.float32)
     names = np.array(["0", name, "z"])
-    np.savez(tmp_path / "d.npz", x=x, y=np.arange(60) % 3, class_names=names)
+    np.savez(tmp_path / "d.npz", x=x, y=np.arange(105) % 3, class_names=names)
     quantized = mcutrain.quantize("m.onnx", "d.npz", "m.int8.tflite")
     assert not quantized.graph.class_names
     how: dict[str, Any] = {"epochs": 1, "learning_rate": 0.01, "board": "nucleo-f446re"}
