@@ -33,6 +33,8 @@ Array = npt.NDArray[Any]
 GATES = 4
 """Input, forget, cell and output, in this order."""
 INPUT, FORGET, CELL, OUTPUT = range(GATES)
+NO_CELL_LIMIT = 2**15
+"""Then the cell state takes all of int16; of 2**15 - 1 it is never -2**15."""
 CELL_INTEGER_BITS = range(7)
 """Of the cell state: what tanh of int16 takes."""
 
@@ -46,7 +48,7 @@ class Lstm(Recurrent):
     """
 
     cell_integer_bits: int = field(default=4, kw_only=True)
-    cell_limit: int = field(default=INT16[1], kw_only=True)
+    cell_limit: int = field(default=NO_CELL_LIMIT, kw_only=True)
 
     gates: ClassVar[int] = GATES
     largest_state: ClassVar[int] = 2**30
@@ -83,7 +85,7 @@ class Lstm(Recurrent):
     @property
     def cell_ends(self) -> tuple[int, int]:
         """The limits of a cell state."""
-        return -self.cell_limit - (self.cell_limit == INT16[1]), self.cell_limit
+        return -self.cell_limit, min(self.cell_limit, INT16[1])
 
     @property
     def own_params(self) -> tuple[Param, ...]:

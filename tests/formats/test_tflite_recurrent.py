@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mcutrain.errors import McutrainError, UnsupportedError
@@ -54,6 +54,11 @@ def differing(path: Path, model: LstmFile, samples: int = 2) -> int:
         bias=st.sampled_from((0, 3000, 100_000)),
     )
 )
+@example(
+    LstmFile(
+        7, 6, 20, 65536, (0.109375, -81), (0.0082004191, 68), -15, 3.0, 0.2, 100_000
+    )  # -2**15 was a cell state within ±32767
+)
 @settings(max_examples=40, deadline=None)
 def test_an_lstm_has_the_interpreters_bits(
     tmp_path_factory: pytest.TempPathFactory, model: LstmFile
@@ -82,13 +87,13 @@ def test_time_may_come_before_the_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_clip_beyond_single_precision_is_none(tmp_path: Path) -> None:
+def test_a_clip_beyond_int16_is_not_none(tmp_path: Path) -> None:
     limits = []
     for clip in (0.0, 3e38):
         path = tmp_path / "m.tflite"
         path.write_bytes(LstmFile(cell_clip=clip).content())
         limits += [n.op.cell_limit for n in load(path).nodes if isinstance(n.op, Lstm)]
-    assert limits == [2**15 - 1] * 2
+    assert limits == [2**15, 2**15 - 1]
 
 
 @pytest.mark.filterwarnings("error")

@@ -614,7 +614,7 @@ def recurrent(s: Source, kind: type[Lstm] | type[Gru], **own: int) -> Sample:
 
 def lstm(s: Source) -> Sample:
     """States with each number of integer bits."""
-    limit = s.choice((2**15 - 1, 2**15 - 2, 20000, 1))
+    limit = s.choice((2**15, 2**15 - 1, 20000, 1))
     return recurrent(s, Lstm, cell_integer_bits=s.integer(0, 6), cell_limit=limit)
 
 

@@ -8,7 +8,7 @@
  * b: [directions][4][units]   y: [steps][directions][units], not upon x; is_last: [directions]
  * [units], of the last step alone. The second of two directions runs from the last row to the
  * first, and so does the first one if is_reverse.
- * c: int16 with cell_integer_bits (0 to 6) before the point, within +-cell_limit (32767: no limit).
+ * c: int16 with cell_integer_bits (0 to 6) before the point, within +-cell_limit (32768: all of int16).
  * cells: [steps][directions][units], c of each step; h: [steps][directions][units], y of each step if
  * is_last; NULL if they are not saved. scratch: c, [units]; is_last: and int8 [2][units].
  * *_mult_q31, *_shift: of each gate. Sums fit int32 (Lstm.bounds). */

@@ -13,7 +13,7 @@ static void unit_back(const mct_lstm_s8_params *p, const int32_t *gates, int32_t
     const int32_t of_y = y >= -128 && y <= 127 ? mct_back_limited(dh) : 0;
     const int32_t of_c = mct_back(mct_back(of_y, gates[OUTPUT_GATE]), mct_tanh_slope(tanh_c));
     const int32_t sum = cell_sum(p, before, gates);
-    const int32_t passes = sum >= lowest_cell(p) && sum <= p->cell_limit;
+    const int32_t passes = sum >= -p->cell_limit && sum <= largest_cell(p);
     const int32_t dc = passes ? mct_back_limited(*carried + of_c) : 0;
     const int32_t of_before =
         mct_back_limited(((int64_t)dc * before + (1 << (14 - bits))) >> (15 - bits));

@@ -5,7 +5,7 @@ static void step(const mct_lstm_s8_params *p, const step_operands *s, int8_t *y,
     for (int32_t k = 0; k < p->units; k++) {
         int32_t gates[GATES];
         activate(p, k, s, gates);
-        const int32_t c = mct_clamp(cell_sum(p, cells[k], gates), lowest_cell(p), p->cell_limit);
+        const int32_t c = mct_clamp(cell_sum(p, cells[k], gates), -p->cell_limit, largest_cell(p));
         cells[k] = (int16_t)c;
         const int32_t value =
             scaled_output(p, gates[OUTPUT_GATE], mct_tanh16(c, p->cell_integer_bits));

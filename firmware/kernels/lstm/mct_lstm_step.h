@@ -45,8 +45,8 @@ static inline int32_t cell_sum(const mct_lstm_s8_params *p, int32_t cell, const 
     return kept + added;
 }
 
-static inline int32_t lowest_cell(const mct_lstm_s8_params *p) {
-    return p->cell_limit == INT16_MAX ? INT16_MIN : -p->cell_limit;
+static inline int32_t largest_cell(const mct_lstm_s8_params *p) {
+    return p->cell_limit > INT16_MAX ? INT16_MAX : p->cell_limit;
 }
 
 /* y before it is clamped */

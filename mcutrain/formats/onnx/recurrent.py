@@ -16,8 +16,8 @@ from mcutrain.formats.onnx.shaping import channels_last, reshaped, transposed
 from mcutrain.formats.onnx.writer import OnnxWriter, axis_order
 from mcutrain.ir.graph import Node
 from mcutrain.ops.gru import Gru
-from mcutrain.ops.lstm import Lstm
-from mcutrain.ops.recurrent import DIRECTIONS, INT16, Recurrent
+from mcutrain.ops.lstm import NO_CELL_LIMIT, Lstm
+from mcutrain.ops.recurrent import DIRECTIONS, Recurrent
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_recurrent import FloatGru, FloatLstm, FloatRecurrent
 
@@ -156,7 +156,7 @@ def write_recurrent(w: OnnxWriter, node: Node) -> None:
     name = "LSTM" if isinstance(op, Lstm) else "GRU"
     x, kind = w.type(node.inputs[0]), w.type(y)
     steps, ways = x.elements // x.shape[-1], len(DIRECTIONS[op.direction])
-    told = multipliers.cell_integer_bits(steps), INT16[1]
+    told = multipliers.cell_integer_bits(steps), NO_CELL_LIMIT
     if isinstance(op, Lstm) and (op.cell_integer_bits, op.cell_limit) != told:
         raise UnsupportedError(
             f"node {node.name!r} has a cell state of {op.cell_integer_bits} integer bits within "

@@ -21,7 +21,7 @@ from mcutrain.formats.tflite.int8_operator import Int8Operator
 from mcutrain.formats.tflite.loops import MOST_STEPS, loop_of, real
 from mcutrain.formats.tflite.operands import Operands
 from mcutrain.ir.graph import TensorType
-from mcutrain.ops.lstm import CELL_INTEGER_BITS, GATES, Lstm
+from mcutrain.ops.lstm import CELL_INTEGER_BITS, GATES, NO_CELL_LIMIT, Lstm
 from mcutrain.ops.recurrent import INT16
 from mcutrain.quant import multipliers
 from mcutrain.quant.float_recurrent import FloatLstm, FloatRecurrent
@@ -45,7 +45,7 @@ LAST = ([0, -1, 0], [1, 1, 1], 0b010)
 
 
 @dataclass(frozen=True)
-class Layer:
+class RecurrentLayer:
     """A recurrent layer of a float file, in one direction. of: LSTM, or what a loop is.
 
     is_last: it gives h of the step that it ends with, not the sequence.
@@ -80,7 +80,7 @@ def _known(model: FileModel) -> dict[int, Array]:
 def _layers(model: FileModel, op: FileOperator, known: dict[int, Array]) -> Iterator[FileOperator]:
     """An operator, or a layer for each output that is read of a loop."""
     if op.name == LSTM and model.tensors[op.outputs[0]].dtype == "float32":
-        yield replace(op, options=Layer(op))
+        yield replace(op, options=RecurrentLayer(op))
         return
     loop = loop_of(model, op, known) if op.name == LOOP else None
     reads = model.reads + Counter(model.outputs)
@@ -89,7 +89,9 @@ def _layers(model: FileModel, op: FileOperator, known: dict[int, Array]) -> Iter
         return
     for i, is_last in loop.outputs.items():
         if reads[i]:
-            yield FileOperator(op.name, (loop.x,), (i,), 0, Layer(loop.cell, is_last=is_last))
+            yield FileOperator(
+                op.name, (loop.x,), (i,), 0, RecurrentLayer(loop.cell, is_last=is_last)
+            )
 
 
 class _Turned:
@@ -107,7 +109,7 @@ class _Turned:
                 self.readers.setdefault(i, []).append(op)
         self.other: dict[int, FileOperator] = {}  # by output
         for op in operators:
-            if isinstance(op.options, Layer):
+            if isinstance(op.options, RecurrentLayer):
                 self._turn(op)
 
     def instead(self, op: FileOperator) -> FileOperator:
@@ -167,7 +169,7 @@ class _Turned:
 def _real_layer(o: FloatOperator) -> None:
     """The layer, over one sequence of rows."""
     known = o.op.options
-    if not isinstance(known, Layer):
+    if not isinstance(known, RecurrentLayer):
         raise UnsupportedError(
             f"{o.where} is no layer that is known; supported is what Keras' LSTM and GRU become, "
             f"with tanh and sigmoids, a batch of 1, {MOST_STEPS:,} steps or fewer, and of GRU "
@@ -312,7 +314,7 @@ def _cell_limit(clip: float, scale: float) -> int:
     """The largest cell state, truncated as the interpreter does; 0 and less are none."""
     with np.errstate(over="ignore"):
         limit = int(np.clip(np.float32(clip) / np.float32(scale), *INT16)) if clip > 0 else 0
-    return limit if limit > 0 else INT16[1]
+    return limit if limit > 0 else NO_CELL_LIMIT
 
 
 def _joined(weights: list[FileTensor]) -> Array:
