@@ -137,7 +137,7 @@ def _overwriting_part(s: Source, net: Network, x: str) -> str:
         return net.depthwise(x, Window((1, 1), (1, 1), (1, 1), (above, below, 0, 0)))
     if kind == "chain":
         y = net.leaky_relu(net.activation(net.relu(x), "hard_swish"))
-        return net.layer_norm(net.squared_difference(y, x) if channels > 3 else y)
+        return net.layer_norm(net.squared_difference(y, x) if channels > 3 else net.div(y, x))
     if kind == "channels":
         return net.add(x, net.constant((1, 1, 1, channels), net.type(x)))
     if kind == "factors":

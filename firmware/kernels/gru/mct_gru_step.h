@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A step of a GRU, which its gradient computes again. */
+#ifndef MCT_GRU_STEP_H
+#define MCT_GRU_STEP_H
+
 #include "mct_gru.h"
 
 #include "mct_recurrent.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     UPDATE_GATE,
@@ -59,3 +66,8 @@ static inline activations activate(const mct_gru_s8_params *p, int32_t unit,
 static inline int32_t scaled_output(const mct_gru_s8_params *p, int32_t state) {
     return mct_requantize_q31(state, p->hidden_mult_q31, p->hidden_shift) + p->y_zero_point;
 }
+
+#ifdef __cplusplus
+}
+#endif
+#endif

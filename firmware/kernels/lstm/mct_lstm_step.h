@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A step of an LSTM, which its gradient computes again. */
+#ifndef MCT_LSTM_STEP_H
+#define MCT_LSTM_STEP_H
+
 #include "mct_lstm.h"
 
 #include "mct_recurrent.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     INPUT_GATE,
@@ -54,3 +61,8 @@ static inline int32_t scaled_output(const mct_lstm_s8_params *p, int32_t output,
     const int32_t scaled = mct_requantize_q31(output * tanh_c, p->hidden_mult_q31, p->hidden_shift);
     return scaled + p->y_zero_point;
 }
+
+#ifdef __cplusplus
+}
+#endif
+#endif
