@@ -60,6 +60,17 @@ def looked_up(net: OnnxNetwork) -> str:
     return net.op("Add", "input", net.op("ReduceSum", rows, integers(net, 0), keepdims=0))
 
 
+def chosen(net: OnnxNetwork) -> str:
+    """Each number by an index of its own, from the end too, of more rows and places than are."""
+    table = net.real(RNG.normal(0, 1, (3, 200)))
+    places = net.constant(RNG.integers(-200, 200, (2, SEQUENCE[2])))
+    rows = net.op("GatherElements", table, places, axis=-1)
+    column = net.real(RNG.normal(0, 1, (40, 1)))
+    first = net.op("GatherElements", column, net.constant(np.full((40, 1), 7)), axis=0)
+    numbers = [net.op("ReduceSum", v, integers(net, 0), keepdims=0) for v in (rows, first)]
+    return net.op("Add", "input", net.op("Add", *numbers))
+
+
 def batch_of_tokens(net: OnnxNetwork) -> str:
     """Through shapes without an axis of 1, and with it elsewhere."""
     x = net.op("Transpose", "input", perm=[1, 0, 2])
@@ -84,6 +95,7 @@ MAKERS = {
     "expanded": expanded,
     "tiled": tiled,
     "looked up": looked_up,
+    "chosen": chosen,
     "batch of tokens": batch_of_tokens,
 }
 
@@ -154,6 +166,21 @@ def test_heads_are_cut_where_they_lie(tmp_path):
         (lambda n: n.op("Expand", n.real([1.0, 2.0]), integers(n, 3)), "broadcast"),
         (lambda n: n.op("Mod", n.real([1.0, 2.0])), "it cannot be computed"),
         (lambda n: n.op("Gather", n.real([1.0, 2.0]), integers(n, 5)), "cannot be computed"),
+        (lambda n: n.op("GatherElements", n.real([1.0, 2.0]), integers(n, 2)), "none of the 2 al"),
+        (lambda n: n.op("GatherElements", n.real([1.0]), n.real([0.0])), "none of the 1 along"),
+        (
+            lambda n: n.op("GatherElements", n.real([[1.0]]), integers(n, 0)),
+            r"\(1,\) along axis 0 of",
+        ),
+        (
+            lambda n: n.op("GatherElements", n.real([1.0]), integers(n, 0), axis=1),
+            "along axis 1 of",
+        ),
+        (
+            lambda n: n.op("GatherElements", n.real([[1.0]]), n.constant(np.zeros((1, 2), int))),
+            "alo",
+        ),
+        (lambda n: n.op("GatherElements", n.real([1.0])), "has 1 inputs; 2 are"),
         (lambda n: n.op("Gather", "input", integers(n, *([1, 0] * 65)), axis=1), "runs of places"),
         (lambda n: n.op("Gather", "input", integers(n, 5), axis=1), r"indices \[5\] of 5 places"),
         (lambda n: n.op("Gather", "input", n.real([1.0]), axis=1), "indices are float32"),

@@ -225,6 +225,29 @@ def slice_of(node: Node) -> Constant:
     return Constant(node.name, data[slices(node, data.shape)])
 
 
+def gather_elements(node: Node) -> Constant:
+    """One number for each index, along an axis.
+
+    The package onnx takes no more than 64 along it, and indices that are out of range.
+    """
+    if len(node.inputs) != 2:
+        raise node.wrong(f"has {len(node.inputs)} inputs; 2 are needed")
+    data, indices = _numbers(node, 0), _numbers(node, 1)
+    axis = node.attributes.integer("axis", 0)
+    if data.ndim != indices.ndim or not -data.ndim <= axis < data.ndim:
+        raise node.wrong(f"chooses by indices {indices.shape} along axis {axis} of {data.shape}")
+    axis %= data.ndim
+    part = tuple(slice(None if i == axis else d) for i, d in enumerate(indices.shape))
+    length = data.shape[axis]
+    others = zip(data[part].shape, indices.shape, strict=True)
+    if any(have != want for i, (have, want) in enumerate(others) if i != axis):
+        raise node.wrong(f"chooses by indices {indices.shape} along axis {axis} of {data.shape}")
+    if indices.dtype.kind != "i" or (indices < -length).any() or (indices >= length).any():
+        raise node.wrong(f"has an index that is none of the {length} along axis {axis}")
+    node.budget.spend(8 * indices.size)
+    return Constant(node.name, np.take_along_axis(data[part], indices, axis))
+
+
 def constant_of_shape(node: Node) -> Constant:
     """One number many times."""
     shape = node.integers(0)
@@ -332,7 +355,7 @@ RULES: dict[str, Rule] = {
     "Expand": _by_reference(_expanded),
     "Flatten": reshape,
     "Gather": _by_reference(_gathered),
-    "GatherElements": _by_reference(lambda x, indices: int(indices.size)),
+    "GatherElements": gather_elements,
     "Identity": identity,
     "Mul": _arithmetic(np.multiply, 2),
     "Neg": _arithmetic(np.negative, 1),
