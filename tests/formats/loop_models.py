@@ -19,9 +19,10 @@ class FloatLayer:
     """A layer, and a dense one behind its last step, or behind the mean of its steps.
 
     kind: lstm, gru, or fused, the LSTM of one operator. activation: of cell and candidate. state:
-    what each begins with. turns: of the loop, where these are not the steps. stored: float16 of the
-    fused one's weights. begins: which axes a slice takes from their first place on. body: the
-    loop's subgraph.
+    what each begins with. size: of the largest weight. turns: of the loop, where these are not the
+    steps. stored: float16 of the fused one's weights. begins: which axes a slice takes from their
+    first place on. body: the loop's subgraph. turned: the axis that is_back turns around, where it
+    is not that of the steps.
     """
 
     kind: str = "lstm"
@@ -29,6 +30,7 @@ class FloatLayer:
     inputs: int = 4
     units: int = 3
     seed: int = 0
+    size: float = 1.0
     is_sequence: bool = False
     is_back: bool = False
     has_bias: bool = True
@@ -42,11 +44,12 @@ class FloatLayer:
     stored: str = "float32"
     begins: int = 0b101
     body: int = 2
+    turned: int | None = None
 
     def real(self, *shape: int) -> Array:
         """Drawn weights."""
         self.rng = getattr(self, "rng", None) or np.random.default_rng(self.seed)
-        return self.rng.uniform(-1, 1, shape).astype(np.float32)
+        return (self.size * self.rng.uniform(-1, 1, shape)).astype(np.float32)
 
     def content(self) -> bytes:
         """The file."""
@@ -63,6 +66,7 @@ class FloatLayer:
     def _reversed(self, b: TfliteBuilder, x: int, axis: int, name: str) -> int:
         if not self.is_back:
             return x
+        axis = axis if self.turned is None else self.turned
         axes = b.constant(f"{name}/axis", np.array([axis], np.int32))
         y = b.tensor(name, tuple(b.tensors[x].fields["Shape"].tolist()), "float32")
         return int(b.operator("REVERSE_V2", [x, axes], y))
@@ -173,6 +177,8 @@ class _Body:
         return int(self.b.operator(name, x, y, table, **o))
 
     def row(self, name: str, *x: int) -> int:
+        if name == "LINEAR":
+            return x[0]
         table = f"{name.title()}Options" if len(x) > 1 else ""
         return self.op(name, [*x], (1, self.of.units), table)
 

@@ -87,6 +87,7 @@ def test_what_keras_writes_is_read_quantized_and_planned(tmp_path: Path) -> None
     "other",
     [
         {"activation": "RELU"},
+        {"activation": "LINEAR", "size": 0.05},
         {"gate": "TANH"},
         {"state": 0.5},
         {"turns": 4},
@@ -123,6 +124,15 @@ def test_the_first_step_is_not_taken_for_the_last(tmp_path: Path) -> None:
     path.write_bytes(FloatLayer("fused", begins=0b111).content())
     (found,) = layers(path)
     assert not found.is_last
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inputs_that_are_turned_are_not_taken_for_steps(tmp_path: Path, kind: str) -> None:
+    """Where there are as many."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(FloatLayer(kind, steps=4, inputs=4, is_back=True, turned=2).content())
+    with pytest.raises(ModelError, match="REVERSE_V2 \\(node 'turned'\\) is not supported"):
+        read_float(path)
 
 
 def test_a_loop_of_a_subgraph_that_is_not_there_is_corrupt(tmp_path: Path) -> None:

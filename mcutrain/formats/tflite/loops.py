@@ -25,6 +25,7 @@ Values = dict[int, Array]
 KINDS: Mapping[int, tuple[type[FloatRecurrent], int]] = {1: (FloatGru, 3), 2: (FloatLstm, 4)}
 """By the number of their states: the layer and its gates, whose order is Keras', too."""
 MOST_STEPS = 4096  # of a loop that is computed
+REACH = 8.0  # of a gate's sum, at least: close to 0 tanh(x) is hardly another number than x
 TOLERANCE = 1e-3  # of h, which is between -1 and 1, in float32
 
 
@@ -77,7 +78,8 @@ def _loop_of(model: FileModel, op: FileOperator, known: Mapping[int, Array]) -> 
         raise UnknownError
     start = {k: known[op.inputs[k]] for k in places if k != row}
     cell = _cell(body, row, start)
-    x = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
+    most = max(REACH / max(float(np.abs(cell.w).sum(axis=-1).max()), TOLERANCE), 1.0)
+    x = np.random.default_rng(0).uniform(-most, most, shape).astype(np.float32)
     ended = _run(condition, body, {**start, row: x}, shape[0])
     h = cell.run(x.swapaxes(0, 1))[0]  # [steps, units]
     outputs = {}

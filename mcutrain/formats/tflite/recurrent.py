@@ -146,11 +146,10 @@ class _Turned:
         if op.name != REVERSE:
             return False
         axes, shape = self.model.tensors[op.inputs[1]].data, self.model.tensors[op.inputs[0]].shape
-        return (
-            axes is not None
-            and len(shape) == 3
-            and [shape[int(axis)] for axis in axes.ravel()] == [math.prod(shape[:2])]
-        )
+        if axes is None or axes.size != 1 or len(shape) != 3:
+            return False
+        axis = int(axes.ravel()[0]) % 3
+        return axis < 2 and shape[axis] == math.prod(shape[:2])
 
     def _is_last_step(self, op: FileOperator) -> bool:
         """Whether it cuts the last step of [1, steps, units] out."""
