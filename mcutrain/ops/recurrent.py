@@ -250,9 +250,7 @@ class Recurrent(Op):
         if of_h and self.parts_differ:
             dz_of_h = self._of_gates(emit, dy, x, u, read, of_h=True)
         elif of_h:
-            dz_of_h, units = dz, u.type.shape[-1]
-            both = zip(real(self.of_h), real(self.of_x), strict=True)
-            factors = tuple(b / a for b, a in both for _ in range(units))
+            dz_of_h, factors = dz, self._of_h_by_of_x(u.type.shape[-1])
         if dz is not None and emit.wants(x):
             stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
             dx = emit.gradient(StepsGradInput(stage, x.type.shape), dz, emit.value(w))
@@ -263,6 +261,16 @@ class Recurrent(Op):
             before = -1 if self.direction == "reverse" else 1
             train_steps(emit, dz_of_h, u, replace(y, name=h), self.y_zero_point, before, factors)
         return (dx, *nothing[1:])
+
+    def _of_h_by_of_x(self, units: int) -> tuple[float, ...]:
+        """How much more a row's sum of products with h counts than that with x."""
+        if 0 in real(self.of_x):
+            raise ValueError(
+                "the scale of a gate's weights is so small that its products with the input are "
+                "all 0; quantize the model anew, or train layers behind it alone"
+            )
+        both = zip(real(self.of_h), real(self.of_x), strict=True)
+        return tuple(b / a for b, a in both for _ in range(units))
 
     def _of_gates(
         self, emit: Emit, dy: Gradient, x: Tensor, u: Tensor, read: Sequence[str], *, of_h: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -98,6 +99,13 @@ def test_what_is_not_trained_through_is_refused() -> None:
     graph = network(Gru)
     with pytest.raises(UnsupportedError, match="bias of products with the state stays"):
         trained(graph, "int8", {"2.c"})
+    graph = network(Lstm)
+    layer = graph.nodes[2]
+    assert isinstance(layer.op, Lstm)
+    none = replace(layer.op, of_x=((0, *layer.op.of_x[0][1:]), layer.op.of_x[1]))
+    nodes = tuple(replace(node, op=none) if node is layer else node for node in graph.nodes)
+    with pytest.raises(UnsupportedError, match="products with the input are all 0; quantize"):
+        trained(replace(graph, nodes=nodes), "int8", {layer.inputs[2]})
 
 
 def test_a_frozen_layer_passes_gradients_on_and_one_in_front_of_all_is_plain() -> None:
