@@ -306,6 +306,9 @@ static mct_answer mct_lesson_undo(mct_protocol *p, uint8_t *page) {
 #endif
 
 _Static_assert(MCT_BUTTON_CLASS >= 0 && MCT_BUTTON_CLASS < MCT_CLASSES, "a button teaches a class");
+_Static_assert(MCT_BUTTON_HOLD_MS <= UINT32_MAX / (MCT_CLOCK_HZ / 1000u) &&
+                   MCT_BUTTON_SETTLE_MS <= UINT32_MAX / (MCT_CLOCK_HZ / 1000u),
+               "cycles of a press have 32 bits");
 
 /* Begins a lesson; where one is awaited, ends it, and the state is the saved one again. */
 static mct_answer mct_button_clicked(mct_protocol *p, uint8_t *page) {
