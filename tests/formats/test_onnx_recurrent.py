@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from mcutrain.errors import McutrainError, UnsupportedError
+from mcutrain.errors import McutrainError, ModelError, UnsupportedError
 from mcutrain.formats import format_of_quantized, load, read_float, write
 from mcutrain.ir.difference import difference
 from mcutrain.ir.interpret import interpret
@@ -25,6 +25,7 @@ from mcutrain.quant.fake import snr_db
 from mcutrain.quant.float_recurrent import FloatRecurrent
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.trained import trained_graph
+from tests.formats.onnx_builder import QdqModel
 
 ort = pytest.importorskip("onnxruntime")
 
@@ -373,3 +374,18 @@ def test_tflite_does_not_have_a_gru(tmp_path: Path) -> None:
         format_of_quantized(read.network, tmp_path / "m.tflite")
     with pytest.raises(McutrainError):
         write(graph, tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize(("w", "u"), [((1, 0, 3), (1, 0, 0)), ((1, 8, 0), (1, 8, 2))])
+def test_int8_weights_without_numbers_do_not_fit(
+    tmp_path: Path, w: tuple[int, ...], u: tuple[int, ...]
+) -> None:
+    model = QdqModel((1, 1, 3))
+    x = model.op("Transpose", model.x, perm=[1, 0, 2])
+    scales = [model.constant(np.float32(0.1)), model.constant(np.int8(0))]
+    weights = [
+        model.op("DequantizeLinear", model.constant(np.zeros(s, np.int8)), *scales) for s in (w, u)
+    ]
+    y = model.requantize(model.op("LSTM", x, *weights, hidden_size=u[-1]), 1 / 128, 0)
+    with pytest.raises(ModelError, match=r"its weights \(1, .* do not fit each other"):
+        load(model.save(tmp_path / "m.onnx", y))

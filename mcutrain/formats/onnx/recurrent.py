@@ -71,8 +71,9 @@ def recurrent(node: GraphNode[V]) -> V:
     if direction not in DIRECTIONS:
         raise node.wrong(f"its direction is {direction!r}")
     is_last = attributes.integer(OUTPUT, 0) == 1
+    parameters = _parameters(node, direction, x.shape[2])
     scales = _scales(node, 1), _scales(node, 2)
-    op = KINDS[node.op_type](*_parameters(node, direction, x.shape[2]), direction, is_last, scales)
+    op = KINDS[node.op_type](*parameters, direction, is_last, scales)
     rows = node.arranged(0, x.shape, (*axes, 2), "rows")
     ways, _, units, _ = op.w.shape
     steps = () if is_last else (x.shape[axes[1]],)
