@@ -53,13 +53,19 @@ class Within:
     high: float = math.inf
     is_above: bool = False
 
+    def why_not(self, value: float) -> str:
+        """Say what is wrong with a number outside; empty for others."""
+        too_low = value <= self.low if self.is_above else value < self.low
+        if not too_low and value <= self.high and math.isfinite(value):
+            return ""
+        above = "above" if self.is_above else "at least"
+        most = "" if math.isinf(self.high) else f" and at most {self.high:,.12g}"
+        return f"is {value}: it must be {above} {self.low:g}{most}"
+
     def check(self, name: str, value: float) -> None:
         """Raise ArgumentError for a number outside."""
-        too_low = value <= self.low if self.is_above else value < self.low
-        if too_low or not value <= self.high or not math.isfinite(value):
-            above = "above" if self.is_above else "at least"
-            most = "" if math.isinf(self.high) else f" and at most {self.high:g}"
-            raise ArgumentError(f"{name} is {value}: it must be {above} {self.low:g}{most}")
+        if why := self.why_not(value):
+            raise ArgumentError(f"{name} {why}")
 
 
 Count = Annotated[int, Within(1)]

@@ -7,7 +7,6 @@ functions, too, or one whose fields are annotated as a command's parameters are.
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
@@ -58,6 +57,8 @@ def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
         values = {flag.name: flag.value(typed[flag.name]) for flag in flags}
         check_packages(command.__name__, values)
         try:
+            for flag in flags:
+                flag.check(values[flag.name])
             for name, kind in groups.items():
                 values[name] = kind(**{f.name: values.pop(f.name) for f in fields(kind)})
             command(**values)
@@ -117,7 +118,7 @@ class _Flagged:
         hint, default, flag = self.hint, self.default, self.flag
         if flag is not None:
             plain = get_args(hint)[0]
-            hint = Annotated[flag.kind or _typed(plain), self._option(plain, flag), flag]
+            hint = Annotated[flag.kind or _typed(plain), self._option(flag), flag]
             default = self._typed_default(flag)
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
@@ -131,6 +132,12 @@ class _Flagged:
             return self.default
         return tuple(typed) if isinstance(typed, list) else typed
 
+    def check(self, value: Any) -> None:
+        """Raise OptionError for a number outside its limits."""
+        for limit in getattr(self.hint, "__metadata__", ()):
+            if isinstance(limit, Within) and value is not None and (why := limit.why_not(value)):
+                raise OptionError(self.name, why)
+
     def _typed_default(self, flag: Flag) -> Any:
         """Return the default as typer takes it: of what is parsed, the text."""
         if isinstance(flag.shown, str):
@@ -139,13 +146,8 @@ class _Flagged:
             return False
         return None if self.default in ("", ()) else self.default
 
-    def _option(self, plain: Any, flag: Flag) -> Any:
-        """Return what typer is to know of a flag."""
-        inner = (m for kind in get_args(plain) for m in getattr(kind, "__metadata__", ()))
-        limits = (*self.hint.__metadata__, *inner)
-        limit = next((m for m in limits if isinstance(m, Within) and not m.is_above), None)
-        if flag.parse is not None:
-            limit = None  # of what is read, which the options check
+    def _option(self, flag: Flag) -> Any:
+        """Return what typer is to know of a flag; its limits are checked later, in a sentence."""
         return typer.Option(
             flag_of(self.name, self.hint),
             *([flag.short] if flag.short else []),
@@ -154,8 +156,6 @@ class _Flagged:
             show_default=flag.shown is not False,
             parser=_parser(flag),
             autocompletion=flag.complete,
-            min=None if limit is None else limit.low,
-            max=None if limit is None or limit.high == math.inf else limit.high,
         )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
+from mcutrain.cli.fit import fit
 from mcutrain.cli.flags import spelled_out
+from mcutrain.cli.simulate import simulate
 
 
 @dataclass(frozen=True)
@@ -66,3 +70,23 @@ def test_the_help_shows_flags_in_the_order_of_the_fields() -> None:
     ]
     assert places == sorted(places)
     assert "Of the colour." in printed
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "number", "sentence"),
+    [
+        (fit, "--epochs", "0", "is 0: it must be at least 1"),
+        (fit, "--minutes", "0", "is 0.0: it must be above 0"),
+        (simulate, "--seed", "-1", "is -1: it must be at least 0 and at most 2,147,483,646"),
+    ],
+)
+def test_limits_of_keywords_are_said_in_a_sentence(
+    command: Callable[..., None], flag: str, number: str, sentence: str
+) -> None:
+    app = typer.Typer()
+    app.command()(spelled_out(command))
+    data = ("--data", "y") if command is simulate else ("y",)
+    result = CliRunner().invoke(app, ("x.onnx", *data, flag, number))
+    said = " ".join(word for word in result.output.split() if word != "│")
+    assert result.exit_code == 2
+    assert f"{flag}: {sentence}" in said
