@@ -38,12 +38,26 @@ def parquet_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
             yield "the table", names
             row = 0
             for batch in file.iter_batches(BATCH_ROWS):
-                for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                columns = (_read(column) for column in batch.columns)
+                for cells in zip(*columns, strict=True):
                     row += 1
                     yield f"row {row}", [_text(cell) for cell in cells]
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         said = reason(error).splitlines()[0][:120].rstrip(".")
         raise DataError(f"is no readable Parquet file ({said}): save it again") from error
+
+
+def _read(column: Any) -> list[Any]:
+    """The cells of a column; times as texts, for Python has none of nanoseconds."""
+    from pyarrow import types
+
+    if types.is_duration(column.type):
+        unit = column.type.unit
+        return [None if n is None else f"{n} {unit}" for n in column.cast("int64").to_pylist()]
+    if types.is_temporal(column.type):
+        column = column.cast("string")
+    cells: list[Any] = column.to_pylist()
+    return cells
 
 
 def _text(cell: Any) -> str:

@@ -151,6 +151,24 @@ def test_a_table_that_unpacks_to_more_than_a_set_is_refused_unread(
             load(tmp_path / "set.parquet", input_shape=(1,))
 
 
+def test_times_of_nanoseconds_are_no_channel(tmp_path: Path) -> None:
+    """As pandas writes them; Python has no such times."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for kind in (
+        *(pyarrow.timestamp("ns"), pyarrow.timestamp("us", "UTC"), pyarrow.timestamp("s")),
+        *(pyarrow.duration("ns"), pyarrow.time64("ns"), pyarrow.date32()),
+    ):
+        times = pyarrow.array([*range(1, 40), None], kind)
+        for name in ("timestamp", "when"):
+            table = pyarrow.table({name: times, "x": range(40), "label": ["a", "b"] * 20})
+            parquet.write_table(table, tmp_path / "set.parquet")
+            if name == "timestamp":
+                assert load(tmp_path / "set.parquet", input_shape=(1,)).train.x.shape[1:] == (1,)
+                continue
+            with pytest.raises(DataError, match=r"row 1 has .* in column 1: save a number"):
+                load(tmp_path / "set.parquet", input_shape=(1,))
+
+
 @pytest.mark.parametrize(
     ("module", "file", "extra"), [("soundfile", "a.flac", "sounds"), ("pyarrow", "a.pq", "parquet")]
 )
