@@ -74,7 +74,12 @@ def _groups(arrays: Arrays, key: str, n: int) -> list[str]:
             f"{what} {key[:40]!a} to split by: save a number or name of its group for each sample, "
             f"({n},), under this name"
         )
-    return as_texts(found, key) if found.dtype.kind in "US" else [str(v) for v in found.tolist()]
+    if found.dtype.kind not in "US":
+        return [str(value) for value in found.tolist()]
+    groups = as_texts(found, key)
+    if "" in groups:
+        raise DataError(f"sample {groups.index('')} has no group in {key[:40]!a}: name it")
+    return groups
 
 
 def in_rows(arrays: Arrays, names: Sequence[str]) -> Arrays:

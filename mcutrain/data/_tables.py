@@ -67,14 +67,14 @@ class Windows:
         values = math.prod(self.input_shape)
         if values % channels or values // channels < 1:
             raise DataError(
-                f"the CSV has {channels} columns of numbers, but the model takes "
+                f"the table has {channels} columns of numbers, but the model takes "
                 f"{self.input_shape}, {values} values, which are no whole rows of them: keep the "
                 f"model's columns (those named {', '.join(TIME[:3] + RECORDING)} are left out)"
             )
         lengths = [n for n in self.input_shape if n != 1]
         if len(lengths) > 1 and channels not in lengths:
             raise DataError(
-                f"the CSV has {channels} columns of numbers, but the model takes rows of "
+                f"the table has {channels} columns of numbers, but the model takes rows of "
                 f"{lengths[-1]}, {self.input_shape}: keep the model's {lengths[-1]} columns (those "
                 f"named {', '.join(TIME[:3] + RECORDING)} are left out)"
             )
@@ -288,15 +288,15 @@ def read_table(
 ) -> list[Series]:
     """The series of a file: a new one begins where label, split, recording or group change.
 
-    label: of all rows, if the file has no column for it. group: the column to split by. Raises
-    DataError that names the line.
+    label: of all rows, if the file has no column for it; empty for rows without one. group: the
+    column to split by. Raises DataError that names the line.
     """
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(f"has more than {MAX_FILE_BYTES >> 30} GB: split it")
         return _read(_rows(path), label, targets, group)
     except DataError as error:
-        where = "" if label is None else f"{place_of(path)} "  # else it is the place itself
+        where = f"{place_of(path)} " if label else ""  # else it is the place itself
         raise DataError(f"{where}{error}") from error
     except UnicodeDecodeError as error:
         where = "the file" if label is None else place_of(path)
@@ -443,6 +443,8 @@ class _Collected:
             raise DataError(
                 f"{line} has a column of labels, but the file lies in a class folder: remove "
                 "the column, or give the file itself as data"
+                if self.label
+                else f"{line} has a column of labels, which no sensor gives: remove it"
             )
         if self.label is None and "label" not in self.special:
             raise DataError(
@@ -458,9 +460,11 @@ class _Collected:
             raise DataError(f"{line} has {len(cells)} cells, but the first has {self.width}")
         found = [self._value(cells[i], i, line) for i in self.numbers]
         key = tuple(tuple(cells[i] for i in self.special.get(role, ())) for role in ROLES)
-        label, part, *_ = key
+        label, part, _, group = key
         if label == ("",):
             raise DataError(f"{line} has no label: fill it in or remove the line")
+        if group == ("",):
+            raise DataError(f"{line} does not say its group: fill it in or remove the line")
         if part and part[0].lower() not in SPLIT_WORDS:
             raise DataError(f"{line} has the split {part[0][:40]!a}: use train, val and test")
         self.values.extend(found)

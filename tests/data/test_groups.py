@@ -135,6 +135,8 @@ def test_an_array_beside_x_says_the_group(tmp_path: Path) -> None:
         of_arrays((arrays["x"], arrays["y"]), drawing=drawing)
     with pytest.raises(DataError, match=r"float64 \(24,\) is 'speaker'"):
         of_arrays({**arrays, "speaker": person / 2}, drawing=drawing)
+    with pytest.raises(DataError, match="sample 3 has no group in 'speaker'"):
+        of_arrays({**arrays, "speaker": np.where(person == 1, "", "p")}, drawing=drawing)
     with pytest.raises(DataError, match="says itself what is for the test"):
         of_arrays({**arrays, "split": person % 2}, drawing=drawing)
     with pytest.raises(DataError, match="says itself"):
@@ -160,6 +162,9 @@ def test_a_column_of_a_csv_says_the_group_and_is_no_channel(tmp_path: Path) -> N
     assert load_samples(file, 5, input_shape=(3, 2), split_by="who").shape == (5, 3, 2, 1)
     with pytest.raises(DataError, match="names no column 'person' to split by: it has 'ax', 'ay'"):
         load(file, split_by="person", input_shape=(3, 2))
+    file.write_text(table().replace("name2", " "))
+    with pytest.raises(DataError, match="line 38 does not say its group"):
+        load(file, split_by="who", input_shape=(3, 2))
     file.write_text(table(whom="split").replace("name0", "test").replace("name", "val"))
     file.write_text(re.sub(r"val\d", "train", file.read_text()))
     with pytest.raises(DataError, match="says itself"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcutrain.data import Split, load
+from mcutrain.data import Split, load, read_rows
 from mcutrain.data import _tables as tables
 from mcutrain.data.unlabelled import load_samples
 from mcutrain.errors import DataError
@@ -269,3 +269,13 @@ def test_a_relative_path_is_told_as_it_is(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(DataError) as caught:
             load(path, input_shape=(1, 2))
         assert str(caught.value).startswith(f"{Path(path)}: line 3 has 'nan' in column 1")
+
+
+def test_rows_of_a_sensor_have_no_labels_and_say_where_they_are_wrong(tmp_path: Path) -> None:
+    for text, said in (
+        ("x,y,label\n1,2,a\n", "^line 1 has a column of labels, which no sensor gives"),
+        ("x,y\n1,2\n3\n", "^line 3 has 1 cells"),
+    ):
+        (tmp_path / "rows.csv").write_text(text)
+        with pytest.raises(DataError, match=said):
+            read_rows(tmp_path / "rows.csv", "motion", 2, 9)
