@@ -179,7 +179,7 @@ def left_out_files(places: Sequence[Path], kind: Kind, is_flat: bool = False) ->
             if is_file and entry.suffix.lower() not in kind.suffixes:
                 endings[entry.suffix or "without an ending"] += 1
         if not is_flat:
-            beside += sum(_is_of(entry, kind) for entry in place.iterdir())
+            beside += sum(is_of(entry, kind) for entry in place.iterdir())
     said = []
     if endings:
         named = [f"{count} {ending}" for ending, count in endings.most_common(MOST_ENDINGS)]
@@ -201,7 +201,7 @@ def _left_out(count: int, where: str) -> str:
     return f"{count:,} {files} {where} the class folders {are} left out{colon}"
 
 
-def _is_of(entry: Path, kind: Kind) -> bool:
+def is_of(entry: Path, kind: Kind) -> bool:
     return _is_visible(entry) and entry.suffix.lower() in kind.suffixes and entry.is_file()
 
 
@@ -230,12 +230,10 @@ def _too_few(root: Path, names: Sequence[str], kind: Kind, where: str) -> str:
     """What was found where there are no two classes, and what is wanted."""
 
     def counted(folder: Path) -> str:
-        count = sum(_is_of(entry, kind) for entry in folder.iterdir())
+        count = sum(is_of(entry, kind) for entry in folder.iterdir())
         return f"{count:,} {kind.name if count == 1 else kind.plural}"
 
-    beside = (
-        f"; {counted(root)} without one" if any(_is_of(e, kind) for e in root.iterdir()) else ""
-    )
+    beside = f"; {counted(root)} without one" if any(is_of(e, kind) for e in root.iterdir()) else ""
     of_one = f", {names[0]!a} with {counted(root / names[0])}" if names else ""
     one, other = root / (names[0] if names else "ONE"), root / "ANOTHER"
     return (
@@ -272,7 +270,7 @@ def files_in(folder: Path, kind: Kind) -> list[Path]:
             f"the class folder {folder.name} holds the folder {inner[0].name!a}: "
             f"put the {kind.plural} directly into the class folder"
         )
-    found = [entry for entry in folder.iterdir() if _is_of(entry, kind)]
+    found = [entry for entry in folder.iterdir() if is_of(entry, kind)]
     if not found:
         others = left_out_files([folder], kind, is_flat=True)
         raise DataError(

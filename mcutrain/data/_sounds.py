@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mcutrain.data import _compressed, mfcc
 from mcutrain.data._compressed import read_compressed, read_lossless, require_soundfile
-from mcutrain.data._folders import Kind, Listing, Progress, files_in, place_of
+from mcutrain.data._folders import Kind, Listing, Progress, is_of, place_of
 from mcutrain.data._wav import read_samples as read_wav_samples
 from mcutrain.data._wav import read_wav
 from mcutrain.data.dataset import Samples
@@ -78,11 +78,13 @@ def read_noise(folder: Path, rate_hz: int) -> npt.NDArray[np.int16]:
     Raises DataError where there is none, or one of another form.
     """
     try:
-        files = files_in(folder, SOUNDS)
+        files = sorted(file for file in folder.iterdir() if is_of(file, SOUNDS))
     except OSError as error:
         raise DataError(
             f"{folder} cannot be read ({error.strerror}): give a folder of sounds"
         ) from error
+    if not files:
+        raise DataError(f"{folder} holds no sounds: give the folder in which they are")
     found = []
     for path in files:
         try:

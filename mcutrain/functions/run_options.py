@@ -223,7 +223,7 @@ def snr_of(background: PathLike | None, given: Sequence[float] | None) -> tuple[
         return (5, 30)
     if background is None:
         raise OptionError("snr", "is of the noise that --background mixes in: give that, too")
-    if len(given) != 2 or any(number != int(number) for number in given):
+    if len(given) != 2 or not all(float(number).is_integer() for number in given):
         raise OptionError("snr", "is two whole numbers of decibels, as 5,30")
     return int(given[0]), int(given[1])
 

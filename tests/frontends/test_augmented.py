@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import shutil
 import subprocess
 from dataclasses import replace
@@ -270,7 +271,7 @@ def test_what_cannot_be_varied_gets_a_sentence(noise: Path, tmp_path: Path) -> N
         (sound, {"augment": ("time-shift",)}, False, "of raw samples, of which a front end makes"),
         (rows, {"background": str(noise)}, True, "mixed behind sounds"),
         (sound, {"background": str(tmp_path / "no")}, True, "no cannot be read"),
-        (sound, {"background": str(tmp_path)}, True, "holds the folder 'noise'|holds no sound"),
+        (sound, {"background": str(tmp_path)}, True, "holds no sounds: give the folder"),
     ]
     for graph, how, keeps, sentence in cases:
         with pytest.raises(DataError, match=sentence):
@@ -281,7 +282,12 @@ def test_what_cannot_be_varied_gets_a_sentence(noise: Path, tmp_path: Path) -> N
     for snr in ((5, 4), (-21, 0), (0, 61)):
         with pytest.raises(DataError, match="signal-to-noise ratio"):
             TrainingOptions(background=noise, snr=snr).settings(0)
-    for given_snr, folder in (((5, 30), None), ((5.5, 30), noise), ((5,), noise)):
+    for given_snr, folder in (
+        ((5, 30), None),
+        ((5.5, 30), noise),
+        ((5,), noise),
+        ((math.nan, math.inf), noise),
+    ):
         with pytest.raises(OptionError, match=r"background mixes in|whole numbers of decibels"):
             TrainingOptions(background=folder, snr=given_snr).settings(0)
 
