@@ -278,6 +278,8 @@ def teach(
     kind = "undo" if undo else "forget" if forget else "class" if how.samples else "lesson"
     if undo + forget + bool(name) != 1:
         raise OptionError("name", "say one thing: a class, undo, or forget")
+    if hear is not None and not name:
+        raise OptionError("hear", "plays what is taught: name its class, too")
     if check and record is None:
         raise OptionError("check", "compares with lessons that were recorded: give record, too")
     label, known = numbers_of_class(found, name, which) if name else (0, 0)

@@ -112,6 +112,8 @@ def test_what_cannot_be_taught_is_a_sentence(board: Board, folder: Path, tmp_pat
         mcutrain.teach(folder, "low", undo=True, **port)
     with pytest.raises(OptionError, match="say one thing"):
         mcutrain.teach(folder, **port)
+    with pytest.raises(OptionError, match="plays what is taught"):
+        mcutrain.teach(folder, undo=True, hear=tmp_path / "one.wav", **port)
     with pytest.raises(OptionError, match="give record, too"):
         mcutrain.teach(folder, "low", check=True, **port)
     with pytest.raises(DataError, match="no output is called 'cap'"):
