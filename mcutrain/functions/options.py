@@ -573,6 +573,7 @@ class PlanOptions(MemoryOptions):
     listen: Listen = False
     history: History = 0
     app: App = ""
+    keep_samples: KeepSamples = 0
 
 
 @dataclass(frozen=True, kw_only=True)

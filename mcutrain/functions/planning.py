@@ -238,7 +238,11 @@ def plan(
         step = planned_step(asked, graph, classes, listener)
     interface = planned_interface(step, target, request.latent, remember)
     interface = replace(
-        interface, listen=hardware.listen, history=hardware.history, app=hardware.app
+        interface,
+        listen=hardware.listen,
+        history=hardware.history,
+        app=hardware.app,
+        keep_samples=hardware.keep_samples,
     )
     check_listening(step.plan.training, interface, has_firmware(target))
     check_learning(step.plan.training, interface, has_firmware(target))

@@ -158,6 +158,13 @@ def test_a_boards_firmware_that_listens_has_the_bytes_that_plan_counts(
     assert "every 20 ms, takes 114,340 (dsp) instructions, 1 ms." in said
     memory = BoardProject.read(tmp_path / "p").board.memory
     assert memory.firmware_bytes == found.board.firmware_bytes()
+    how: dict[str, Any] = {"listen": True, "history": 100, "app": "learn"}
+    learning = [
+        mcutrain.plan(model, "head", board=board, **how, keep_samples=n).board for n in (0, 900)
+    ]
+    assert learning[1].firmware_bytes() - learning[0].firmware_bytes() == 2 * 1024 + 8
+    with pytest.raises(McutrainError, match="give --app learn, too"):
+        mcutrain.plan(model, "head", board=board, listen=True, keep_samples=900)
     with pytest.raises(McutrainError, match="a library takes raw samples anyway"):
         mcutrain.plan(model, "head", listen=True)
     with pytest.raises(McutrainError, match="give --frontend, or leave out --listen"):
