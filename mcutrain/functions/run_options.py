@@ -101,7 +101,7 @@ SplitBy = Annotated[
     str,
     Flag(
         "Keep all samples of a group (a speaker, a person, a session) on one side: a pattern "
-        "of file names such as '^(?P<group>[^_]+)_', a column of a CSV, or an array beside x.",
+        "of file names such as `'^([^_]+)_'`, a column of a CSV, or an array beside x.",
         metavar="PATTERN|COLUMN",
         box=READING,
         shown=False,

@@ -4,9 +4,12 @@ import os
 import re
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.markdown import Markdown
 
 from mcutrain.cli import commands, panels, short_help
 from mcutrain.cli.commands import PANELS
@@ -221,3 +224,13 @@ def test_files_of_other_tools_get_the_line_that_exports_them(
     sentence = run(command, name, *flags).sentence
     assert line in sentence
     assert sentence.endswith("then `mcutrain quantize` reads it")
+
+
+def test_markdown_takes_nothing_out_of_a_help_text() -> None:
+    """As it took <group> and two underscores out of a pattern that one was to copy."""
+    for name, command in commands.command().commands.items():
+        for parameter in command.params:
+            text = getattr(parameter, "help", None) or ""
+            file = StringIO()
+            Console(file=file, width=10_000).print(Markdown(text))
+            assert file.getvalue().split() == text.replace("`", "").split(), (name, parameter.name)
