@@ -27,8 +27,8 @@ def fit(
         Path,
         shared_flags.argument(
             "DATA",
-            "An .npz file, a folder with a folder per class of images, WAV or CSV files, or a "
-            "CSV file: what --data of `mcutrain simulate` takes.",
+            "An .npz file, a folder with a folder per class of images, sounds or tables, or a "
+            "CSV or Parquet file: what --data of `mcutrain simulate` takes.",
         ),
     ],
     output: Annotated[

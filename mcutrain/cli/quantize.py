@@ -31,7 +31,7 @@ Calibration = Annotated[
     Path,
     option(
         "Samples like those the model was trained on: whatever --data of `mcutrain simulate` "
-        "takes, or a folder of images or WAV files; labels are not needed."
+        "takes, or a folder of images or sounds; labels are not needed."
     ),
 ]
 Output = Annotated[

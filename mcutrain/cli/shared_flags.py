@@ -121,8 +121,8 @@ Data = Annotated[
     option(
         "An .npz file (x, y, optionally split; or x_train, y_train, x_test, y_test, and "
         "x_val, y_val for choices; without labels only x, or x_train, x_test and optionally "
-        "y_test, 1 = anomaly); a folder with a folder per class of images, WAV or CSV files; or a "
-        "CSV file with a column of labels. docs/data.md says more."
+        "y_test, 1 = anomaly); a folder with a folder per class of images, sounds or tables; or a "
+        "CSV or Parquet file with a column of labels. docs/data.md says more."
     ),
 ]
 Jobs = Annotated[

@@ -31,7 +31,7 @@ def teach(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Play this WAV or CSV file to the board over the line, before or meanwhile.",
+            help="Play this file of sound or rows to the board over the line, before or meanwhile.",
             show_default=False,
         ),
     ] = None,

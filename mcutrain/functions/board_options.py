@@ -372,8 +372,8 @@ class EmulationOptions(Keywords):
     play: Annotated[
         PathLike | None,
         Flag(
-            "Let firmware of --app learn --sensor hear this WAV or CSV file, again and again, at "
-            "its rate.",
+            "Let firmware of --app learn --sensor hear this file of sound or rows, again and "
+            "again, at its rate.",
             metavar="FILE",
             kind=Path,
         ),

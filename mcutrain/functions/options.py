@@ -499,8 +499,8 @@ FrontendFlag = Annotated[
     Flag(
         "What makes features of raw samples, in integers, here and on the device: audio, mfcc, "
         "motion, with options as audio:step_ms=10,frames=98, or a .toml file with kind and "
-        "options. Data are then WAV or CSV files, or int16 arrays. By default what the "
-        "model's file says.",
+        "options. Data are then WAV, FLAC, CSV or Parquet files, or int16 arrays. By default what "
+        "the model's file says.",
         metavar="NAME|FILE",
         box=READING,
         shown=False,

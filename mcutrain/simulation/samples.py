@@ -114,7 +114,7 @@ def raw_augmentation(part: data.Dataset, settings: RunSettings) -> RawAugmentati
     if front is None:
         raise DataError(
             "time shifts and background noise are of raw samples, of which a front end makes the "
-            "model's: give --frontend, and WAV files, rows of sensors or int16 arrays"
+            "model's: give --frontend, and WAV or FLAC files, rows of sensors or int16 arrays"
         )
     if not settings.background:
         return RawAugmentation(settings.augment, np.zeros(0, np.int16), settings.snr_db)
