@@ -37,8 +37,8 @@ MODELS = {
     "ad01_int8": ("Anomalies of machines by sound, MLPerf Tiny", "not measured"),
     "vww_96_int8": (
         "Person or not, 96×96, MLPerf Tiny, with ten classes",
-        "ten signs of a hand: 17.2 % by `head`, 22.3 % by `last:4`, 65.7 % by `full` "
-        "([selection](measurements/selection.md))",
+        "ten digits of sign language: 17.2 % by `head`, 22.3 % by `last:4`, 65.7 % by `full`, "
+        "79.0 % by what `simulate` selects for 256 KB ([selection](measurements/selection.md))",
     ),
     "mcunet-5fps.int8": (
         "MCUNet of ImageNet, 128×128, with ten classes",
@@ -57,13 +57,12 @@ def main() -> None:
     shared: Path = parser.parse_args().shared
     print(
         "# Gallery: models on boards\n\n"
-        "**The classifiers train on every board here, the autoencoder of sounds on those with 200 "
-        "KB; all layers of the larger networks need a large board.** What a row says is what "
-        "`mcutrain plan MODEL --board B "
-        "--scheme S` says: all SRAM of the firmware with stack and variables; flash of constants "
-        "and code of the network and its step; an estimate of a step's time, of one sample forward "
-        "and backward. What is missing does not fit. Where accuracy was measured, it stands below "
-        "the name.\n\n"
+        "**Every board here trains the classifiers' heads; the autoencoder of sounds needs 200 "
+        "KB, and all layers of the larger networks a large board.** A row is what `mcutrain plan "
+        "MODEL --board B --scheme S` says. SRAM is all of the firmware's, with stack and "
+        "variables. Flash is constants and code of the network and its step, in bytes, too. The "
+        "time of a step, of one sample forward and backward, is an estimate. What is missing does"
+        " not fit. Where accuracy was measured, it stands below the name.\n\n"
         "`benchmarks/gallery.py --shared ../shared > docs/gallery.md` writes this page. "
         "[All boards](boards.md); [how good the estimates of time are](measurements/boards.md)."
     )
