@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -481,6 +481,7 @@ def _target(folder: Path, values: Mapping[str, Any]) -> Target:
         raise ValueError(f"isa {isa!r} is none of {', '.join(instruction_sets())}")
     package = _package(values)
     _check_costs(values)
+    _check_button(values)
     return Target(
         name=values["name"],
         title=values["title"],
@@ -515,6 +516,28 @@ def _check_costs(values: Mapping[str, Any]) -> None:
     names = [name for name in fitted if name != "code"]
     if "costs" in values and values["costs"] not in names:
         raise ValueError(f"costs = {values['costs']!r} is none of {', '.join(names)}")
+
+
+def _check_button(values: Mapping[str, Any]) -> None:
+    """Raise ValueError for a button that the driver of its chip cannot read."""
+    define = values.get("define", {})
+    if "BUTTON_PIN" not in define:
+        return
+    drivers = {str(one) for one in values.get("sources", ())}
+    known: dict[str, Collection[int]] = {"BUTTON_PIN": range(64), "BUTTON_PRESSED": (0, 1)}
+    if "chips/stm32/mct_button.c" in drivers:
+        known |= {"BUTTON_PIN": range(16), "BUTTON_GPIO": range(2**32)}
+    elif drivers & {"chips/nrf5/mct_button.c", "chips/rp2/mct_button.c"}:
+        known["BUTTON_PRESSED"] = (0,)
+    for name, numbers in known.items():
+        value = define.get(name)
+        if isinstance(value, bool) or not isinstance(value, int) or value not in numbers:
+            said = f"{name} = {value!r}" if name in define else f"BUTTON_PIN without {name}"
+            raise ValueError(
+                f"{said} under [define]: a button needs {', '.join(known)}; a pin is its number, "
+                "and BUTTON_PRESSED its level while the button is down, "
+                f"{' or '.join(map(str, known['BUTTON_PRESSED']))} on this chip"
+            )
 
 
 def _package(values: Mapping[str, Any]) -> str:

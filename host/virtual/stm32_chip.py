@@ -219,8 +219,11 @@ class Stm32Chip(Chip):
         self.add(family.debug_at, Silent("DBGMCU", 0x10, {0: identity}))
         ports = {letter: Gpio(letter, family.analog) for letter in facts.ports}
         if self.button is not None:
-            number = (spec.define["BUTTON_GPIO"] - family.gpio_at) // 0x400
-            ports["ABCDEFGHIJK"[number]].button = self.button
+            at = spec.define.get("BUTTON_GPIO", 0)
+            port = next((ports[letter] for letter in ports if family.port_at(letter) == at), None)
+            if port is None:
+                raise VirtualBoardError(f"{spec.name} has its button at {at:#x}, which is no port")
+            port.button = self.button
         for letter, port in ports.items():
             gated = Gated(port, rcc, rcc.GPIOENR, family.port_bits[letter])
             self.add(family.port_at(letter), gated)

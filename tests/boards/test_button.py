@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mcutrain_host.virtual.board import load_machine
 from mcutrain_host.virtual.errors import VirtualBoardError
 from mcutrain_host.virtual.link import LoopbackLink
+from mcutrain_host.virtual.machine import Machine
 
 from mcutrain.simulation.field import FieldButton, FieldLesson
 from mcutrain.simulation.rates import LearningRate
@@ -167,3 +168,11 @@ def test_a_button_is_counted_where_there_is_one(projects_root: Path) -> None:
     machine = load_machine(built(projects_root, "arduino-nano-33-ble"), LoopbackLink())
     with pytest.raises(VirtualBoardError, match="has no button"):
         machine.press(True, 0)
+
+
+def test_a_button_at_no_port_is_a_sentence(projects_root: Path) -> None:
+    spec = load_machine(built(projects_root, "nucleo-f446re"), LoopbackLink()).spec
+    for address in (0x50000000, 0x40020801):
+        wrong = replace(spec, define={**spec.define, "BUTTON_GPIO": address})
+        with pytest.raises(VirtualBoardError, match=r"has its button at 0x.*, which is no port"):
+            Machine(wrong, None, LoopbackLink())

@@ -61,6 +61,27 @@ def test_a_wrong_value_is_a_sentence(tmp_path, old, new, message):
         load_target(_board(tmp_path, old, new))
 
 
+@pytest.mark.parametrize(
+    ("board", "old", "new", "message"),
+    [
+        ("nucleo-f401re", "BUTTON_GPIO = 0x40020800", "", "BUTTON_PIN without BUTTON_GPIO under"),
+        (
+            "nucleo-f401re",
+            "BUTTON_PIN = 13",
+            "BUTTON_PIN = 16",
+            "BUTTON_PIN = 16 under .define",
+        ),
+        ("nucleo-f401re", "BUTTON_PIN = 13", "BUTTON_PIN = 'PC13'", "BUTTON_PIN = 'PC13' under"),
+        ("nucleo-f401re", "BUTTON_PRESSED = 0", "BUTTON_PRESSED = 2", "is down, 0 or 1 on this c"),
+        ("nrf52840-dk", "BUTTON_PRESSED = 0", "BUTTON_PRESSED = 1", "is down, 0 on this chip"),
+        ("rpi-pico", "BUTTON_PRESSED = 0", "", "BUTTON_PIN without BUTTON_PRESSED"),
+    ],
+)
+def test_a_button_that_no_driver_can_read_is_a_sentence(tmp_path, board, old, new, message):
+    with pytest.raises(TargetError, match=message):
+        load_target(_board(tmp_path, old, new, board))
+
+
 @pytest.mark.parametrize("board", board_names())
 def test_a_board_has_the_costs_of_its_kernels_or_of_its_core(board):
     target = load_target(board)
@@ -88,9 +109,9 @@ def test_a_step_on_a_board_takes_the_instructions_of_its_costs():
     assert step_time(plan, own).instructions != sum(portable.values())
 
 
-def _board(tmp_path, old: str, new: str):
+def _board(tmp_path, old: str, new: str, board: str = "mps2-an386"):
     folder = tmp_path / "board"
-    shutil.copytree(load_target("mps2-an386").folder, folder)
+    shutil.copytree(load_target(board).folder, folder)
     text = (folder / "board.toml").read_text(encoding="utf-8")
     assert old in text
     (folder / "board.toml").write_text(text.replace(old, new, 1), encoding="utf-8")
