@@ -529,6 +529,8 @@ def _check_button(values: Mapping[str, Any]) -> None:
         known |= {"BUTTON_PIN": range(16), "BUTTON_GPIO": range(2**32)}
     elif drivers & {"chips/nrf5/mct_button.c", "chips/rp2/mct_button.c"}:
         known["BUTTON_PRESSED"] = (0,)
+        if "chips/rp2/mct_button.c" in drivers:
+            known["BUTTON_PIN"] = range(30)
     for name, numbers in known.items():
         value = define.get(name)
         if isinstance(value, bool) or not isinstance(value, int) or value not in numbers:

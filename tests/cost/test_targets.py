@@ -74,6 +74,7 @@ def test_a_wrong_value_is_a_sentence(tmp_path, old, new, message):
         ("nucleo-f401re", "BUTTON_PIN = 13", "BUTTON_PIN = 'PC13'", "BUTTON_PIN = 'PC13' under"),
         ("nucleo-f401re", "BUTTON_PRESSED = 0", "BUTTON_PRESSED = 2", "is down, 0 or 1 on this c"),
         ("nrf52840-dk", "BUTTON_PRESSED = 0", "BUTTON_PRESSED = 1", "is down, 0 on this chip"),
+        ("rpi-pico", "BUTTON_PIN = 14", "BUTTON_PIN = 30", "BUTTON_PIN = 30 under"),
         ("rpi-pico", "BUTTON_PRESSED = 0", "", "BUTTON_PIN without BUTTON_PRESSED"),
     ],
 )
