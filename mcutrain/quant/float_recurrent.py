@@ -142,7 +142,7 @@ class FloatRecurrent(FloatOp):
         least = least if known is None else known
         scales = [multipliers.single(s) if s > 0 else 1.0 for s in least]
         codes = np.rint(w.astype(np.float64) / np.array(scales)[:, None, None])
-        return np.clip(codes, -127, 127), scales
+        return np.clip(codes, -127 if known is None else -128, 127), scales
 
 
 def _real(codes: Array, scales: Sequence[float]) -> Array:

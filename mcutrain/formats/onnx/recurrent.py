@@ -94,7 +94,9 @@ def _scales(node: OnnxNode[Any], index: int) -> Array | None:
     ):
         return None
     rows = weight.data.shape[1]
-    if rows % len(order) or weight.scales.size not in (1, rows) or np.abs(weight.data).max() > 127:
+    if rows % len(order) or weight.scales.size not in (1, rows):
+        return None
+    if weight.data.min() < -128 or weight.data.max() > 127:
         return None
     each = np.broadcast_to(weight.scales.ravel(), (rows,)).reshape(len(order), -1)[order]
     return each[:, 0].astype(np.float64) if (each == each[:, :1]).all() else None
