@@ -22,7 +22,7 @@ class FloatLayer:
     what each begins with. size: of the largest weight. turns: of the loop, where these are not the
     steps. stored: float16 of the fused one's weights. begins: which axes a slice takes from their
     first place on. body: the loop's subgraph. turned: the axis that is_back turns around, where it
-    is not that of the steps.
+    is not that of the steps. grows: the list is twice as long after each turn.
     """
 
     kind: str = "lstm"
@@ -45,6 +45,7 @@ class FloatLayer:
     begins: int = 0b101
     body: int = 2
     turned: int | None = None
+    grows: bool = False
 
     def real(self, *shape: int) -> Array:
         """Drawn weights."""
@@ -162,6 +163,9 @@ class FloatLayer:
         row = b.shaped(h, (1, 1, self.units))
         if length > 1:
             row = b.put(listed, row, turn, after, length)
+        if self.grows:
+            shape = (2, 1, self.units)
+            row = b.op("CONCATENATION", [listed, listed], shape, "ConcatenationOptions", Axis=0)
         return b.b.subgraph(given_, [after, row, h, *new, rows])
 
 

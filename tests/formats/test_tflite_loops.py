@@ -94,6 +94,7 @@ def test_what_keras_writes_is_read_quantized_and_planned(tmp_path: Path) -> None
         {"turns": 6},
         {"resets_before": True},
         {"steps": 5000},
+        {"steps": 60, "grows": True},
     ],
     ids=str,
 )

@@ -7,6 +7,7 @@ compared with the layer of those matrices: nothing else has to be known of how i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ KINDS: Mapping[int, tuple[type[FloatRecurrent], int]] = {1: (FloatGru, 3), 2: (F
 """By the number of their states: the layer and its gates, whose order is Keras', too."""
 MOST_STEPS = 4096  # of a loop that is computed
 REACH = 8.0  # of a gate's sum, at least: close to 0 tanh(x) is hardly another number than x
+MOST_NUMBERS = 2**24  # of a tensor in it
 TOLERANCE = 1e-3  # of h, which is between -1 and 1, in float32
 
 
@@ -157,11 +159,24 @@ def _computed(graph: FileModel, given: Values) -> Values:
             if op.name not in OPERATORS and (op.name not in ELEMENTWISE or not is_plain(op)):
                 raise UnknownError
             x = [values[i] for i in op.inputs if i != MISSING]
+            if _largest(op, x) > MOST_NUMBERS:
+                raise UnknownError
             compute = OPERATORS.get(op.name, _elementwise)
             shapes = [graph.tensors[i].shape for i in op.outputs]
             for i, y in zip(op.outputs, compute(op, x, shapes), strict=True):
                 values[i] = y
     return values
+
+
+def _largest(op: FileOperator, x: Sequence[Array]) -> int:
+    """How many numbers the operator may give: what is put into itself in each turn grows."""
+    if op.name in ELEMENTWISE:
+        return math.prod(np.broadcast_shapes(*(v.shape for v in x)))
+    if op.name == "GATHER":
+        return int(x[0].size * x[1].size)
+    if op.name == "FULLY_CONNECTED":
+        return int(x[0].size * x[1].shape[0] // x[1].shape[1])
+    return sum(v.size for v in x)
 
 
 Shapes = Sequence[tuple[int, ...]]
