@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,10 @@ else:
     import tomli as tomllib
 
 Told = Callable[[str], None]
+PREFIX = "mcutrain-fleet-"
+"""Of the folder of a round, which has the base."""
+LEFT_SECONDS = 7 * 24 * 3600
+"""After so long nobody works in such a folder any more."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +219,8 @@ class Gateway:
 
     def _each(self, base: bytes, lesson: FleetRound) -> _Boards:
         """Train all boards from a base, one after the other."""
-        with tempfile.TemporaryDirectory(prefix="mcutrain-fleet-") as folder:
+        _remove_left()
+        with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
             begin = Path(folder) / "base.mcts"
             begin.write_bytes(base)
             found = _Boards(Fleet.of(self.folder / self.file.model, begin))
@@ -292,3 +300,11 @@ class Gateway:
             raise KeyboardInterrupt
         file = StateFile.of(state)
         return fleet.layout.saved(file.read(file.saved_bytes).raw, board.name)
+
+
+def _remove_left() -> None:
+    """Remove the folders of rounds that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if folder.stat().st_mtime < time.time() - LEFT_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +18,7 @@ from mcutrain import demo
 from mcutrain.errors import ArgumentError, McutrainError
 from mcutrain.fleets import Contribution, averaged, trimmed
 from mcutrain.fleets.privacy import clipped
-from mcutrain.functions.gateway import FleetRound, Gateway
+from mcutrain.functions.gateway import LEFT_SECONDS, PREFIX, FleetRound, Gateway
 from mcutrain.runs.sample_reading import model_input, prepare_samples
 from mcutrain.simulation import RunSettings
 from mcutrain.simulation.rates import LearningRate
@@ -56,6 +59,19 @@ def written(folder: Path, *boards: str) -> Gateway:
 
 def base() -> bytes:
     return fleet().file(fleet().base)
+
+
+def test_a_round_removes_what_killed_ones_left(
+    tmp_path: Path, data: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    old, new = tmp_path / f"{PREFIX}old", tmp_path / f"{PREFIX}new"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "base.mcts").touch()
+    os.utime(old, (0, time.time() - LEFT_SECONDS - 60))
+    assert written(tmp_path, f'name = "a"\ndata = "{data[0]}"').test(base(), 1)
+    assert [path.name for path in tmp_path.glob(f"{PREFIX}*")] == [new.name]
 
 
 def test_a_board_of_this_computer_learns_as_numpy_does(tmp_path: Path, data: list[str]) -> None:
