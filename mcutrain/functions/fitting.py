@@ -889,9 +889,11 @@ def _shortened(names: tuple[str, ...], most: int = 5) -> str:
 def _few_tests(split: Split) -> Iterator[str]:
     """Say that a score of so few samples says little."""
     if (count := len(split.test)) < FEW_TESTS:
+        share = f"one of them is {100 / count:.0f} points of the score"
+        what = "their score is much a matter of chance" if split.has_targets else share
         yield (
-            f"there are {count} test samples, so that one of them is {100 / count:.0f} points of "
-            "the score: bring more samples, or keep more of them back with --test-share"
+            f"there are {count} test samples, so that {what}: bring more samples, or keep more of "
+            "them back with --test-share"
         )
 
 

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mcutrain
+from mcutrain.data import Dataset, Split
 from mcutrain.demo import FLOAT_MODEL as FLOAT
 from mcutrain.demo import IMAGES as DATA
 from mcutrain.errors import DataError
 from mcutrain.formats import read_float
 from mcutrain.functions import pixel_guess
+from mcutrain.functions.fitting import _few_tests
 from mcutrain.functions.listener import SILENT
 from mcutrain.functions.pixel_guess import FEWEST, TRIED, Tried, guess_pixels, try_pixels
 from mcutrain.functions.run_options import DataOptions
@@ -170,6 +172,13 @@ def test_fit_doubts_pixels_that_are_clearly_others_and_a_score_of_few_samples(tm
     few["test_samples"] = 20
     found = mcutrain.fit(FLOAT, DATA, tmp_path / "b", "head", pixels=(0, 1), **few)
     assert not [text for text in found.doubts if "pixels" in text or "test samples" in text]
+
+
+def test_few_real_targets_have_no_points_of_a_score():
+    x, y = np.zeros((9, 4), np.float32), np.zeros((9, 1), np.float32)
+    part = Dataset(x, y, ("celsius",))
+    (doubt,) = _few_tests(Split(part, part))
+    assert doubt.startswith("there are 9 test samples, so that their score is much a matter of")
 
 
 def test_fit_refuses_with_the_numbers_where_it_is_not_clear(tmp_path):
