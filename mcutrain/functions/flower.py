@@ -32,11 +32,20 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from mcutrain_host.saved import with_recipe
 
+from mcutrain.arguments import Within
 from mcutrain.errors import ArgumentError, McutrainError, StateError
-from mcutrain.fleets import Contribution, averaged, check_round, on_time, trimmed, with_momentum
+from mcutrain.fleets import (
+    ROUNDINGS,
+    Contribution,
+    averaged,
+    check_round,
+    on_time,
+    trimmed,
+    with_momentum,
+)
 from mcutrain.fleets.contribution import MOST_WEIGHT
 from mcutrain.fleets.masks import MaskedSum, new_key, unmasked
-from mcutrain.fleets.privacy import epsilon, with_noise
+from mcutrain.fleets.privacy import MOST_NORM, epsilon, with_noise
 from mcutrain.functions.averaging import Fleet, total_of
 from mcutrain.functions.files import replace_file
 from mcutrain.functions.gateway import FleetRound, Gateway
@@ -51,6 +60,16 @@ KEY = "key"
 FEWEST_MASKED = 3
 """Of two gateways each would know what the other learnt."""
 DELTA = 1e-5
+LIMITS = {
+    **dict.fromkeys(("rounds", "gateways", "epochs"), Within(1)),
+    **dict.fromkeys(("fraction", "canary", "tolerance"), Within(0, 1)),
+    **dict.fromkeys(("deadline", "lr", "decay"), Within(0, is_above=True)),
+    **dict.fromkeys(("trim", "late"), Within(0)),
+    "momentum": Within(0, 0.99),
+    "clip": Within(0, MOST_NORM),
+    "noise": Within(0, 1000),
+}
+"""Of a run's numbers. Momentum of 255.5 / 256 or more would never fade."""
 MOST_HEARD = 100_000
 """Of the answers of gateways that a server tells them of."""
 
@@ -100,9 +119,9 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
             raise ArgumentError("momentum is of a mean: leave out trim")
         if masked and (trim or late):
             raise ArgumentError("masked hides what trim and late need: leave one of them out")
-        if noise and (not clip or trim):
+        if noise and (not clip or trim or late):  # what is on time counts twice beside late boards
             raise ArgumentError(
-                "noise is for a mean of differences with a norm: give clip, no trim"
+                "noise is for a mean of differences with a norm: give clip, no trim and no late"
             )
         self.base = base
         output.mkdir(parents=True, exist_ok=True)
@@ -346,6 +365,14 @@ class _Sums:
             self.each.append(part)
 
 
+def check_run(config: Mapping[str, Any]) -> None:
+    """Raise ArgumentError for numbers of a run that are outside their limits."""
+    if config["rounding"] not in ROUNDINGS:
+        raise ArgumentError(f"rounding is {config['rounding']!r}: say {' or '.join(ROUNDINGS)}")
+    for name, limit in LIMITS.items():
+        limit.check(name, float(config[name]))
+
+
 def server_app() -> ServerApp:
     """Return the ServerApp. Its run-config is that of the pyproject.toml that `fleet` writes."""
     app = ServerApp()
@@ -353,6 +380,7 @@ def server_app() -> ServerApp:
     @app.main()  # type: ignore[untyped-decorator]
     def main(grid: Grid, context: Context) -> None:
         config = context.run_config
+        check_run(config)
         strategy = ExactFedAvg(
             Path(str(config["model"])),
             Path(str(config["base"])),

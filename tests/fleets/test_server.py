@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import zlib
 from collections.abc import Callable
@@ -12,6 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 pytest.importorskip("flwr", reason="needs the extra fleet")
 
@@ -24,7 +30,8 @@ from mcutrain.errors import ArgumentError, StateError
 from mcutrain.fleets import Contribution, averaged, on_time, with_momentum
 from mcutrain.fleets.privacy import clipped, with_noise
 from mcutrain.functions import flower
-from mcutrain.functions.flower import ExactFedAvg, gateway_app
+from mcutrain.functions.fleet_project import PYPROJECT
+from mcutrain.functions.flower import ExactFedAvg, check_run, gateway_app
 from mcutrain.functions.gateway import Gateway, Learned
 from tests.fleets.fleet import SAMPLES, fleet
 from tests.fleets.test_average import total_of
@@ -446,6 +453,7 @@ def test_a_rate_decays_with_each_round(tmp_path: Path, monkeypatch: pytest.Monke
         ({"masked": True, "late": 1}, "masked hides"),
         ({"momentum": 0.5, "trim": 1}, "leave out trim"),
         ({"noise": 1.0}, "give clip"),
+        ({"noise": 1.0, "clip": 9, "late": 1}, "no trim and no late"),
         ({"noise": 1.0, "clip": 5, "trim": 1}, "no trim"),
     ],
 )
@@ -461,3 +469,16 @@ def test_a_run_says_what_its_noise_is_worth(monkeypatch: pytest.MonkeyPatch) -> 
     assert "ε = " in said or "mcutrain[privacy]" in said
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     assert "pip install 'mcutrain[privacy]'" in flower._told_privacy(1.0, 10)
+
+
+def test_numbers_of_a_run_have_limits() -> None:
+    text = PYPROJECT.format(model='""', base='""', output='""')
+    config = tomllib.loads(text)["tool"]["flwr"]["app"]["config"]
+    check_run(config)
+    assert set(flower.LIMITS) < set(config)
+    for name, wrong in (
+        *(("momentum", 1.0), ("noise", -1.0), ("canary", 2.0), ("late", -1), ("lr", math.nan)),
+        *(("decay", 0.0), ("rounds", 0), ("rounding", "up"), ("clip", -1), ("trim", -1)),
+    ):
+        with pytest.raises(ArgumentError, match=f"^{name} is "):
+            check_run({**config, name: wrong})
