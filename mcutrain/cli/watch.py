@@ -42,8 +42,8 @@ def watch(
 ) -> None:
     """Learn images as they arrive in the folders of their classes, until Ctrl-C.
 
-    One step for each image, then steps on images learnt before. State and trained model are saved
-    as it goes on; nothing is learnt twice, also after a power cut.
+    One step for each image, then steps on images learnt before. The state is saved as it goes on,
+    the trained model at the end; nothing is learnt twice, also after a power cut.
 
     Example: `mcutrain watch model.int8.tflite inbox/ -o learnt --scheme last:2`
     """
