@@ -116,10 +116,18 @@ class InputOrder:
         return made
 
     def raw_of(self, x: Samples) -> Samples:
-        """The raw windows (n, …) of which `of_raw` made these; they are kept."""
+        """The raw windows (n, …) of which `of_raw` made these; they are kept.
+
+        Raises DataError for samples of which it made none.
+        """
         assert self.frontend is not None
         assert self.kept is not None
         front, found = self.frontend, [self.kept.find(c.tobytes()) for c in self.kept.codes(x)]
+        if None in found:
+            raise DataError(
+                "the training samples are features already, and only raw samples can be shifted in "
+                "time or have noise behind them: give these, as the test samples"
+            )
         windows = np.frombuffer(b"".join(filter(None, found)), "<i2")
         return windows.reshape(len(x), *front.input_shape).astype(front.input_dtype)
 

@@ -292,6 +292,17 @@ def test_what_cannot_be_varied_gets_a_sentence(noise: Path, tmp_path: Path) -> N
             TrainingOptions(background=folder, snr=given_snr).settings(0)
 
 
+@pytest.mark.filterwarnings("ignore:the training samples")
+def test_features_beside_raw_samples_cannot_be_varied() -> None:
+    graph = keyword_listener()
+    x, y = raw(front_of(graph))
+    features = np.zeros((9, *next(iter(graph.types(graph.inputs))).shape[1:]), np.float32)
+    how: dict[str, Any] = {"scheme": "head", "epochs": 1, "class_names": ("a", "b", "c")}
+    how |= {"augment": ("time-shift",), "learning_rate": 0.02}
+    with pytest.raises(DataError, match="the training samples are features already"):
+        mcutrain.simulate(graph, ((features, y[:9]), (x[9:], y[9:])), **how)
+
+
 def test_fits_readme_says_what_was_varied(noise: Path) -> None:
     class Story:
         training = FitOptions(augment=("time-shift",), background=noise, snr=(0, 12))
