@@ -639,6 +639,7 @@ def plan(
     listen: bool = ...,
     history: int = ...,
     app: Literal["", "learn"] = ...,
+    keep_samples: int = ...,
 ) -> Planned: ...
 
 def ports(
