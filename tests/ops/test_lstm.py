@@ -43,6 +43,25 @@ def at_the_limit(sign: int) -> Sample:
     return Sample.of(op, *typed, (TensorType(b.shape, "int32"), b))
 
 
+def lowest_cell(limit: int) -> Sample:
+    """A cell state that falls by one a step, to the lowest there is; all states are outputs."""
+    stages = ((2**30,) * GATES, (0,) * GATES)
+    op = Lstm(
+        0,
+        stages,
+        stages,
+        (2**30, -22),
+        0,
+        cell_integer_bits=0,
+        cell_limit=limit,
+        saves_history=True,
+    )
+    inputs = [np.zeros((1, 4, 1), np.int8), *[np.zeros((GATES, 1), np.int8)] * 2]
+    b = np.array([1, 1, -1, 1], np.int32) * 100_000
+    typed = [(TensorType(data.shape, "int8"), data) for data in inputs]
+    return Sample.of(op, *typed, (TensorType(b.shape, "int32"), b))
+
+
 def growing(kind: type[Recurrent], dtype: str, steps: int) -> Sample:
     """Derivatives of which each step makes many times more; all that is added has one sign."""
     units, gates = 3, kind.gates
@@ -77,10 +96,12 @@ def test_a_part_at_the_end_of_int32_saturates_without_overflow(
     if name not in sanitizing:
         pytest.skip(f"{name} is absent or cannot link with {' '.join(SANITIZE)}")
     samples = [at_the_limit(1), at_the_limit(-1)]
+    samples += map(lowest_cell, (2**15, 2**15 - 1))
     samples += [growing(kind, dtype, 128) for kind in (Lstm, Gru) for dtype in ("int8", "int16")]
     made = Toolchain(sanitizing[name], ("-O0", "-DEXACT_BUFFERS", *SANITIZE), tmp_path)
     kernels = sorted({FIRMWARE / source for sample in samples for source in sample.call.sources})
     made.compile_objects([*kernels, *FIRMWARE.glob("runtime/*.c"), HARNESS])
     wanted = list(map(wanted_of, samples))
     assert (wanted[0]["output 0"] == 127).all()
+    assert [w["output 1"].min() for w in wanted[2:4]] == [-(2**15), 1 - 2**15]
     assert_equal(made.run(samples), samples, wanted)
