@@ -32,7 +32,7 @@ static uint64_t mct_columns_moved(const mct_swapped *weight, const mct_swapped *
                                   const int8_t *initial, const uint8_t *state, int32_t j) {
     const int32_t bits = residual == NULL ? 0 : residual->bits;
     const int32_t middle = bits > 0 ? 1 << (bits - 1) : 0;
-    const int8_t *before = initial + weight->shelf + mct_column(weight, state, j);
+    const int8_t *before = initial + weight->backing + mct_column(weight, state, j);
     uint64_t sum = 0;
     for (int32_t r = 0; r < weight->rows; r++, before += weight->channels) {
         const int32_t i = r * weight->count + j;
@@ -82,10 +82,11 @@ void mct_columns_score(const mct_columns *all, const int8_t *initial, uint8_t *s
 /* ---- swaps ---- */
 
 /* The scores of a weight's channels; NULL for none, as if all were 0. */
-static const uint8_t *mct_columns_scores(const mct_columns *all, uint32_t n, const int8_t *shelf) {
+static const uint8_t *mct_columns_scores(const mct_columns *all, uint32_t n,
+                                         const int8_t *backing) {
     for (n++; n < all->count && all->entries[n].kind != MCT_COLUMNS_OF_WEIGHT; n++) {
         if (all->entries[n].kind == MCT_COLUMNS_OF_SCORES) {
-            return (const uint8_t *)shelf + all->entries[n].shelf;
+            return (const uint8_t *)backing + all->entries[n].backing;
         }
     }
     return NULL;
@@ -128,15 +129,15 @@ static void mct_columns_draw(const mct_swapped *entry, uint32_t key, const uint8
     }
 }
 
-void mct_columns_swap(const mct_columns *all, uint32_t key, const int8_t *shelf, uint8_t *state) {
+void mct_columns_swap(const mct_columns *all, uint32_t key, const int8_t *backing, uint8_t *state) {
     uint32_t number = 0;
     for (uint32_t n = 0; n < all->count; n++) {
         const mct_swapped *entry = &all->entries[n];
         if (entry->kind == MCT_COLUMNS_OF_WEIGHT) {
             mct_columns_draw(entry, mct_node_key(key, MCT_COLUMNS_SALT + number++),
-                             mct_columns_scores(all, n, shelf), state);
+                             mct_columns_scores(all, n, backing), state);
         }
-        const uint8_t *whole = (const uint8_t *)shelf + entry->shelf;
+        const uint8_t *whole = (const uint8_t *)backing + entry->backing;
         int32_t i = 0;
         for (int32_t row = 0; row < entry->rows * entry->channels; row += entry->channels) {
             for (int32_t j = 0; j < entry->count; j++) {
@@ -148,18 +149,18 @@ void mct_columns_swap(const mct_columns *all, uint32_t key, const int8_t *shelf,
     }
 }
 
-/* Puts what is trained of an entry over the bytes `offset` … `end` - 1 of the shelf. */
+/* Puts what is trained of an entry over the bytes `offset` … `end` - 1 of the backing store. */
 static void mct_columns_merge(const mct_swapped *entry, const uint8_t *state, uint32_t offset,
                               uint32_t end, uint8_t *to) {
     const uint32_t channels = (uint32_t)entry->channels, bits = (uint32_t)entry->bits;
     const uint32_t size = ((uint32_t)entry->rows * channels * bits + 7u) / 8u;
-    if (end <= entry->shelf || offset >= entry->shelf + size) {
+    if (end <= entry->backing || offset >= entry->backing + size) {
         return; /* most entries: none of the piece is theirs */
     }
-    const uint32_t before = offset > entry->shelf ? offset - entry->shelf : 0;
+    const uint32_t before = offset > entry->backing ? offset - entry->backing : 0;
     const uint32_t row_bits = channels * bits;
     for (uint32_t r = 8u * before / row_bits; r < (uint32_t)entry->rows; r++) {
-        const uint32_t row = 8u * entry->shelf + r * row_bits;
+        const uint32_t row = 8u * entry->backing + r * row_bits;
         if (row >= 8u * end) {
             return;
         }
@@ -177,23 +178,23 @@ static void mct_columns_merge(const mct_swapped *entry, const uint8_t *state, ui
     }
 }
 
-void mct_columns_read(const mct_columns *all, const int8_t *shelf, const uint8_t *state,
+void mct_columns_read(const mct_columns *all, const int8_t *backing, const uint8_t *state,
                       uint32_t offset, uint32_t count, uint8_t *to) {
-    memcpy(to, shelf + offset, count);
+    memcpy(to, backing + offset, count);
     for (uint32_t n = 0; n < all->count; n++) {
         mct_columns_merge(&all->entries[n], state, offset, offset + count, to);
     }
 }
 
-void mct_columns_header(const mct_columns *all, uint64_t model_hash, const int8_t *shelf,
+void mct_columns_header(const mct_columns *all, uint64_t model_hash, const int8_t *backing,
                         const uint8_t *state, uint8_t header[MCT_STATE_HEADER_BYTES]) {
-    mct_state_begin(model_hash, all->state_bytes + all->shelf_bytes, header);
+    mct_state_begin(model_hash, all->state_bytes + all->backing_bytes, header);
     uint32_t crc = mct_crc32(mct_crc32(0, header, MCT_STATE_CRC), state, all->state_bytes);
     uint8_t piece[MCT_COLUMNS_PIECE];
-    for (uint32_t offset = 0; offset < all->shelf_bytes; offset += MCT_COLUMNS_PIECE) {
-        const uint32_t left = all->shelf_bytes - offset;
+    for (uint32_t offset = 0; offset < all->backing_bytes; offset += MCT_COLUMNS_PIECE) {
+        const uint32_t left = all->backing_bytes - offset;
         const uint32_t count = left < MCT_COLUMNS_PIECE ? left : MCT_COLUMNS_PIECE;
-        mct_columns_read(all, shelf, state, offset, count, piece);
+        mct_columns_read(all, backing, state, offset, count, piece);
         crc = mct_crc32(crc, piece, count);
     }
     mct_put32(header + MCT_STATE_CRC, crc);

@@ -122,7 +122,7 @@ static bool mct_log_look(mct_store *store) {
     return store->slot >= 0;
 }
 
-#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES) || defined(MCT_LEARN)
+#if defined(MCT_FORWARD_TIME) || defined(MCT_BACKING_BYTES) || defined(MCT_LEARN)
 const uint8_t *mct_store_newest(const mct_store *store) {
     return store->slot < 0 ? NULL : mct_log_page(store->slot, store->record) + MCT_LOG_BYTES;
 }
@@ -377,7 +377,7 @@ static void mct_log_saved(mct_store *store, uint32_t at) {
     store->record = (uint16_t)at;
     store->number++;
     store->from = store->end = at + MCT_STATE_PAGES;
-#ifdef MCT_SHELF_BYTES
+#ifdef MCT_BACKING_BYTES
     mct_shelve(
         mct_store_newest(store)); /* the entry that has the weights so far comes to its end */
 #endif

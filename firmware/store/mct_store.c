@@ -86,7 +86,7 @@ bool mct_store_load(mct_store *store) {
     return mct_state_load(saved, MCT_SAVED_BYTES) == MCT_OK;
 }
 
-#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES) || defined(MCT_LEARN)
+#if defined(MCT_FORWARD_TIME) || defined(MCT_BACKING_BYTES) || defined(MCT_LEARN)
 const uint8_t *mct_store_newest(const mct_store *store) {
     return store->slot < 0 ? NULL : mct_store_record(store->slot, store->record) + MCT_PAGE_BYTES;
 }
@@ -214,7 +214,7 @@ static bool mct_store_would_erase(const mct_store *store, int32_t slot, uint32_t
  * and nothing changes, if weights that are not trained now lie in the latter alone. */
 static bool mct_store_step_back(mct_store *store, uint32_t record) {
     const int32_t slot = store->slot == 0 ? 1 : 0;
-#ifdef MCT_SHELF_BYTES
+#ifdef MCT_BACKING_BYTES
     uint8_t now[MCT_STATE_HEADER_BYTES], then[MCT_STATE_HEADER_BYTES]; /* with the checksums */
     mct_state_read(0, sizeof now, now);
     mct_shelve(mct_store_record(slot, record) + MCT_PAGE_BYTES);
@@ -292,7 +292,7 @@ bool mct_store_save(mct_store *store, mct_role role, uint8_t *page) {
     store->record = (uint16_t)record;
     store->number = number;
     store->saved = true;
-#ifdef MCT_SHELF_BYTES
+#ifdef MCT_BACKING_BYTES
     mct_shelve(
         mct_store_newest(store)); /* the record that has the weights so far comes to its end */
 #endif
@@ -305,7 +305,7 @@ bool mct_store_exists(void) {
     return false;
 }
 
-#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES) || defined(MCT_LEARN)
+#if defined(MCT_FORWARD_TIME) || defined(MCT_BACKING_BYTES) || defined(MCT_LEARN)
 const uint8_t *mct_store_newest(const mct_store *store) {
     (void)store;
     return NULL;

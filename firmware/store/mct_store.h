@@ -95,7 +95,7 @@ bool mct_store_save(mct_store *store, mct_role role, uint8_t *page);
 /* Whether this board has slots that are large enough. */
 bool mct_store_exists(void);
 
-#if defined(MCT_FORWARD_TIME) || defined(MCT_SHELF_BYTES) || defined(MCT_LEARN)
+#if defined(MCT_FORWARD_TIME) || defined(MCT_BACKING_BYTES) || defined(MCT_LEARN)
 /* The newest saved state, in flash; NULL if there is none. */
 const uint8_t *mct_store_newest(const mct_store *store);
 #endif

@@ -122,7 +122,7 @@ class _Builder:
         self.updates = updates
         self.parameters = tuple(self._storage(name) for name in updates)
         self.columns = tuple(s.columns for s in self.split.values() if s.columns is not None)
-        self.shelf = tuple(s.frozen for s in self.split.values() if s.columns is not None)
+        self.backing = tuple(s.frozen for s in self.split.values() if s.columns is not None)
         self.options = options
         self.rewritings = rewritings
         self.tensors = {k: self._as_state(v) for k, v in graph.tensors.items()}
@@ -427,7 +427,7 @@ class _Builder:
     def _forward(self) -> Graph:
         """The network with the state as inputs."""
         tensors = {k: self._as_state(v) for k, v in self.source.tensors.items()}
-        known = (*self.parameters, *self.columns, *self.shelf)
+        known = (*self.parameters, *self.columns, *self.backing)
         forward = replace(self.source, tensors=tensors, inputs=(*self.source.inputs, *known))
         return forward if self.following is None else self._followed(forward, self.following)
 
@@ -475,7 +475,7 @@ class _Builder:
     def finish(self) -> TrainGraph:
         """The verified, fused result."""
         outputs = (self.loss, self.prediction, *self.updated.values())
-        inputs = (*self.source.inputs, self.label, self.step, *self.state, *self.shelf)
+        inputs = (*self.source.inputs, self.label, self.step, *self.state, *self.backing)
         applied = {name for node in self.apply for name in node.outputs}
         graph = Graph(
             self.source.name,
@@ -521,7 +521,7 @@ class _Builder:
 
     def _as_state(self, tensor: Tensor) -> Tensor:
         """A constant that is trained, or is put away and comes back, becomes an input."""
-        is_input = tensor.name in (*self.parameters, *self.columns, *self.shelf)
+        is_input = tensor.name in (*self.parameters, *self.columns, *self.backing)
         return replace(tensor, data=None) if is_input else tensor
 
     def _storage(self, parameter: str) -> str:

@@ -42,9 +42,9 @@ class Building(Protocol):
 class Rewriting:
     """What one feature adds; by default, nothing.
 
-    swaps_columns: weights that are trained in part lie whole on the shelf, and the state says which
-    columns are trained. needs_sgd: what the feature is, in words, if no other update rule goes with
-    it.
+    swaps_columns: weights that are trained in part lie whole in the backing store, and the state
+    says which columns are trained. needs_sgd: what the feature is, in words, if no other update
+    rule goes with it.
     """
 
     swaps_columns: bool = False

@@ -24,7 +24,7 @@ class SplitParameter:
 
     join: makes the parameter of both. node: which does so in front of the reader; None if the
     reader takes both. columns: the state that says which columns these are, if they change; then
-    `frozen` is on the shelf (see TrainGraph).
+    `frozen` is in the backing store (see TrainGraph).
     """
 
     frozen: str

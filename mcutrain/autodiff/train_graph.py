@@ -29,21 +29,21 @@ Q16_PER_NAT = math.log2(math.e) * 65536
 class SwappedColumns:
     """A weight of which other columns are trained from time to time.
 
-    shelf: its name on the shelf. trained: the state with the columns that are trained now.
-    columns: the state that says which they are. bits: residual ones of a weight; with some,
-    residual: the state that has those of the trained columns, and shelf_residual: those of all, on
-    the shelf. scores, shelf_scores: the same of what the columns were found to be worth, if they
-    are not drawn alike.
+    backing: its name in the backing store. trained: the state with the columns that are trained
+    now. columns: the state that says which they are. bits: residual ones of a weight; with some,
+    residual: the state that has those of the trained columns, and backing_residual: those of all,
+    in the backing store. scores, backing_scores: the same of what the columns were found to be
+    worth, if they are not drawn alike.
     """
 
-    shelf: str
+    backing: str
     trained: str
     columns: str
     bits: int = 0
     residual: str = ""
-    shelf_residual: str = ""
+    backing_residual: str = ""
     scores: str = ""
-    shelf_scores: str = ""
+    backing_scores: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class TrainGraph:
     elastic: trained tensors, nearest to the loss first, of which a step updates those that the
         state selects; empty if it updates all, always.
     swapped: weights whose trained columns change, in the order of the state.
-    shelf: these weights and their residual bits as they are at first, by name, which no step
+    backing: these weights and their residual bits as they are at first, by name, which no step
         changes; the weights are inputs of the graph. A swap puts the trained columns there, and
         takes others from it.
     label_ranges: of several outputs, whose labels are a row, which of these are class numbers.
@@ -125,7 +125,7 @@ class TrainGraph:
     gate: Gate | None = None
     elastic: tuple[ElasticTensor, ...] = ()
     swapped: tuple[SwappedColumns, ...] = ()
-    shelf: Mapping[str, Array] = field(default_factory=dict)
+    backing: Mapping[str, Array] = field(default_factory=dict)
     levels: Levels | None = None
     label_ranges: tuple[LabelRange, ...] = ()
 
@@ -134,7 +134,7 @@ class TrainGraph:
         object.__setattr__(self, "kinds", MappingProxyType(dict(self.kinds)))
         object.__setattr__(self, "updated", MappingProxyType(dict(self.updated)))
         object.__setattr__(self, "split", MappingProxyType(dict(self.split)))
-        object.__setattr__(self, "shelf", MappingProxyType(dict(self.shelf)))
+        object.__setattr__(self, "backing", MappingProxyType(dict(self.backing)))
 
     @property
     def vocabulary(self) -> int:

@@ -264,7 +264,7 @@ def with_latents(
     program_bytes = max(program_bytes, plan.constant_bytes)
     if interface.elastic is not None:
         target = target.with_choice(saved_bytes, program_bytes)
-    if plan.shelf_bytes and not interface.remember:
+    if plan.backing_bytes and not interface.remember:
         target = target.with_slots_for(saved_bytes, program_bytes)
     wanted = wanted_latent(plan, interface)
     if wanted is None:

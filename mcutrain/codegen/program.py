@@ -163,7 +163,7 @@ class Program:
         self.fronts = None if plan.ladder is None else self._ladder(plan.ladder)
         self.steps = None if plan.steps is None else self._steps(plan.steps)
         self.initial = self._initial_state()
-        self.shelf = self._initial_shelf()
+        self.backing = self._initial_backing()
 
     @property
     def tables(self) -> tuple[ConstantTable, ...]:
@@ -211,7 +211,7 @@ class Program:
         digest.update(repr(sorted(self.plan.state_offsets.items())).encode())
         for feature in reversed(features_of(self.training)):
             digest.update(feature.identity(self.training).encode())
-        for name, value in self.training.shelf.items():
+        for name, value in self.training.backing.items():
             digest.update(name.encode() + np.ascontiguousarray(value).tobytes())
         for name, tensor in sorted(self.training.graph.tensors.items()):
             if tensor.data is not None:
@@ -234,8 +234,8 @@ class Program:
         state = self._state_of(name)
         if state is not None:
             return f"STATE({ctype}, {self.plan.state_offsets[state]})"
-        if name in self.plan.shelf_offsets:
-            return f"shelf + {self.shelf_place(name)}"
+        if name in self.plan.backing_offsets:
+            return f"backing + {self.backing_place(name)}"
         if isinstance(where, PlannedSteps) and name in where.offsets:
             return f"KEPT_ROWS({ctype}, {where.offsets[name]})"
         if tensor.is_constant:
@@ -263,9 +263,9 @@ class Program:
         """Return where a tensor begins in the state."""
         return self.plan.state_offsets[name]
 
-    def shelf_place(self, name: str) -> int:
-        """Return where a weight begins on the shelf."""
-        return self.plan.shelf_offsets[name] - self.plan.state_bytes
+    def backing_place(self, name: str) -> int:
+        """Return where a weight begins in the backing store."""
+        return self.plan.backing_offsets[name] - self.plan.state_bytes
 
     def _state_of(self, name: str) -> str | None:
         if name in self.plan.state_offsets:
@@ -496,17 +496,17 @@ class Program:
             )
         return tuple(entries)
 
-    def _initial_shelf(self) -> str:
-        """The constant with the shelf as it is at first; empty if there is none."""
-        if not self.training.shelf:
+    def _initial_backing(self) -> str:
+        """The constant with the backing store as it is at first; empty if there is none."""
+        if not self.training.backing:
             return ""
-        whole = np.zeros(self.plan.shelf_bytes, np.int8)
-        for name, value in self.training.shelf.items():
-            place = self.shelf_place(name)
+        whole = np.zeros(self.plan.backing_bytes, np.int8)
+        for name, value in self.training.backing.items():
+            place = self.backing_place(name)
             whole[place : place + value.size] = value.ravel().view(np.int8)
-        c_name = unused(f"{self.prefix}_initial_shelf", self._names)
-        tensor = Tensor("shelf", TensorType(whole.shape), whole)
-        self.constants["initial shelf"] = (c_name, tensor)
+        c_name = unused(f"{self.prefix}_initial_backing", self._names)
+        tensor = Tensor("backing", TensorType(whole.shape), whole)
+        self.constants["initial backing"] = (c_name, tensor)
         return c_name
 
 

@@ -151,8 +151,8 @@ class Code(Protocol):
         """Return how a streaming network steps; None for others."""
 
     @property
-    def shelf(self) -> str:
-        """The constant with the shelf as it is at first."""
+    def backing(self) -> str:
+        """The constant with the backing store as it is at first."""
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -213,8 +213,8 @@ class Code(Protocol):
     def state_offset(self, name: str) -> int:
         """The first byte of a tensor in the state."""
 
-    def shelf_place(self, name: str) -> int:
-        """The first byte of a weight on the shelf."""
+    def backing_place(self, name: str) -> int:
+        """The first byte of a weight in the backing store."""
 
 
 class Estimated(Protocol):
@@ -268,7 +268,7 @@ class PlannedMemory(Protocol):
         """The step."""
 
     @property
-    def shelf_bytes(self) -> int:
+    def backing_bytes(self) -> int:
         """Bytes of flash behind a saved state."""
 
 

@@ -50,9 +50,10 @@ class Number:
 class StepState(ABC):
     """The state of a training run, and how it learns.
 
-    state: every state tensor by name, and what is on the shelf. words: what else the state keeps,
-    by kind of section, see mcutrain.memplan.state; the attributes are these words. key, update,
-    sample: the counters. Features override the methods that are not abstract, and call super.
+    state: every state tensor by name, and what is in the backing store. words: what else the state
+    keeps, by kind of section, see mcutrain.memplan.state; the attributes are these words. key,
+    update, sample: the counters. Features override the methods that are not abstract, and call
+    super.
     """
 
     training: TrainGraph

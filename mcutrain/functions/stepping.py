@@ -76,7 +76,7 @@ class StateArrays(MutableMapping[str, Array]):
     def __init__(self, trainer: StepTrainer) -> None:
         self._trainer = trainer
         layout = trainer.prepared.plan.state
-        self._sections = {s.name: s for s in (*layout.tensors, *layout.shelf)}
+        self._sections = {s.name: s for s in (*layout.tensors, *layout.backing)}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._sections)

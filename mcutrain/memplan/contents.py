@@ -400,7 +400,7 @@ class _Replay:
         """What the step reads and writes that is not in the arena, but for constants."""
         training = self.plan.training
         arguments = (training.label, training.step, training.loss, training.prediction)
-        return {*training.state, *training.shelf, *training.updated.values(), *arguments}
+        return {*training.state, *training.backing, *training.updated.values(), *arguments}
 
     def _place(self, name: str) -> ArenaRange | None:
         """Place of a tensor; None if it does not lie in the arena."""

@@ -1,9 +1,9 @@
 """Where everything lies in the trained state: a table, from which every reader takes offsets.
 
 The counters come first, then the tensors of the training graph, then the words that features of a
-step keep. Behind them a saved state has the shelf: weights whose trained input channels change,
-which take no SRAM. A new section is a row of a feature's words (mcutrain.features), or for a tensor
-a row of mcutrain.autodiff.state_kinds.
+step keep. Behind them a saved state has the backing store: weights whose trained input channels
+change, which take no SRAM. A new section is a row of a feature's words (mcutrain.features), or for
+a tensor a row of mcutrain.autodiff.state_kinds.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from mcutrain.memplan.plan import align_up
 
 Array = npt.NDArray[Any]
 
-SHELF = "shelf"
+BACKING = "shelf"
 ALIGN_BYTES = 4
-"""Alignment of the words, and of each tensor on the shelf."""
+"""Alignment of the words, and of each tensor in the backing store."""
 
 
 HEAD = Words(
@@ -44,19 +44,19 @@ class StateLayout:
     """A place for everything that a step keeps.
 
     words: the counters, and what features keep. state_bytes: in SRAM. kept_bytes: of a saved state,
-    without its header; the shelf lies behind state_bytes.
+    without its header; the backing store lies behind state_bytes.
     """
 
     words: tuple[StateSection, ...]
     tensors: tuple[StateSection, ...]
-    shelf: tuple[StateSection, ...]
+    backing: tuple[StateSection, ...]
     state_bytes: int
     kept_bytes: int
 
     @cached_property
     def table(self) -> StateTable:
         """All sections, in the order of their bytes."""
-        sections = (*self.words, *self.tensors, *self.shelf)
+        sections = (*self.words, *self.tensors, *self.backing)
         return StateTable(tuple(sorted(sections, key=lambda section: section.offset)))
 
     def offset_of(self, kind: str) -> int | None:
@@ -64,25 +64,25 @@ class StateLayout:
         return next((word.offset for word in self.words if word.kind == kind), None)
 
     def unpack(self, state: bytes | bytearray) -> dict[str, Array]:
-        """Tensors by name, and those on the shelf. state: without the header."""
-        return {s.name: array_of(s, state) for s in (*self.tensors, *self.shelf)}
+        """Tensors by name, and those in the backing store. state: without the header."""
+        return {s.name: array_of(s, state) for s in (*self.tensors, *self.backing)}
 
     def unpack_words(self, state: bytes | bytearray) -> dict[str, Array]:
-        """Counters and what features keep, by kind. state: without the header and the shelf."""
+        """Counters and what features keep, by kind. state: without header and backing store."""
         return {word.kind: array_of(word, state) for word in self.words}
 
     def pack(self, words: Mapping[str, Array], tensors: Mapping[str, Array]) -> bytearray:
-        """The bytes of a state without header. words: by kind. tensors: by name, and the shelf."""
+        """A state without header. words: by kind. tensors: by name, with the backing store's."""
         state = bytearray(self.kept_bytes)
         for word in self.words:
             _put(state, word, words[word.kind])
-        for section in (*self.tensors, *self.shelf):
+        for section in (*self.tensors, *self.backing):
             _put(state, section, tensors[section.name])
         return state
 
 
 def state_layout(training: TrainGraph) -> StateLayout:
-    """Counters, tensors without gaps, the widest first, words, and the shelf."""
+    """Counters, tensors without gaps, the widest first, words, and the backing store."""
     head = _word(HEAD, training, 0)
     wide_first = sorted(training.state.items(), key=lambda e: -np.asarray(e[1]).itemsize)
     tensors: list[StateSection] = []
@@ -97,12 +97,12 @@ def state_layout(training: TrainGraph) -> StateLayout:
             kept_words.append(_word(row, training, position))
             position = kept_words[-1].end
     state_bytes = position
-    shelf: list[StateSection] = []
-    for name, value in training.shelf.items():
-        purpose = (SHELF, "all input channels of a weight of which some are trained now")
-        shelf.append(_tensor(training, name, value, position, purpose))
-        position = align_up(shelf[-1].end, ALIGN_BYTES)
-    return StateLayout(tuple(kept_words), tuple(tensors), tuple(shelf), state_bytes, position)
+    backing: list[StateSection] = []
+    for name, value in training.backing.items():
+        purpose = (BACKING, "all input channels of a weight of which some are trained now")
+        backing.append(_tensor(training, name, value, position, purpose))
+        position = align_up(backing[-1].end, ALIGN_BYTES)
+    return StateLayout(tuple(kept_words), tuple(tensors), tuple(backing), state_bytes, position)
 
 
 def first_words(training: TrainGraph) -> dict[str, Array]:

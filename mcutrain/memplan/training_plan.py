@@ -77,9 +77,9 @@ class TrainingPlan(Placed):
         return {section.name: section.offset for section in self.state.tensors}
 
     @cached_property
-    def shelf_offsets(self) -> Mapping[str, int]:
-        """Offset of each tensor on the shelf."""
-        return {section.name: section.offset for section in self.state.shelf}
+    def backing_offsets(self) -> Mapping[str, int]:
+        """Offset of each tensor in the backing store."""
+        return {section.name: section.offset for section in self.state.backing}
 
     @property
     def state_bytes(self) -> int:
@@ -88,11 +88,11 @@ class TrainingPlan(Placed):
 
     @property
     def kept_bytes(self) -> int:
-        """What a saved state has behind its header: the state, and the shelf."""
+        """What a saved state has behind its header: the state, and the backing store."""
         return self.state.kept_bytes
 
     @property
-    def shelf_bytes(self) -> int:
+    def backing_bytes(self) -> int:
         """Bytes of the weights whose trained columns change."""
         return self.kept_bytes - self.state_bytes
 
@@ -254,7 +254,7 @@ def _outside(training: TrainGraph) -> frozenset[str]:
     if not training.positions:
         arguments.append(training.label)
     constants = (n for n, t in training.graph.tensors.items() if t.is_constant)
-    kept = (*training.state, *training.shelf, *training.updated.values())
+    kept = (*training.state, *training.backing, *training.updated.values())
     return frozenset([*kept, *arguments, *constants])
 
 
@@ -432,9 +432,9 @@ def _tail_buffers(
 def constant_sizes(training: TrainGraph) -> dict[str, int]:
     """Bytes of each weight and bias that stays in flash; tables of multipliers are not counted.
 
-    What is on the shelf at first is there, too.
+    What is in the backing store at first is there, too.
     """
     used = {name for node in training.graph.nodes for name in node.inputs}
     tensors = training.graph.tensors
     constant = {n: tensors[n].type.size_bytes for n in sorted(used) if tensors[n].is_constant}
-    return {**constant, **{name: value.nbytes for name, value in training.shelf.items()}}
+    return {**constant, **{name: value.nbytes for name, value in training.backing.items()}}

@@ -191,7 +191,7 @@ def _kinds(plan: TrainingPlan) -> dict[str, str]:
 def _is_constant(plan: TrainingPlan, node: Node) -> bool:
     """Return whether the node reads nothing but constants and state: it puts weights together."""
     training = plan.training
-    kept, tensors = {*training.state, *training.shelf}, training.graph.tensors
+    kept, tensors = {*training.state, *training.backing}, training.graph.tensors
     return all(n in kept or tensors[n].is_constant for n in node.inputs)
 
 

@@ -46,9 +46,9 @@ STATUS_TEXT = {
 class Sizes:
     """What a library takes and gives: bytes of a sample, of its output, of the state; classes.
 
-    kept_bytes: of the state, and the shelf. tensors: of an elastic step, 0 of others. label_bytes:
-    of a sample with a label for each position, or a target; 0 of others. takes_targets: of these
-    it is one, int8 or int16.
+    kept_bytes: of the state, and the backing store. tensors: of an elastic step, 0 of others.
+    label_bytes: of a sample with a label for each position, or a target; 0 of others.
+    takes_targets: of these it is one, int8 or int16.
     """
 
     input_bytes: int
@@ -97,7 +97,7 @@ class LibrarySimulator:
         self.sizes = sizes
         self.input_bytes, self.output_bytes = sizes.input_bytes, sizes.output_bytes
         self.saved_bytes = sizes.kept_bytes + SAVED_HEADER_BYTES
-        self._shelf: object = None  # what the C reads the shelf from has to stay
+        self._backing: object = None  # what the C reads the backing store from has to stay
         if hasattr(self._library, "mct_threads_set"):  # the copy stays loaded, its threads end
             weakref.finalize(self, self._library.mct_threads_set, 1)
         self.reset(seed)
@@ -205,7 +205,7 @@ class LibrarySimulator:
         status = self._library.mct_state_load(kept, ctypes.c_size_t(len(saved)))
         if status != 0:
             raise StateError(f"the saved state cannot be used: {STATUS_TEXT[status]}")
-        self._shelf = kept
+        self._backing = kept
 
     def swap(self) -> None:
         """Put the trained columns back into their weights, and draw others to train."""
@@ -216,7 +216,7 @@ class LibrarySimulator:
         self._library.mct_state_save(kept)
         status = self._library.mct_swap(kept)
         assert status == 0, f"a saved state that does not fit: {STATUS_TEXT[status]}"
-        self._shelf = kept
+        self._backing = kept
 
     def _samples(self, x: Array) -> Array:
         samples = as_bytes(x)
@@ -262,8 +262,8 @@ class CompiledSimulator(LibrarySimulator):
 
     @property
     def state(self) -> dict[str, Array]:
-        """Every state tensor by name, and what is on the shelf."""
-        raw = self.save()[SAVED_HEADER_BYTES:] if self.plan.shelf_bytes else self._raw()
+        """Every state tensor by name, and what is in the backing store."""
+        raw = self.save()[SAVED_HEADER_BYTES:] if self.plan.backing_bytes else self._raw()
         return self.plan.state.unpack(raw)
 
     @property

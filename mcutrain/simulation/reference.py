@@ -46,7 +46,7 @@ class ReferenceSimulator(FeatureState):
     def reset(self, seed: int = 1) -> None:
         """The weights the model came with; seed starts the rounding's random numbers."""
         self.words = first_words(self.training)
-        kept = {**self.training.state, **self.training.shelf}
+        kept = {**self.training.state, **self.training.backing}
         self.state = {k: np.array(v) for k, v in kept.items()}
         self.rings: dict[str, Array] = {}
         self.begin(seed)

@@ -31,7 +31,7 @@ def libraries(c_compilers, tmp_path_factory):
         if name in RINGS:
             defines |= {"LATENT_BYTES": 300, "REMEMBER": 4, "RING_ID": 1}
         if name == SWAPPING:
-            defines |= {"SHELF_BYTES": "0u"}
+            defines |= {"BACKING_BYTES": "0u"}
         flags = [f"-DMCT_{key}={value}" for key, value in defines.items()]
         sources = WITH_RING if name in RINGS else SOURCES
         compile_c(c_compilers[0], path, "-shared", "-fPIC", *flags, sources=sources)

@@ -93,7 +93,7 @@ def test_a_column_that_stayed_while_all_others_went_to_their_ends_has_the_least_
     plan, compiled = scoring(8)
     reference = PlannedReference(plan, 7)
     for weight in plan.training.swapped:
-        here = plan.training.shelf[weight.shelf][..., reference.state[weight.columns]]
+        here = plan.training.backing[weight.backing][..., reference.state[weight.columns]]
         far = np.where(here > 0, -127, 127).astype(np.int8)
         far[..., 0] = here[..., 0]
         reference.state[weight.trained] = far
@@ -102,7 +102,7 @@ def test_a_column_that_stayed_while_all_others_went_to_their_ends_has_the_least_
     reference.swap()
     compiled.swap()
     assert compiled.save() == reference.save()
-    assert min(reference.state[w.shelf_scores].min() for w in plan.training.swapped) == 1
+    assert min(reference.state[w.backing_scores].min() for w in plan.training.swapped) == 1
 
 
 @lru_cache(maxsize=4)
@@ -131,14 +131,14 @@ def test_columns_that_moved_far_and_little_have_the_scores_of_numpy(
         scale = rng.random(len(columns)) ** 3  # of columns, so that scores differ
         still = rng.random(len(columns)) < 0.2
         scale[still] = 0
-        here = plan.training.shelf[weight.shelf][..., columns].astype(int)
+        here = plan.training.backing[weight.backing][..., columns].astype(int)
         moves = np.rint(rng.uniform(-farthest, farthest, here.shape) * scale).astype(int)
         reference.state[weight.trained] = np.clip(here + moves, -128, 127).astype(np.int8)
         if weight.residual:
             parts = rng.integers(0, 2**bits, here.shape)
             parts[..., still] = 2 ** (bits - 1)
             reference.state[weight.residual] = pack_residual(parts.ravel(), bits)
-        for name in (weight.scores, weight.shelf_scores):
+        for name in (weight.scores, weight.backing_scores):
             scores = reference.state[name]
             drawn_scores = rng.integers(1, UNKNOWN, scores.size).astype(np.uint8)
             is_known = rng.random(scores.size) < known
@@ -211,18 +211,18 @@ def test_each_column_has_its_turn_and_then_the_best_are_trained() -> None:
     teach(simulator, step, 24, 0.01)
     weights, turns = step.plan.training.swapped, []
     for _ in range(5):
-        turns.append({w.shelf: set(simulator.state[w.columns].tolist()) for w in weights})
+        turns.append({w.backing: set(simulator.state[w.columns].tolist()) for w in weights})
         simulator.swap()
         teach(simulator, step, 4, 2.0)
     state = simulator.state
-    turns.append({w.shelf: set(state[w.columns].tolist()) for w in weights})
+    turns.append({w.backing: set(state[w.columns].tolist()) for w in weights})
     for w in weights:
-        channels, count = step.plan.training.shelf[w.shelf].shape[-1], len(state[w.columns])
+        channels, count = step.plan.training.backing[w.backing].shape[-1], len(state[w.columns])
         needed = -(-channels // count)
-        assert set().union(*(turn[w.shelf] for turn in turns[:needed])) == set(range(channels))
-        scores = state[w.shelf_scores]
+        assert set().union(*(turn[w.backing] for turn in turns[:needed])) == set(range(channels))
+        scores = state[w.backing_scores]
         assert UNKNOWN not in scores
-        last = sorted(scores[sorted(turns[-1][w.shelf])])
+        last = sorted(scores[sorted(turns[-1][w.backing])])
         assert last == sorted(scores)[-count:]
 
 
@@ -260,7 +260,7 @@ def taught() -> CompiledSimulator:
 
 def weights(plan: TrainingPlan, saved: bytes) -> dict[str, np.ndarray]:
     state = plan.state.unpack(saved[HEADER_BYTES:])
-    return {weight.shelf: state[weight.shelf] for weight in plan.training.swapped}
+    return {weight.backing: state[weight.backing] for weight in plan.training.swapped}
 
 
 def test_columns_keep_what_they_learnt_when_others_are_trained(step: TrainingStep) -> None:
@@ -276,11 +276,11 @@ def test_columns_keep_what_they_learnt_when_others_are_trained(step: TrainingSte
         after = weights(plan, simulator.save())
         columns = plan.state.unpack(swapped[HEADER_BYTES:])
         for weight in plan.training.swapped:
-            moved = after[weight.shelf] != before[weight.shelf]
+            moved = after[weight.backing] != before[weight.backing]
             found = set(np.flatnonzero(moved.reshape(-1, moved.shape[-1]).any(axis=0)))
             assert found <= set(columns[weight.columns].tolist())
-            changed[weight.shelf] |= found
-    counts = {w.shelf: len(plan.training.state[w.columns]) for w in plan.training.swapped}
+            changed[weight.backing] |= found
+    counts = {w.backing: len(plan.training.state[w.columns]) for w in plan.training.swapped}
     assert any(len(found) > counts[name] for name, found in changed.items())
 
 
@@ -296,13 +296,15 @@ def test_residual_bits_of_a_column_come_back_with_it(step: TrainingStep) -> None
     teach(simulator, step, 4, 0.02)
     state = plan.state.unpack(simulator.save()[HEADER_BYTES:])
     assert any(
-        (state[w.shelf_residual] != plan.training.shelf[w.shelf_residual]).any()
+        (state[w.backing_residual] != plan.training.backing[w.backing_residual]).any()
         for w in plan.training.swapped
     )
     simulator.swap()
     again = plan.state.unpack(simulator.save()[HEADER_BYTES:])
     for weight in plan.training.swapped:
-        np.testing.assert_array_equal(again[weight.shelf_residual], state[weight.shelf_residual])
+        np.testing.assert_array_equal(
+            again[weight.backing_residual], state[weight.backing_residual]
+        )
 
 
 @settings(max_examples=60)
@@ -324,7 +326,9 @@ def test_each_byte_of_a_saved_state_is_that_of_the_whole() -> None:
     """Also the last of residual bits that do not fill it."""
     graph = networks.residual_network()
     step = prepare(graph, replace(SHARES, residual_bits=2), swap="drawn")
-    sizes = [w.bits * step.plan.training.shelf[w.shelf].size for w in step.plan.training.swapped]
+    sizes = [
+        w.bits * step.plan.training.backing[w.backing].size for w in step.plan.training.swapped
+    ]
     assert any(size % 8 for size in sizes)
     simulator = settled(step)
     simulator.swap()
@@ -356,7 +360,7 @@ def test_columns_that_are_none_are_no_state(step: TrainingStep) -> None:
     reference, simulator = step.reference(7), step.simulator(7)
     weight = step.plan.training.swapped[0]
     good, saved = reference.state[weight.columns].copy(), simulator.save()
-    channels = step.plan.training.shelf[weight.shelf].shape[-1]
+    channels = step.plan.training.backing[weight.backing].shape[-1]
     for bad in ([*good[:-1], channels], [good[0], good[0], *good[2:]], [-1, *good[1:]]):
         reference.state[weight.columns] = np.array(bad, np.int16)
         raw = bytearray(saved)
@@ -421,14 +425,14 @@ def test_a_tail_swaps_the_columns_that_the_whole_network_swaps(rule: str) -> Non
             assert one.save()[HEADER_BYTES:] == whole.save()[HEADER_BYTES:]
 
 
-def test_the_shelf_takes_no_sram(step: TrainingStep) -> None:
+def test_the_backing_takes_no_sram(step: TrainingStep) -> None:
     """But a pointer on a chip, four bytes in the state, and two for each column."""
     fixed = prepare(networks.residual_network(), SHARES)
     columns = sum(len(step.plan.training.state[w.columns]) for w in step.plan.training.swapped)
     more = step.plan.state_bytes - fixed.plan.state_bytes
     assert 2 * columns + 4 <= more <= 2 * columns + 8
     assert step.plan.arena_bytes == fixed.plan.arena_bytes
-    assert step.plan.kept_bytes == step.plan.state_bytes + step.plan.shelf_bytes
+    assert step.plan.kept_bytes == step.plan.state_bytes + step.plan.backing_bytes
     check_board(step.plan, load_target("rpi-pico"))
 
 
@@ -442,7 +446,7 @@ def test_what_cannot_be_swapped_is_a_sentence(step: TrainingStep) -> None:
         RunSettings(swap="drawn", every=7).swap_every(50, 3)
 
 
-def test_slots_are_as_large_as_the_shelf_needs() -> None:
+def test_slots_are_as_large_as_the_backing_needs() -> None:
     board = load_target("rpi-pico")
     assert board.with_slots_for(board.slot_bytes // 2) is board
     larger = board.with_slots_for(2 * board.slot_bytes)

@@ -42,7 +42,7 @@ def check_learning(training: TrainGraph, told: Any, is_board: bool) -> None:
             f"a lesson ends with its last step, but {training.accumulate} samples share an update: "
             "leave out --batch"
         )
-    if training.shelf or training.levels is not None or told.elastic is not None:
+    if training.backing or training.levels is not None or told.elastic is not None:
         raise McutrainError(
             "lessons go back to saved states, which --elastic, --resample and proxies use "
             "otherwise: leave out these, or --app"

@@ -1,7 +1,7 @@
 """Input-channel resampling: other columns of a weight are trained from time to time.
 
-Weights that are trained in part lie whole on the shelf, in flash; a swap puts the trained columns
-back there and takes others.
+Weights that are trained in part lie whole in the backing store, in flash; a swap puts the trained
+columns back there and takes others.
 """
 
 from __future__ import annotations
@@ -20,44 +20,49 @@ __all__ = ["FEATURE", "SwapOption", "SwapSettings"]
 
 
 def _entries(code: Code, weight: SwappedColumns) -> Iterator[tuple[str, str]]:
-    """Rows of a table: what is on the shelf, where its trained part is, and its name."""
+    """Rows of a table: what is in the backing store, where its trained part is, and its name."""
     training = code.training
-    whole, columns = training.shelf[weight.shelf], weight.columns
+    whole, columns = training.backing[weight.backing], weight.columns
     channels, count = whole.shape[-1], len(training.state[columns])
     sizes = (whole.size // channels, channels, count)
-    parts = [(weight.shelf, weight.trained, sizes, 8, "WEIGHT")]
+    parts = [(weight.backing, weight.trained, sizes, 8, "WEIGHT")]
     if weight.bits:
-        parts.append((weight.shelf_residual, weight.residual, sizes, weight.bits, "RESIDUAL"))
+        parts.append((weight.backing_residual, weight.residual, sizes, weight.bits, "RESIDUAL"))
     if weight.scores:
-        parts.append((weight.shelf_scores, weight.scores, (1, *sizes[1:]), 8, "SCORES"))
-    for shelf, trained, shape, bits, kind in parts:
-        places = (code.shelf_place(shelf), code.state_offset(trained), code.state_offset(columns))
+        parts.append((weight.backing_scores, weight.scores, (1, *sizes[1:]), 8, "SCORES"))
+    for backing, trained, shape, bits, kind in parts:
+        places = (
+            code.backing_place(backing),
+            code.state_offset(trained),
+            code.state_offset(columns),
+        )
         numbers = ", ".join(map(str, (*places, *shape, bits)))
-        yield f"{numbers}, MCT_COLUMNS_OF_{kind}", shelf
+        yield f"{numbers}, MCT_COLUMNS_OF_{kind}", backing
 
 
 def _code(code: Code) -> Mapping[str, Any] | None:
     """Weights whose trained columns change: where they are, and what swaps reset."""
     swapped = code.training.swapped
     return {
-        "initial": code.shelf,
+        "initial": code.backing,
         "place": code.words(SWAP_POSITION, "uint32_t"),
         "entries": [entry for weight in swapped for entry in _entries(code, weight)],
-        "names": ", ".join(weight.shelf for weight in swapped),
+        "names": ", ".join(weight.backing for weight in swapped),
         "has_scores": any(weight.scores for weight in swapped),
     }
 
 
-def _shelf(plan: PlannedMemory) -> Mapping[str, Any]:
-    """What a plan says of the shelf."""
-    weights = [weight.shelf for weight in plan.training.swapped]
-    return {"weights": weights, "bytes": plan.shelf_bytes}
+def _backing(plan: PlannedMemory) -> Mapping[str, Any]:
+    """What a plan says of the backing store."""
+    weights = [weight.backing for weight in plan.training.swapped]
+    return {"weights": weights, "bytes": plan.backing_bytes}
 
 
-def _shelf_line(shelf: Mapping[str, Any]) -> str:
+def _backing_line(backing: Mapping[str, Any]) -> str:
+    weights = len(backing["weights"])
     return (
-        f"{shelf['bytes']:>10,}     bytes of flash, kept with the state: {len(shelf['weights'])} "
-        "weights of which other input channels can be trained"
+        f"{backing['bytes']:>10,}     bytes of flash, kept with the state: {weights} weights of "
+        "which other input channels can be trained"
     )
 
 
@@ -75,7 +80,7 @@ FEATURE = StepFeature(
     ),
     identity=lambda training: repr(training.swapped),
     code=_code,
-    plan_row=PlanRow("shelf", _shelf, _shelf_line),
+    plan_row=PlanRow("shelf", _backing, _backing_line),
     sources=lambda training: ("runtime/mct_columns.c",),
     commands="swap",
     commands_without="write",  # its state ends in flash, which is not written over the line
@@ -87,5 +92,5 @@ FEATURE = StepFeature(
     check=modules_stay,
     check_made=has_columns,
     run=RUN,
-    resident_bytes=8,  # of the pointer to the shelf, with what aligns what lies behind it
+    resident_bytes=8,  # of the pointer to the backing store, with what aligns what lies behind it
 )

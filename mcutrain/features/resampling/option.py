@@ -31,7 +31,7 @@ class SwapOption:
 
 
 class SwapRewriting(Rewriting):
-    """Weights on the shelf, and what their columns were found to be worth.
+    """Weights in the backing store, and what their columns were found to be worth.
 
     rule: of mcutrain.sparse.columns.
     """
@@ -56,9 +56,9 @@ class SwapRewriting(Rewriting):
                 self._scores[split.columns] = name
 
     def finish(self, building: Building) -> Mapping[str, Any]:
-        """Return the weights whose trained columns change, and the shelf."""
+        """Return the weights whose trained columns change, and the backing store."""
         swapped = tuple(self._swapped(building))
-        return {"swapped": swapped, "shelf": _initial_shelf(swapped, building)}
+        return {"swapped": swapped, "backing": _initial_backing(swapped, building)}
 
     def _swapped(self, building: Building) -> Iterator[SwappedColumns]:
         trained = {tensor.name: tensor for tensor in building.trained}
@@ -70,24 +70,24 @@ class SwapRewriting(Rewriting):
             if tensor is not None and tensor.residual is not None:
                 name = building.unused(f"{split.frozen}.residual")
                 weight = replace(
-                    weight, bits=tensor.bits, residual=tensor.residual, shelf_residual=name
+                    weight, bits=tensor.bits, residual=tensor.residual, backing_residual=name
                 )
             if split.columns in self._scores:
                 name = building.unused(f"{split.frozen}.scores")
-                weight = replace(weight, scores=self._scores[split.columns], shelf_scores=name)
+                weight = replace(weight, scores=self._scores[split.columns], backing_scores=name)
             yield weight
 
 
-def _initial_shelf(swapped: tuple[SwappedColumns, ...], building: Building) -> dict[str, Array]:
+def _initial_backing(swapped: tuple[SwappedColumns, ...], building: Building) -> dict[str, Array]:
     """Return the whole weights, each with its residual bits and scores, as they are at first."""
     found: dict[str, Array] = {}
     for weight in swapped:
-        whole = np.asarray(building.source.tensors[weight.shelf].data)
-        found[weight.shelf] = whole
+        whole = np.asarray(building.source.tensors[weight.backing].data)
+        found[weight.backing] = whole
         if weight.bits:
-            found[weight.shelf_residual] = initial_residual(whole.size, weight.bits)
+            found[weight.backing_residual] = initial_residual(whole.size, weight.bits)
         if weight.scores:
-            found[weight.shelf_scores] = np.full(whole.shape[-1], UNKNOWN, np.uint8)
+            found[weight.backing_scores] = np.full(whole.shape[-1], UNKNOWN, np.uint8)
     return found
 
 

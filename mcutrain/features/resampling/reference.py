@@ -26,8 +26,8 @@ class SwapState(StepState):
     swapped = Number(SWAP_POSITION)
 
     def read_by_inference(self) -> tuple[str, ...]:
-        """Weights on the shelf, and which of their columns are trained."""
-        apart = (name for s in self.training.swapped for name in (s.shelf, s.columns))
+        """Weights in the backing store, and which of their columns are trained."""
+        apart = (name for s in self.training.swapped for name in (s.backing, s.columns))
         return (*super().read_by_inference(), *apart)
 
     def kept(self) -> dict[str, Array]:
@@ -40,7 +40,7 @@ class SwapState(StepState):
     def is_sound(self, state: Mapping[str, Array]) -> bool:
         """Columns rise, and are columns of their weight."""
         rising = (
-            np.diff(state[w.columns], prepend=-1, append=state[w.shelf].shape[-1]) > 0
+            np.diff(state[w.columns], prepend=-1, append=state[w.backing].shape[-1]) > 0
             for w in self.training.swapped
         )
         return super().is_sound(state) and all(steps.all() for steps in rising)
@@ -58,17 +58,17 @@ class SwapState(StepState):
         self.swapped = now
         for number, weight in enumerate(self.training.swapped):
             self.state.update(self.put_back(weight))
-            whole, count = self.state[weight.shelf], len(self.state[weight.columns])
+            whole, count = self.state[weight.backing], len(self.state[weight.columns])
             scores = np.zeros(whole.shape[-1], np.uint8)
             if weight.scores:
-                scores = self.state[weight.shelf_scores]
+                scores = self.state[weight.backing_scores]
             columns = drawn(self.key, number, count, scores)
             self.state[weight.columns] = columns
             if weight.scores:
                 self.state[weight.scores] = scores[columns]
             self.state[weight.trained] = whole[..., columns]
             if weight.bits:
-                bits = unpack_residual(self.state[weight.shelf_residual], weight.bits, whole.size)
+                bits = unpack_residual(self.state[weight.backing_residual], weight.bits, whole.size)
                 taken = bits.reshape(whole.shape)[..., columns].ravel()
                 self.state[weight.residual] = pack_residual(taken, weight.bits)
 
@@ -77,7 +77,7 @@ class SwapState(StepState):
         if not weight.scores:
             return
         columns, now = self.state[weight.columns], self.state[weight.trained].astype(np.int64)
-        before = self.training.shelf[weight.shelf][..., columns].astype(np.int64) << weight.bits
+        before = self.training.backing[weight.backing][..., columns].astype(np.int64) << weight.bits
         now = now << weight.bits
         if weight.bits:
             own = unpack_residual(self.state[weight.residual], weight.bits, now.size)
@@ -85,16 +85,16 @@ class SwapState(StepState):
         self.state[weight.scores] = scored(self.state[weight.scores], now - before)
 
     def put_back(self, weight: SwappedColumns) -> dict[str, Array]:
-        """A weight and its residual bits on the shelf, with what is trained of it now."""
+        """A weight and its residual bits in the backing store, with what is trained of it now."""
         state, columns = self.state, self.state[weight.columns]
-        whole, part = state[weight.shelf], state[weight.trained]
-        found = {weight.shelf: merged(whole, part, columns)}
+        whole, part = state[weight.backing], state[weight.trained]
+        found = {weight.backing: merged(whole, part, columns)}
         if weight.bits:
-            bits = unpack_residual(state[weight.shelf_residual], weight.bits, whole.size)
+            bits = unpack_residual(state[weight.backing_residual], weight.bits, whole.size)
             own = unpack_residual(state[weight.residual], weight.bits, part.size)
             both = merged(bits.reshape(whole.shape), own.reshape(part.shape), columns)
-            found[weight.shelf_residual] = pack_residual(both.ravel(), weight.bits)
+            found[weight.backing_residual] = pack_residual(both.ravel(), weight.bits)
         if weight.scores:
-            scores = (state[weight.shelf_scores], state[weight.scores])
-            found[weight.shelf_scores] = merged(*scores, columns)
+            scores = (state[weight.backing_scores], state[weight.scores])
+            found[weight.backing_scores] = merged(*scores, columns)
         return found

@@ -9,11 +9,11 @@
 static int8_t input[MCT_INPUT_BYTES];
 static int8_t output[MCT_OUTPUT_BYTES];
 static uint8_t state[MCT_STATE_BYTES];
-static const uint8_t *shelf; /* the saved state that has the weights which are not trained now */
+static const uint8_t *backing; /* the saved state that has the weights which are not trained now */
 uint32_t fake_steps, fake_chosen;
 
 void mct_reset(uint32_t seed) {
-    shelf = NULL;
+    backing = NULL;
     memset(state, 0, sizeof state);
     mct_put32(state, seed);
     fake_steps = 0;
@@ -123,15 +123,15 @@ mct_status mct_reselect(uint32_t share_q16, uint32_t every, const uint8_t before
 }
 #endif
 
-#ifdef MCT_SHELF_BYTES
-/* Nothing is on the shelf but what can be read: the state where it was saved last. */
+#ifdef MCT_BACKING_BYTES
+/* Nothing is in the backing store but what can be read: the state where it was saved last. */
 #define SWAPPED (state + MCT_STATE_BYTES - 8)
 
 void mct_shelve(const uint8_t saved[MCT_SAVED_BYTES]) {
     if (mct_state_verify(saved, MCT_SAVED_BYTES) != MCT_OK) {
         abort();
     }
-    shelf = saved;
+    backing = saved;
 }
 
 void mct_swap_begin(void) {
@@ -215,9 +215,9 @@ void mct_state_save(uint8_t saved[MCT_SAVED_BYTES]) {
     memcpy(saved + MCT_STATE_HEADER_BYTES, state, MCT_STATE_BYTES);
 }
 
-/* Aborts if the weights on the shelf are no longer where they were. */
+/* Aborts if the weights in the backing store are no longer where they were. */
 void mct_state_read(uint32_t offset, uint32_t count, uint8_t *to) {
-    if (shelf != NULL && mct_state_verify(shelf, MCT_SAVED_BYTES) != MCT_OK) {
+    if (backing != NULL && mct_state_verify(backing, MCT_SAVED_BYTES) != MCT_OK) {
         abort();
     }
     uint8_t saved[MCT_SAVED_BYTES];

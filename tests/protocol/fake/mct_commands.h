@@ -38,7 +38,7 @@
 #define MCT_TIMES_FLAG 0u
 #endif
 
-#ifdef MCT_SHELF_BYTES
+#ifdef MCT_BACKING_BYTES
 #include "mct_swap_commands.h"
 #define MCT_WRITE_COMMANDS(X)
 #else

@@ -53,7 +53,7 @@ uint32_t mct_imprint_samples(void);
 mct_status mct_imprint(int32_t label, int32_t known);
 #endif
 
-#ifdef MCT_SHELF_BYTES
+#ifdef MCT_BACKING_BYTES
 mct_status mct_swap(const uint8_t saved[MCT_SAVED_BYTES]);
 void mct_swap_begin(void);
 int32_t mct_swap_is_due(void);
