@@ -474,7 +474,7 @@ def _base(message: Message) -> bytes:
 
 
 def _private_key(context: Context, number: int) -> bytes:
-    """Of this round, once: two sums with one mask would say their difference."""
+    """Return the key of this round, once: two sums with one mask would say their difference."""
     kept = context.state.pop(KEY, None)
     if kept is None or kept["round"] != number:
         raise StateError(f"this gateway has no key for round {number}: it was restarted meanwhile")

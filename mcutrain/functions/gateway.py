@@ -144,7 +144,7 @@ class _Boards:
 
     @property
     def accuracies(self) -> dict[str, float]:
-        """Of boards that have test samples."""
+        """The accuracy of each board that has test samples, by its name."""
         found = {name: board.accuracy for name, board in self.boards.items()}
         return {name: accuracy for name, accuracy in found.items() if accuracy is not None}
 

@@ -89,7 +89,7 @@ class Lstm(Recurrent):
 
     @property
     def own_params(self) -> tuple[Param, ...]:
-        """Of the cell state."""
+        """How the cell state is read and written."""
         return (
             Param("cell_integer_bits", self.cell_integer_bits),
             Param("cell_limit", self.cell_limit),

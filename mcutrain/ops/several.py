@@ -55,7 +55,7 @@ class LabelPart(Op):
     dtype: str
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """Of the wanted type."""
+        """Return the wanted type. Raises ValueError where the input has no such part."""
         found = TensorType(self.shape, self.dtype)
         if self.dtype not in PARTS or self.first + found.elements > inputs[0].elements:
             raise ValueError(f"{self} of {inputs[0].elements} labels")

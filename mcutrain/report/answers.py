@@ -132,7 +132,10 @@ class Predicted:
 
 
 def predictions_of(targets: Sequence[str], wanted: Array, found: Array) -> tuple[Predicted, ...]:
-    """Of each target. wanted, found: float64 [samples, targets]; MOST_POINTS samples are kept."""
+    """What each target was told. wanted, found: float64 [samples, targets].
+
+    At most MOST_POINTS samples are kept.
+    """
     places = np.arange(0, len(wanted), max(-(-len(wanted) // MOST_POINTS), 1))
     made = []
     for name, x, y in zip(targets, wanted.T, found.T, strict=True):

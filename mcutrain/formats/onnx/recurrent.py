@@ -85,7 +85,7 @@ def recurrent(node: GraphNode[V]) -> V:
 
 
 def _scales(node: OnnxNode[Any], index: int) -> Array | None:
-    """Of each of our gates, if the file has int8 with one scale for a gate."""
+    """Return a scale for each of our gates, if the file has int8 with one scale for a gate."""
     order, weight = list(ORDERS[node.op_type]), node.constant(index)
     if (
         weight.scales is None
