@@ -27,7 +27,7 @@ BYTECODE = REPOSITORY / ".pytest_cache" / "bytecode"
 sys.dont_write_bytecode, sys.pycache_prefix = False, str(BYTECODE)
 
 from tests.browser import chromium  # noqa: E402
-from tests.drawing import choose_examples, how_to_repeat  # noqa: E402
+from tests.drawing import choose_examples, how_to_repeat, left_out_of_commit  # noqa: E402
 from tests.in_process import Here  # noqa: E402
 
 __all__ = ["chromium"]  # one for all: a process cannot have two
@@ -107,8 +107,11 @@ def forget_old_objects() -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests first: what is left at the end is short, and no process waits for another."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Some cases of what is marked `draws`. Slow tests first: at the end no process waits long."""
+    if left := left_out_of_commit(items):
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

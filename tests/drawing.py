@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -55,6 +56,38 @@ def drawn_by_commit(choices: Sequence[Choice], count: int) -> list[Choice]:
         return list(choices)
     places = random.Random(f"{seed_of_commit()} {choices}").sample(range(len(choices)), count)
     return [choices[i] for i in sorted(places)]
+
+
+def left_out_of_commit(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Cases of tests marked `draws(count)` that this commit does not run."""
+    tests: dict[tuple[str, int], list[pytest.Function]] = {}
+    for item in items:
+        marker = item.get_closest_marker("draws")
+        if marker is not None and isinstance(item, pytest.Function):
+            name = item.nodeid.partition("[")[0]
+            tests.setdefault((name, marker.args[0]), []).append(item)
+    left: set[pytest.Item] = set()
+    for (name, count), cases in tests.items():
+        values = [tuple(enumerate(case.callspec.id.split("-"))) for case in cases]
+        kept = spread_by_commit(name, values, count)
+        left |= {case for number, case in enumerate(cases) if number not in kept}
+    return left
+
+
+def spread_by_commit(name: str, cases: Sequence[tuple[Hashable, ...]], count: int) -> set[int]:
+    """Numbers of so many cases, in which the values of each parameter are about as frequent."""
+    if os.environ.get("MCUTRAIN_STRESS"):
+        return set(range(len(cases)))
+    order = list(range(len(cases)))
+    random.Random(f"{seed_of_commit()} {name}").shuffle(order)
+    seen: Counter[Hashable] = Counter()
+    kept: set[int] = set()
+    while order and len(kept) < count:
+        number = min(order, key=lambda n: sum(seen[value] for value in cases[n]))
+        order.remove(number)
+        kept.add(number)
+        seen.update(cases[number])
+    return kept
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drawing import drawn_by_commit, seed_of_commit
+from tests.drawing import drawn_by_commit, seed_of_commit, spread_by_commit
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFTEST = """
@@ -84,4 +84,64 @@ def test_commits_draw_some_of_the_choices_and_have_had_all_after_some(
     assert all(some == sorted(set(some)) and len(some) == 2 for some in found)
     monkeypatch.setenv("MCUTRAIN_STRESS", "1")
     assert drawn_with(0) == choices
+    seed_of_commit.cache_clear()
+
+
+MARKED = """
+import pytest
+
+@pytest.mark.draws(4)
+@pytest.mark.parametrize("letter", "abcd")
+@pytest.mark.parametrize("digit", range(6))
+def test_many(letter, digit):
+    pass
+
+def test_other():
+    pass
+"""
+
+
+def collected(folder: Path, *flags: str) -> list[str]:
+    """The tests that pytest would run."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+    given = {name: value for name, value in os.environ.items() if name != "MCUTRAIN_STRESS"}
+    done = subprocess.run(
+        [*command, "-c", str(REPOSITORY / "pyproject.toml"), "--rootdir", str(folder), *flags],
+        cwd=folder,
+        env=given | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    return re.findall(r"::(\S+)$", done.stdout, re.MULTILINE)
+
+
+def test_of_many_cases_a_commit_runs_as_many_as_the_mark_says(tmp_path: Path) -> None:
+    hooks = "from tests.conftest import pytest_collection_modifyitems, pytest_configure\n"
+    (tmp_path / "conftest.py").write_text(hooks, encoding="utf-8")
+    (tmp_path / "test_marked.py").write_text(MARKED, encoding="utf-8")
+    found = collected(tmp_path, "test_marked.py")
+    assert "test_other" in found
+    assert len(found) == 5
+    assert {name[-2] for name in found[:4]} == set("abcd")
+    assert len({name[-4] for name in found[:4]}) == 4
+    assert collected(tmp_path, "test_marked.py::test_many[0-a]") == ["test_many[0-a]"]
+
+
+def test_cases_of_a_commit_are_spread_and_all_come_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [(("a", a), ("b", b)) for a in range(3) for b in range(5)]
+    monkeypatch.delenv("MCUTRAIN_STRESS", raising=False)
+    found = []
+    for seed in range(60):
+        seed_of_commit.cache_clear()
+        monkeypatch.setenv("MCUTRAIN_SEED", str(seed))
+        kept = spread_by_commit("x", cases, 5)
+        assert {b for n in kept for b in [cases[n][1]]} == {("b", b) for b in range(5)}
+        assert {cases[n][0] for n in kept} == {("a", a) for a in range(3)}
+        assert spread_by_commit("x", cases, 5) == kept
+        found.append(kept)
+    assert set().union(*found) == set(range(15))
+    assert spread_by_commit("x", cases, 99) == set(range(15))
+    monkeypatch.setenv("MCUTRAIN_STRESS", "1")
+    assert spread_by_commit("x", cases, 5) == set(range(15))
     seed_of_commit.cache_clear()
