@@ -80,6 +80,7 @@ class Chooser(Host):
         return done is not None
 
 
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("squares", [False, True])
 def test_a_power_cut_in_any_operation_of_the_flash_changes_no_choice(libraries, name, squares):

@@ -6,6 +6,7 @@ import ctypes
 import struct
 import zlib
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcutrain.simulation.replay import NOWHERE, slots_of_offers, slots_of_replays, with_replays
-from tests.protocol.device import WITH_RING, Answer, FakeDevice, compile_c
+from tests.protocol.device import WITH_RING, Answer, FakeDevice, compile_c, frame
 
 STATE_BYTES, CLASSES = 600, 10
 SAMPLE, TRAIN, STATISTICS, WRITE_STATE, SAVE, RESTORE, RESET = 2, 4, 7, 9, 10, 11, 12
@@ -53,6 +54,7 @@ def build(compiler, path, geometry: str, ring: int) -> ctypes.CDLL:
     return ctypes.CDLL(str(path))
 
 
+@lru_cache(maxsize=2048)
 def latent(number: int, size: int) -> bytes:
     return np.random.default_rng(number).bytes(size)
 
@@ -120,7 +122,7 @@ class Host:
     def ask(self, command: int, body: bytes = b"") -> Answer | None:
         """The answer; None if the power failed before it came."""
         self.sequence += 1
-        answers = self.device.send_bytes(_request(command, self.sequence, body, self.session))
+        answers = self.device.send_bytes(frame(command, self.sequence, body, self.session))
         final = [a for a in answers if a.status != 1]
         return final[-1] if final else None
 
@@ -169,12 +171,6 @@ class Host:
         return position
 
 
-def _request(command: int, sequence: int, body: bytes, session: int) -> bytes:
-    from tests.protocol.device import frame
-
-    return frame(command, sequence, body, session)
-
-
 def expected(geometry: str, samples: int, replay: int, content: str = "drawn") -> bytes:
     """The state of the fake model, by numpy."""
     state = np.zeros(STATE_BYTES, np.uint8)
@@ -197,6 +193,7 @@ def test_a_board_replays_what_the_simulation_replays(libraries, geometry, replay
     assert host.device.state()[24:] == expected(geometry, 40, replay)
 
 
+@pytest.mark.draws(8)
 @pytest.mark.parametrize(
     ("geometry", "content"),
     [
@@ -223,6 +220,7 @@ def test_a_power_cut_in_any_operation_of_the_flash_changes_no_bit(
     assert cuts > 40
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 @pytest.mark.parametrize("saves_at_once", [False, True])
 def test_what_a_power_cut_left_weak_is_erased_before_it_is_written(
