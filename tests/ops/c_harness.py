@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
@@ -15,6 +15,7 @@ import mcutrain_firmware
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.cache import cache_folder, keep
+from mcutrain_host.includes import missing, needed
 from mcutrain_host.toolchain import ZIG, compiler_identity
 
 from mcutrain.codegen.c_text import CTYPES
@@ -36,6 +37,8 @@ THREADS = "mct_threads"
 """Knows no vectors, and wants its own definitions before the system's headers."""
 WORTH_PRECOMPILING = 5
 """Host bodies to compile: compilers take longer to read a megabyte of intrinsics than the rest."""
+WORTH_KEEPING = 12
+"""Calls in a program; those that Hypothesis draws are fewer, and others each time."""
 MOST_FRAME_BYTES = 1024 * int(
     re.findall(
         r"#define MCT_MOST_FRAME_BYTES \((\d+) \* 1024\)",
@@ -132,12 +135,19 @@ def include_flags() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def headers() -> str:
-    """A digest of all that the firmware's C and the harness may include."""
-    found = hashlib.sha256()
-    for path in sorted(FIRMWARE.rglob("*.h")):
-        found.update(repr((str(path.relative_to(FIRMWARE)), path.read_text())).encode())
-    return found.hexdigest()
+def headers() -> Mapping[str, str]:
+    """The firmware's headers, by name."""
+    paths = sorted(FIRMWARE.rglob("*.h"))
+    return {str(path.relative_to(FIRMWARE)): path.read_text("utf-8") for path in paths}
+
+
+@lru_cache(maxsize=4096)
+def _with_headers(name: str, text: str) -> str:
+    """A digest of a C file and of all headers that it includes, directly or not."""
+    files = {**headers(), name: text}
+    unit = needed(files)[name]
+    assert not missing(unit, files), f"{name} includes {missing(unit, files)}"
+    return hashlib.sha256(repr([(other, files[other]) for other in unit]).encode()).hexdigest()
 
 
 def _place(facts: tuple[object, ...]) -> Path:
@@ -172,13 +182,7 @@ class Toolchain:
 
     def compile_objects(self, sources: Sequence[Path]) -> None:
         """One for each source; what some test has compiled alike is copied."""
-        read = [Path(flag.removeprefix(INCLUDE)).read_text() for flag in self.included]
-        elsewhere = [flag for flag in self.flags if flag.startswith("-I/")]
-        for folder in (Path(flag.removeprefix("-I")) for flag in elsewhere):
-            read += [path.read_text() for path in sorted(folder.glob("*.h"))]
-        alike = tuple(f for f in self.flags if f not in (*self.included, *elsewhere))
-        facts = (compiler_identity(self.command), WARNINGS, alike, headers(), *read)
-        places = {source: _place((*facts, source.stem, source.read_text())) for source in sources}
+        places = {source: self.place(source.name, source.read_text()) for source in sources}
         missing = [source for source in sources if not places[source].is_file()]
         bodies = {s for s in missing if s.parent.name == "host" and s.stem != THREADS}
         precompiled = len(bodies) >= WORTH_PRECOMPILING and self.command != ZIG
@@ -199,6 +203,16 @@ class Toolchain:
                 keep(made, kept)
             elif not made.exists():
                 made.symlink_to(kept)
+
+    def place(self, name: str, text: str) -> Path:
+        """Where the object of a C file is kept."""
+        first = "".join(Path(flag.removeprefix(INCLUDE)).read_text() for flag in self.included)
+        elsewhere = [flag for flag in self.flags if flag.startswith("-I/")]
+        folders = [Path(flag.removeprefix("-I")) for flag in elsewhere]
+        read = [path.read_text() for folder in folders for path in sorted(folder.glob("*.h"))]
+        alike = tuple(f for f in self.flags if f not in (*self.included, *elsewhere))
+        identity = compiler_identity(self.command)
+        return _place((identity, WARNINGS, alike, read, _with_headers(name, first + text)))
 
     @property
     def included(self) -> tuple[str, ...]:
@@ -257,15 +271,24 @@ class Toolchain:
             _LINKED[self.folder] = calls
 
     def _calls(self, source: str) -> Path:
-        """The calls of kernels as an object, which all builds of a compiler share."""
+        """The calls of kernels as an object, which all builds of a compiler share.
+
+        Those of many samples, which are the same in each run of the tests, are kept for the next.
+        """
         flags = tuple(f for f in self.flags if not f.startswith(OF_BODIES))
         key = (self.command, flags, source)
         if key not in _CALLS:
-            made = self.folder / "run" / f"calls{len(_CALLS)}.c"
-            made.write_text(source)
             alike = replace(self, flags=(*flags, "-O0"))
-            alike.compile(str(made), "-c", "-o", str(made.with_suffix(".o")))
-            _CALLS[key] = made.with_suffix(".o")
+            kept = alike.place("calls.c", source)
+            if not kept.is_file():
+                made = self.folder / "run" / f"calls{len(_CALLS)}.c"
+                made.write_text(source)
+                compiled = made.with_suffix(".o")
+                alike.compile(str(made), "-c", "-o", str(compiled))
+                if source.count("static void call_") >= WORTH_KEEPING:
+                    keep(compiled, kept)
+                kept = compiled
+            _CALLS[key] = kept
         return _CALLS[key]
 
 

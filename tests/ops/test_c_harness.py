@@ -49,7 +49,8 @@ def test_whatever_decides_an_object_has_it_compiled_anew(
     compiled: Compiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     source = tmp_path / "harness.c"
-    source.write_text("int x;\n")
+    text = '#include "mct_update.h"\n'
+    source.write_text(text)
     first = toolchain(tmp_path / "a")
     first.compile_objects([source])
     second = toolchain(tmp_path / "b")
@@ -58,29 +59,44 @@ def test_whatever_decides_an_object_has_it_compiled_anew(
     elif what == "flags":
         second = replace(second, flags=("-O2",))
     elif what == "source":
-        source.write_text("int y;\n")
+        source.write_text(text + "int y;\n")
     elif what == "version":
         monkeypatch.setattr("mcutrain_host.toolchain.compiler_version", lambda command: "another")
     elif what == "processor":
         monkeypatch.setattr("mcutrain_host.toolchain.processor", lambda: "another")
     else:
-        monkeypatch.setattr(c_harness, what, lambda: "another")
+        change_header(monkeypatch, "runtime/mct_types.h")  # which mct_update.h includes
     second.compile_objects([source])
     assert len(compiled) == 2
 
 
-def test_every_header_of_the_firmware_decides(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def change_header(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    read = c_harness.headers()
+    monkeypatch.setattr(c_harness, "headers", lambda: {**read, name: read[name] + "int z;\n"})
+    c_harness._with_headers.cache_clear()
+
+
+def test_a_header_that_a_file_does_not_include_decides_nothing(
+    compiled: Compiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "kernels").mkdir()
-    monkeypatch.setattr(c_harness, "FIRMWARE", tmp_path)
-    found = set()
-    for text in ("one", "another"):
-        (tmp_path / "kernels" / "k.h").write_text(text)
-        found.add(c_harness.headers.__wrapped__())
-    (tmp_path / "kernels" / "k.h").rename(tmp_path / "k.h")
-    found.add(c_harness.headers.__wrapped__())
-    assert len(found) == 3
+    toolchain(tmp_path / "a").compile_objects([HARNESS])
+    change_header(monkeypatch, "runtime/mct_types.h")
+    toolchain(tmp_path / "b").compile_objects([HARNESS])
+    assert len(compiled) == 1
+
+
+def test_calls_of_many_samples_are_compiled_once_for_all_processes(
+    compiled: Compiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for count, compilations in ((c_harness.WORTH_KEEPING, 1), (1, 2)):
+        compiled.clear()
+        for name in "ab":
+            monkeypatch.setattr(c_harness, "_CALLS", {})
+            made = toolchain(tmp_path / f"{count}{name}")
+            (made.folder / "run").mkdir()
+            place = made._calls("static void call_0(void) {}\n" * count)
+            assert place.read_bytes().startswith(b"object")
+        assert len(compiled) == compilations
 
 
 def test_many_host_bodies_share_a_precompiled_header(compiled: Compiled, tmp_path: Path) -> None:
