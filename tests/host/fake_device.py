@@ -370,9 +370,11 @@ class Noise:
         self.rate, self.random = rate, random.Random(seed)
 
     def __call__(self, data: bytes) -> bytes:
+        if not self.rate:
+            return data
         out = bytearray()
         for byte in data:
-            kind = self.random.random() / self.rate if self.rate else 3.0
+            kind = self.random.random() / self.rate
             if kind < 1:
                 continue
             out.append(self.random.randrange(256) if kind < 2 else byte)
