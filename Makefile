@@ -52,7 +52,7 @@ help:
 	@echo "make quick        before each commit: lint, types, the core's tests; a minute on two cores"
 	@echo "make test         all checks and all tests"
 	@echo "make draws        tests that draw with Hypothesis, on new examples; SEED=1 repeats those of 1"
-	@echo "make stress       the long tests: 200 power cuts and 500 line faults of each board, 10 minutes of fuzzing"
+	@echo "make stress       every test in full: 200 power cuts and 500 line faults of each board, 10 minutes of fuzzing"
 	@echo "make check        only the checks: format, lint, types, import directions"
 	@echo "make test-tflite  the oracle tests with tflite-runtime and numpy 1.26"
 	@echo "make test-flower  the tests of fleets with Flower, which is 270 MB"

@@ -57,7 +57,7 @@ class AudioFeatures:
     def reset(self) -> None:
         """Forget the sound so far, and its noise."""
         self._sound = np.zeros(0, np.int16)
-        self._noise = np.zeros(CHANNELS, np.int64)
+        self._noise = np.zeros(CHANNELS, np.uint64)
 
     def push(self, sound: npt.ArrayLike) -> npt.NDArray[np.uint16]:
         """The features (frames, 40) of all frames that end in this piece.
@@ -73,21 +73,20 @@ class AudioFeatures:
         if not count:
             return np.zeros((0, CHANNELS), np.uint16)
         frames = np.lib.stride_tricks.sliding_window_view(kept, WINDOW)[:: self.step][:count]
-        return np.stack([self._normalized(row) for row in _channels(frames)])
+        return self._normalized(_channels(frames))
 
-    def _normalized(self, signal: Ints) -> npt.NDArray[np.uint16]:
-        """Steps 4 to 6 of a frame (40,). Products take up to 64 bits."""
-        signal, share = signal.astype(np.uint64), _SHARES
+    def _normalized(self, signals: Ints) -> npt.NDArray[np.uint16]:
+        """Steps 4 to 6 of frames (n, 40). Products take up to 64 bits."""
+        signal, noise = signals.astype(np.uint64), np.empty(signals.shape, np.uint64)
         scaled = (signal << SMOOTHING_BITS) & WORD
-        rest = np.uint64(1 << SHARE_BITS) - share
-        self._noise = (scaled * share + self._noise.astype(np.uint64) * rest) >> SHARE_BITS & WORD
-        noise = np.minimum(self._noise, scaled)
+        rest = np.uint64(1 << SHARE_BITS) - _SHARES
+        for i, new in enumerate(scaled * _SHARES):
+            self._noise = noise[i] = (new + self._noise * rest) >> SHARE_BITS & WORD
         least = signal * np.uint64(LEAST_SHARE) >> SHARE_BITS
-        signal = np.maximum((scaled - noise) >> SMOOTHING_BITS, least)
-        gain = np.array([_gain(int(n)) for n in self._noise], np.uint64)
-        ratio = signal * gain >> SNR_SHIFT & WORD
-        levels = (_shrunk(int(n)) << CORRECTION_BITS & WORD for n in ratio)
-        return np.array([min(_logarithm(n), 0xFFFF) for n in levels], np.uint16)
+        signal = np.maximum((scaled - np.minimum(noise, scaled)) >> SMOOTHING_BITS, least)
+        ratio = signal * _gain(noise.astype(np.int64)).astype(np.uint64) >> SNR_SHIFT & WORD
+        level = _shrunk(ratio.astype(np.int64)) << CORRECTION_BITS & WORD
+        return np.minimum(_logarithm(level), 0xFFFF).astype(np.uint16)
 
 
 def features(sound: npt.ArrayLike, step: int = 320) -> npt.NDArray[np.uint16]:
@@ -97,8 +96,7 @@ def features(sound: npt.ArrayLike, step: int = 320) -> npt.NDArray[np.uint16]:
 
 _SHARES = np.where(np.arange(CHANNELS) % 2 == 0, EVEN_SHARE, ODD_SHARE).astype(np.uint64)
 _WINDOW = tables.window()
-_GAINS: list[int] = tables.gains().tolist()
-_LOGARITHMS: list[int] = tables.logarithms().tolist()
+_GAINS, _LOGARITHMS = tables.gains(), tables.logarithms()
 _FIRST, _ENDS, _WEIGHTS = tables.bands()
 
 
@@ -141,8 +139,8 @@ def _complex_transform(real: Ints, imaginary: Ints) -> tuple[Ints, Ints]:
     """Transform points (..., n), n a power of 4; each of its stages divides by 4."""
     if real.shape[-1] == 1:
         return real, imaginary
-    quarters = [_complex_transform(real[..., i::4], imaginary[..., i::4]) for i in range(4)]
-    return fourier.joined([(_divided(a, 4), _divided(b, 4)) for a, b in quarters], _product)
+    a, b = _complex_transform(fourier.quarters(real), fourier.quarters(imaginary))
+    return fourier.joined(_divided(a, 4), _divided(b, 4), _product)
 
 
 def _product(real: Ints, imaginary: Ints, turn: Ints) -> tuple[Ints, Ints]:
@@ -176,32 +174,35 @@ def _root(x: Ints) -> Ints:
     return root + (x - root * root > root)
 
 
-def _gain(noise: int) -> int:
+def _gain(noise: Ints) -> Ints:
     """A parabola between powers of two."""
-    if noise <= 2:
-        return _GAINS[noise]
-    bits = noise.bit_length()
-    value, linear, square = _GAINS[4 * bits - 6 : 4 * bits - 3]
-    share = (noise << 11 - bits if bits < 11 else noise >> bits - 11) & 0x3FF
-    return value + (((square * share >> 5) + (linear << 5)) * share + (1 << 14) >> 15)
+    bits = fourier.bit_length(noise)
+    place = np.maximum(4 * bits - 6, 0)
+    value, linear, square = _GAINS[place], _GAINS[place + 1], _GAINS[place + 2]
+    share = _moved(noise, 11 - bits) & 0x3FF
+    between: Ints = ((square * share >> 5) + (linear << 5)) * share + (1 << 14) >> 15
+    return np.where(noise <= 2, _GAINS[np.minimum(noise, 2)], value + between)
 
 
-def _shrunk(ratio: int) -> int:
+def _shrunk(ratio: Ints) -> Ints:
     """A square at first, then a line, with 6 fraction bits."""
-    if ratio < 2 << SNR_BITS:
-        return ratio * ratio >> 2 + 2 * SNR_BITS - SHRUNK_BITS
-    return (ratio >> SNR_BITS - SHRUNK_BITS) - (1 << SHRUNK_BITS)
+    low = np.minimum(ratio, 2 << SNR_BITS)
+    square = low * low >> 2 + 2 * SNR_BITS - SHRUNK_BITS
+    line = (ratio >> SNR_BITS - SHRUNK_BITS) - (1 << SHRUNK_BITS)
+    return np.where(ratio < 2 << SNR_BITS, square, line)
 
 
-def _logarithm(level: int) -> int:
+def _logarithm(level: Ints) -> Ints:
     """64 times the natural logarithm; 0 of 0 and 1."""
-    if level <= 1:
-        return 0
-    whole = level.bit_length() - 1
-    share = level - (1 << whole)
-    share = share << 16 - whole if whole < 16 else share >> whole - 16
-    segment = share >> 9
-    low, high = _LOGARITHMS[segment : segment + 2]
+    whole = np.maximum(fourier.bit_length(level) - 1, 0)
+    share = _moved(level - (np.int64(1) << whole), 16 - whole)
+    segment = np.maximum(share >> 9, 0)
+    low, high = _LOGARITHMS[segment], _LOGARITHMS[segment + 1]
     binary = (whole << 16) + share + low + ((high - low) * (share - (segment << 9)) >> 16)
     natural = LOG_COEFFICIENT * binary + 0x8000 >> 16
-    return (natural << LOG_SCALE_BITS) + 0x8000 >> 16
+    return np.where(level <= 1, 0, (natural << LOG_SCALE_BITS) + 0x8000 >> 16)
+
+
+def _moved(x: Ints, left: Ints) -> Ints:
+    """Bits to the left, or to the right where that is below 0."""
+    return np.where(left > 0, x << np.maximum(left, 0), x >> np.maximum(-left, 0))

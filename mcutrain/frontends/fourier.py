@@ -7,7 +7,7 @@ of the spectrum keeps its bits beside a loud one: the sum of the sizes of all po
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,9 @@ TURN = tables.POINTS
 LOG_BITS = 16
 SOURCES = ("mct_fourier.c", "mct_fourier.h", "mct_cosines.h", "mct_audio_tables.h")
 """Its C."""
-_COSINES, _LOGARITHMS = tables.cosines(), tables.logarithms()
+_QUARTER, _LOGARITHMS = tables.cosines(), tables.logarithms()
+_WAVE = np.concatenate((_QUARTER, -_QUARTER[-2::-1], -_QUARTER[1:], _QUARTER[-2:0:-1]))
+"""Cosines of a whole turn."""
 
 
 def transform(x: Ints) -> tuple[Ints, Ints]:
@@ -81,20 +83,26 @@ def _complex_transform(real: Ints, imaginary: Ints) -> tuple[Ints, Ints]:
     """Transform points (..., n), n a power of 4."""
     if real.shape[-1] == 1:
         return real, imaginary
-    quarters = [_complex_transform(real[..., i::4], imaginary[..., i::4]) for i in range(4)]
-    return joined(quarters, _product)
+    return joined(*_complex_transform(quarters(real), quarters(imaginary)), _product)
+
+
+def quarters(points: Ints) -> Ints:
+    """Points (..., 4, n / 4): each row is every fourth one of points (..., n)."""
+    return points.reshape(*points.shape[:-1], -1, 4).swapaxes(-1, -2)
 
 
 def joined(
-    quarters: Sequence[tuple[Ints, Ints]], product: Callable[[Ints, Ints, Ints], tuple[Ints, Ints]]
+    real: Ints, imaginary: Ints, product: Callable[[Ints, Ints, Ints], tuple[Ints, Ints]]
 ) -> tuple[Ints, Ints]:
-    """Return a transform from those of every fourth point: a stage of radix 4.
+    """Return a transform from those of its quarters (..., 4, n / 4): a stage of radix 4.
 
     product: of points and exp(-2 pi i turn / 512), by the turn; it rounds.
     """
-    r0, i0 = quarters[0]
+    r0, i0 = real[..., 0, :], imaginary[..., 0, :]
     turn = np.arange(r0.shape[-1]) * (TURN // (4 * r0.shape[-1]))
-    (r1, i1), (r2, i2), (r3, i3) = (product(*quarters[n], n * turn) for n in (1, 2, 3))
+    (r1, i1), (r2, i2), (r3, i3) = (
+        product(real[..., n, :], imaginary[..., n, :], n * turn) for n in (1, 2, 3)
+    )
     parts = (
         (r0 + r2 + (r1 + r3), i0 + i2 + (i1 + i3)),
         (r0 - r2 + (i1 - i3), i0 - i2 - (r1 - r3)),
@@ -115,9 +123,6 @@ def _product(real: Ints, imaginary: Ints, turn: Ints) -> tuple[Ints, Ints]:
 
 
 def cosine(turn: Ints) -> Ints:
-    """32767 cos(2 pi turn / 512), of the first quarter's table."""
-    turn = np.abs(turn) % TURN
-    turn = np.where(turn > TURN // 2, TURN - turn, turn)
-    is_negative = turn > TURN // 4
-    value = _COSINES[np.where(is_negative, TURN // 2 - turn, turn)]
-    return np.where(is_negative, -value, value)
+    """32767 cos(2 pi turn / 512)."""
+    found: Ints = _WAVE[turn % TURN]
+    return found

@@ -62,6 +62,7 @@ def test_every_board_of_the_issue_is_there():
     assert set(WITH_FIRMWARE) == {*CHIPS, *apart, "native", "raspberry-pi"}
 
 
+@pytest.mark.draws(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("board", "compiler"), BUILT)
 def test_the_elf_needs_the_planned_sram_to_the_byte(projects_root, board, compiler):

@@ -198,6 +198,7 @@ def cases() -> list[tuple[str, str, int | None, int]]:
     return [(*each, share + (i < more)) for i, each in enumerate(every)]
 
 
+@pytest.mark.draws(3)
 @pytest.mark.slow
 @pytest.mark.timeout(3600 if IS_STRESS else 600)
 @pytest.mark.parametrize(("name", "content", "byte", "cuts"), cases())

@@ -209,6 +209,7 @@ def learns_and_keeps(device: Device) -> None:
 # ---- the rows ----
 
 
+@pytest.mark.draws(12)
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("board", WITH_FIRMWARE)

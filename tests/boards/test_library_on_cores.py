@@ -149,6 +149,7 @@ def assert_learns(command: list[str], isa: str) -> None:
     assert state == simulated_state(STEPS)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUN)
 def test_a_library_on_another_cortex_m_has_the_simulations_bits(

@@ -52,6 +52,7 @@ def estimated(name: str, costs: str) -> int:
     return sum(estimate(step(name).plan.training, costs).values())
 
 
+@pytest.mark.draws(1)
 @pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which("arm-none-eabi-gcc") is None,
@@ -68,6 +69,7 @@ def test_a_cortex_m3_executes_what_is_estimated_for_portable_bodies(
     assert estimated(name, "portable") == pytest.approx(counted, rel=STEP_ERROR)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.slow
 @pytest.mark.skipif(
     not all(map(shutil.which, ("riscv64-unknown-elf-gcc", "qemu-riscv32"))),

@@ -75,6 +75,7 @@ def with_chip(folder: Path, kind: FlashKind) -> Machine:
     return machine
 
 
+@pytest.mark.draws(4)
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", KINDS)
 def test_each_chip_boots_trains_saves_and_comes_back(folder: Path, name: str) -> None:
@@ -100,6 +101,7 @@ def test_each_chip_boots_trains_saves_and_comes_back(folder: Path, name: str) ->
     assert device.statistics().stack_used_bytes < device.identity.stack_bytes
 
 
+@pytest.mark.draws(1)
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["QE is clear", "no 31h, some blocks protected", "QE stays clear"])
@@ -157,6 +159,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.draws(5)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_second_stage_does_not_boot(folder: Path, name: str) -> None:
     """QE is clear on the chip. Without its volatile write a stage falls back instead."""

@@ -197,6 +197,7 @@ def test_what_a_board_remembers_goes_with_its_weights(projects_root: Path):
     assert device.read_state() == simulated(order())
 
 
+@pytest.mark.draws(1)
 @pytest.mark.slow
 @pytest.mark.timeout(3600 if IS_STRESS else 600)
 @pytest.mark.parametrize("board", sorted(CUTS))

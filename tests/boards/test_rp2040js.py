@@ -90,6 +90,7 @@ def test_one_hash_in_three_ways(projects_root):
     assert len(hashes) == 3
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("chip", [True, False])
 def test_the_second_stage_reads_by_what_the_flash_chip_answers(projects_root, chip):
     """rp2040js' own model answers zeros: the stage falls back."""
@@ -107,6 +108,7 @@ def test_the_second_stage_reads_by_what_the_flash_chip_answers(projects_root, ch
         assert board.facts["reading"] == wanted
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("line", BOARDS)
 def test_power_cuts_leave_a_state_that_was_saved(projects_root, line):
     """Within an erase or a write of the flash; the run goes on from there to the same bits."""
@@ -172,6 +174,7 @@ class BadCable:
         pass
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("line", BOARDS)
 def test_requests_are_sent_again_and_no_step_is_done_twice(projects_root, line):
     with pico(projects_root, line) as (board, _):

@@ -221,6 +221,7 @@ def test_threads_that_are_no_number_of_them_are_a_sentence(projects_root, thread
     assert done.stderr.endswith("[--state FILE] [--threads 1..64]\n")
 
 
+@pytest.mark.draws(2)
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(
@@ -279,6 +280,7 @@ def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, 
     assert trained(device, x, y) == simulator.save()
 
 
+@pytest.mark.draws(3)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(("name", "board"), with_a_board(NETWORKS))
 def test_networks_of_all_operators_end_with_the_simulations_bits(projects_root, board, name):
@@ -303,6 +305,7 @@ def test_a_stage_upon_its_input_ends_with_the_simulations_bits(projects_root, bo
     assert trained(device, x, y) == simulator.save()
 
 
+@pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_any_number_of_threads_on_the_pi_ends_with_the_simulations_bits(projects_root, threads):

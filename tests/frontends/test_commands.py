@@ -344,6 +344,7 @@ def test_a_file_can_be_made_to_say_its_front_end(folder: Path, suffix: str, tmp_
         assert list(read_metadata(path)).count(KEY) == 1
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("file", ["m.onnx", "plain.tflite"])
 def test_fit_hears_by_a_front_end_in_all_that_it_writes(
     folder: Path, file: str, tmp_path: Path

@@ -41,6 +41,7 @@ def test_codes_by_steps_are_those_of_the_real_numbers(
     assert np.array_equal(codes, quantize_input(real, scale=scale, zero_point=zero_point))
 
 
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32))
 def test_no_feature_is_outside_the_range(seed: int) -> None:
     for front in BY_KIND:

@@ -122,6 +122,7 @@ def pieces(x: Sound, lengths: Sequence[int], most: int) -> Iterator[Sound]:
         yield from np.split(piece, range(most, len(piece), most))
 
 
+@pytest.mark.draws(3)
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 2**32), lengths=st.lists(st.integers(0, 50), max_size=12))
 def test_pieces_of_any_size_give_the_windows_of_numpy(

@@ -59,6 +59,7 @@ PARTS = st.lists(
 )
 
 
+@pytest.mark.draws(2)
 @settings(deadline=None, max_examples=30)
 @given(parts=PARTS, seed=st.integers(0, 999), hops=st.integers(1, 7))
 @example(parts=[(8, 3), (3, 4000), (8, 3), (4, 400), (9, 3)], seed=1, hops=1)

@@ -93,6 +93,7 @@ def image_for(how: Vision, seed: int) -> Bytes:
     return (values if seed % 2 else np.where(values < 128, 0, 255)).astype(np.uint8)
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("form", Format)
 @settings(deadline=None, max_examples=30)
 @given(drawn=st.data(), seed=st.integers(0, 2**32))
@@ -106,6 +107,7 @@ def test_rows_in_c_give_what_the_whole_image_gives(
         assert np.array_equal(by_c(library, how, image), expected)
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("method", Method)
 @pytest.mark.parametrize(
     ("width", "height", "out"), [(4096, 4, (2, 1)), (3, 4096, (1, 4096)), (2, 2, (4096, 3))]
