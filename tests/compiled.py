@@ -95,6 +95,43 @@ def make(folder: Path, *arguments: str) -> str:
     return commands
 
 
+def linked(command: Sequence[object], folder: Path) -> Path:
+    """What a compiler makes of C files and archives, called in `folder`. Linkers may warn.
+
+    What an earlier call has made of the same files by the same command is copied.
+    """
+    words = [str(word) for word in command]
+    target = folder / words[words.index("-o") + 1]
+    place = _place(repr(_decided_by(words, folder)))
+    if not take(place, target):
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:4000]
+        put(place, target)
+    target.chmod(0o755)
+    return target
+
+
+def _decided_by(words: Sequence[str], folder: Path) -> list[object]:
+    """All that decides what a compiler makes, without names of folders of this machine."""
+    compiler = ZIG if tuple(words[: len(ZIG)]) == ZIG else words[:1]
+    found: list[object] = [compiler_identity(tuple(compiler))]
+    searched: set[Path] = set()
+    at = words.index("-o")
+    for word in (*words[len(compiler) : at], *words[at + 2 :]):
+        path = folder / word
+        if word.startswith("-I"):
+            searched.add(folder / word.removeprefix("-I"))
+            found.append("-I")
+        elif path.is_file():
+            searched.add(path.parent)
+            found.append((path.name, path.read_bytes()))
+        else:
+            found.append(word)
+    for place in sorted(searched):
+        found += [(path.name, path.read_bytes()) for path in sorted(place.glob("*.h"))]
+    return found
+
+
 @dataclass(frozen=True)
 class Compilation:
     """A command with its flags, without the names of the C file and the object."""
@@ -209,8 +246,5 @@ def of_runtime(
     loaded = []
     for i, command in enumerate(that_differ(compilers)):
         target = folder / f"{i}.so"
-        arguments = [*command, *flags, "-o", str(target), str(source)]
-        done = subprocess.run(arguments, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        loaded.append(ctypes.CDLL(str(target)))
+        loaded.append(ctypes.CDLL(str(linked([*command, *flags, "-o", target, source], folder))))
     return loaded

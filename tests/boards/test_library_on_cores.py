@@ -21,8 +21,8 @@ from mcutrain_host.toolchain import ZIG
 from mcutrain.codegen import Interface
 from mcutrain.target import FIRMWARE
 from tests.boards.projects import RATE, SEED, lessons, simulated_state, training_step
-from tests.codegen.test_own_program import compiler, run
-from tests.compiled import make
+from tests.codegen.test_own_program import compiler
+from tests.compiled import linked, make
 from tests.drawing import drawn_by_commit
 
 STEPS = 2
@@ -162,7 +162,7 @@ def test_a_library_on_another_cortex_m_has_the_simulations_bits(
     (folder / "main.c").write_text(MAIN % (SEED, RATE.mult_q31, RATE.shift) + BARE)
     (folder / "link.ld").write_text(SCRIPT.format(code=hex(core.code), ram=hex(core.ram)))
     link = ["-nostdlib", "-T", "link.ld", "main.c", CHIP / "mct_libc.c", "libmct.a", "-lgcc"]
-    run([gcc, "-O2", "-std=gnu11", "-Isrc", *flags.split(), *link, "-o", "program.elf"], folder)
+    linked([gcc, "-O2", "-std=gnu11", "-Isrc", *flags.split(), *link, "-o", "program.elf"], folder)
     machine = ["-M", core.machine, "-kernel", str(folder / "program.elf"), "-display", "none"]
     quiet = ["-monitor", "none", "-serial", "none"]
     semihosting = ["-semihosting-config", "enable=on,target=native"]
@@ -175,8 +175,7 @@ def built_for_risc_v(folder: Path) -> Path:
     target = ("-target", "riscv32-freestanding", "-ffreestanding", "-fno-sanitize=all")
     sources = [*sorted(folder.glob("src/*.c")), CHIP / "mct_libc.c"]
     include = ("-Isrc", f"-I{CHIP / 'include'}")
-    run([*ZIG, *target, "-O2", *include, "main.c", *sources, "-o", "program"], folder)
-    return folder / "program"
+    return linked([*ZIG, *target, "-O2", *include, "main.c", *sources, "-o", "program"], folder)
 
 
 @pytest.mark.slow

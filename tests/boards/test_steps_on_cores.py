@@ -13,8 +13,8 @@ from mcutrain.formats import load
 from mcutrain.pipeline import prepare
 from mcutrain.simulation.rates import LearningRate
 from tests.boards.test_library_on_cores import BARE, CHIP, CORES, SCRIPT, SECONDS, Core
-from tests.codegen.test_own_program import compiler, run
-from tests.compiled import make
+from tests.codegen.test_own_program import compiler
+from tests.compiled import linked, make
 from tests.formats.streaming_models import streaming_model
 
 STEPS = 20
@@ -83,7 +83,7 @@ def test_steps_on_a_core_have_the_simulations_bits(name: str, tmp_path: Path) ->
     (folder / "main.c").write_text(MAIN % (RATE.mult_q31, RATE.shift) + BARE)
     (folder / "link.ld").write_text(SCRIPT.format(code=hex(core.code), ram=hex(core.ram)))
     link = ["-nostdlib", "-T", "link.ld", "main.c", CHIP / "mct_libc.c", "libmct.a", "-lgcc"]
-    run([gcc, "-O2", "-std=gnu11", "-Isrc", *flags.split(), *link, "-o", "program.elf"], folder)
+    linked([gcc, "-O2", "-std=gnu11", "-Isrc", *flags.split(), *link, "-o", "program.elf"], folder)
     machine = ["-M", core.machine, "-kernel", str(folder / "program.elf"), "-display", "none"]
     quiet = ["-monitor", "none", "-serial", "none"]
     semihosting = ["-semihosting-config", "enable=on,target=native"]

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from mcutrain.simulation.build import SANITIZE, WARNINGS
 from mcutrain.target import FIRMWARE
 from tests.boards.test_library_on_cores import BARE, CHIP, ON_LINUX, SCRIPT, SECONDS
-from tests.codegen.test_own_program import compiler, run
-from tests.compiled import that_differ
+from tests.codegen.test_own_program import compiler
+from tests.compiled import linked, that_differ
 
 FOLDER = FIRMWARE / "frontends"
 UNDEFINED = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
@@ -37,10 +37,8 @@ def libraries(
     for i, (command, flags) in enumerate(kinds):
         target, paths = folder / f"{i}.so", [str(FOLDER / name) for name in sources]
         shared = ["-shared", "-fPIC", "-o", str(target)]
-        arguments = [*command, "-std=c11", *flags, *WARNINGS, *shared, *paths]
-        done = subprocess.run(arguments, capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (0, "")
-        found.append(ctypes.CDLL(str(target)))
+        made = linked([*command, "-std=c11", *flags, *WARNINGS, *shared, *paths], folder)
+        found.append(ctypes.CDLL(str(made)))
     return found
 
 
@@ -103,10 +101,10 @@ def saved_by(core: str, text: str, sources: Sequence[str], folder: Path) -> byte
         include = (f"-I{CHIP / 'include'}", f"-I{FOLDER}")
         bare = ("-nostdlib", "-Wl,--no-relax", CHIP / "mct_libc.c", "-lgcc")  # nobody sets gp
         gcc = compiler("riscv64-unknown-elf-gcc")
-        run([gcc, *target, *include, "main.c", *paths, *bare, "-o", program], folder)
+        linked([gcc, *target, *include, "main.c", *paths, *bare, "-o", program], folder)
     else:
         command = [program]
-        run([compiler("gcc"), *SANITIZE, f"-I{FOLDER}", "main.c", *paths, "-o", program], folder)
+        linked([compiler("gcc"), *SANITIZE, f"-I{FOLDER}", "main.c", *paths, "-o", program], folder)
     done = subprocess.run(command, capture_output=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr[:2000]
     name, _, found = done.stdout.partition(b"\n")
@@ -120,7 +118,7 @@ def _for_cortex_m(machine: Machine, paths: Sequence[str], folder: Path) -> list[
     flags = [f"-mcpu={machine.cpu}", "-mthumb", f"-I{CHIP / 'include'}", f"-I{FOLDER}"]
     sources = ["main.c", *paths, CHIP / "mct_libc.c"]
     link = ["-nostdlib", "-T", "link.ld", *sources, "-lgcc", "-o", "program.elf"]
-    run([gcc, "-O2", "-std=gnu11", *flags, *link], folder)
+    linked([gcc, "-O2", "-std=gnu11", *flags, *link], folder)
     kernel = ["-M", machine.name, "-kernel", str(folder / "program.elf"), "-display", "none"]
     quiet = ["-monitor", "none", "-serial", "none"]
     return [qemu, *kernel, *quiet, "-semihosting-config", "enable=on,target=native"]

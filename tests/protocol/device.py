@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import struct
-import subprocess
 import zlib
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from cobs import cobs
-from mcutrain_host.cache import cache_folder
-from mcutrain_host.objects import put, take
-from mcutrain_host.toolchain import compiler_identity
+
+from tests.compiled import linked
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FIRMWARE = REPOSITORY / "firmware"
@@ -46,25 +43,8 @@ def compile_c(
     compiler: tuple[str, ...], output: Path, *more: str, sources: tuple[Path, ...] = SOURCES
 ) -> None:
     """Build the device and what `more` adds; what was built of the same C before is copied."""
-    command = [*FLAGS, *(f"-I{path}" for path in INCLUDES), *map(str, sources), *more]
-    alike = [flag.replace(str(REPOSITORY), "") for flag in command]
-    facts = repr((compiler_identity(compiler), alike, texts()))
-    place = cache_folder() / "objects" / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.o"
-    if not take(place, output):
-        done = subprocess.run(
-            [*compiler, *command, "-o", str(output)], capture_output=True, text=True, timeout=300
-        )
-        assert done.returncode == 0, done.stderr
-        put(place, output)
-    output.chmod(0o755)
-
-
-@cache
-def texts() -> list[str]:
-    """All C that a device may be made of."""
-    folders = {path.parent for path in SOURCES} | set(INCLUDES)
-    paths = sorted(path for folder in folders for path in folder.iterdir())
-    return [path.read_text() for path in paths if path.suffix in (".c", ".h")]
+    command = [*compiler, *FLAGS, *(f"-I{path}" for path in INCLUDES), *map(str, sources), *more]
+    linked([*command, "-o", output], output.parent)
 
 
 class Answer(NamedTuple):
