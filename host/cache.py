@@ -25,6 +25,8 @@ SEAL_BYTES = len(MARK) + hashlib.sha256().digest_size
 READ_BYTES = 1 << 20
 MOST_BYTES = 1 << 30
 """Most bytes that are read into memory as a whole."""
+LIBRARIES = "libraries"
+"""The folder of compiled C that is loaded into a process of this computer."""
 
 
 def cache_folder() -> Path:

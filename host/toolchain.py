@@ -16,8 +16,8 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
+from mcutrain_host.cache import LIBRARIES, is_sound, keep
 from mcutrain_host.cache import cache_folder as cache_folder
-from mcutrain_host.cache import is_sound, keep
 from mcutrain_host.errors import BuildError
 from mcutrain_host.packages import OPTIONAL, install
 
@@ -115,7 +115,7 @@ def shared_library(source: Path) -> Path:
     """
     compiler = find_host_compiler()
     key = hashlib.sha256(repr((compiler, LIBRARY_FLAGS)).encode() + source.read_bytes()).hexdigest()
-    library = cache_folder() / f"{source.stem}-{key[:24]}.so"
+    library = cache_folder() / LIBRARIES / f"{source.stem}-{key[:24]}.so"
     if is_sound(library):
         return library
     with tempfile.TemporaryDirectory(prefix="mcutrain-") as folder:

@@ -7,6 +7,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -469,7 +470,12 @@ def load_target(board: str | Path) -> Target:
 
 def instruction_sets() -> tuple[str, ...]:
     """Return the instruction sets that have bodies: folders beside an operator's plain bodies."""
-    folders = {path.name for path in FIRMWARE.glob("kernels/*/*") if path.is_dir()}
+    return _instruction_sets(FIRMWARE)
+
+
+@lru_cache(maxsize=2)
+def _instruction_sets(firmware: Path) -> tuple[str, ...]:
+    folders = {path.name for path in firmware.glob("kernels/*/*") if path.is_dir()}
     return (PORTABLE, *sorted(folders - {PORTABLE}))
 
 

@@ -46,6 +46,7 @@ os.environ["LOKY_MAX_CPU_COUNT"] = "1"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 OBJECTS_SECONDS = 3 * 24 * 3600
+LIBRARIES_SECONDS = 24 * 3600
 SWEEP_SECONDS = 6 * 3600
 DISK_BYTES = 64 * 1024
 
@@ -59,6 +60,8 @@ def _objects() -> Path:
 
 
 OBJECTS = _objects()
+LIBRARIES = OBJECTS.with_name("libraries")
+"""Linked of them. Networks that tests draw are others each time, and so are their libraries."""
 
 TRAINING_HERE = {"cli", "frontends", "functions", "modules", "report", "selection", "trained"}
 """Packages of tests with commands that compare schemes."""
@@ -91,18 +94,20 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         temporary = Path(tempfile.gettempdir()).resolve()
         for folder in (BYTECODE / temporary.relative_to("/")).glob("pytest-of-*"):
             shutil.rmtree(folder, ignore_errors=True)
-        OBJECTS.mkdir(parents=True, exist_ok=True)
+        for folder in (OBJECTS, LIBRARIES):
+            folder.mkdir(parents=True, exist_ok=True)
         swept = OBJECTS.with_name("objects-swept")
         if not swept.exists() or swept.stat().st_mtime < time.time() - SWEEP_SECONDS:
             swept.touch()
-            forget_old_objects()
+            forget_old(OBJECTS, OBJECTS_SECONDS)
+            forget_old(LIBRARIES, LIBRARIES_SECONDS)
 
 
-def forget_old_objects() -> None:
+def forget_old(folder: Path, seconds: float) -> None:
     """Looking at tens of thousands of files takes as long as a short test run."""
-    for path in OBJECTS.iterdir():
+    for path in folder.iterdir():
         with suppress(FileNotFoundError):  # another run was first
-            if path.stat().st_mtime < time.time() - OBJECTS_SECONDS:
+            if path.stat().st_mtime < time.time() - seconds:
                 path.unlink()
 
 
@@ -150,6 +155,7 @@ def cache(common_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         (common_folder / name).mkdir(exist_ok=True)
         (folder / name).symlink_to(common_folder / name)
     (folder / "objects").symlink_to(OBJECTS)
+    (folder / "libraries").symlink_to(LIBRARIES)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MCUTRAIN_CACHE", str(folder))
         yield folder

@@ -26,6 +26,7 @@ def environment() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(folders),
         extensions=[SlotTag],
         undefined=jinja2.StrictUndefined,
+        auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

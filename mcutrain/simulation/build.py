@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import mcutrain_firmware
-from mcutrain_host.cache import cache_folder, check_cache, is_sound, keep
+from mcutrain_host.cache import LIBRARIES, cache_folder, check_cache, is_sound, keep
 from mcutrain_host.errors import BuildError as HostBuildError
 from mcutrain_host.errors import CacheError
 from mcutrain_host.toolchain import ZIG, compiler_identity, compiler_version, find_host_compiler
@@ -86,7 +86,7 @@ def build_library(
     identity = compiler_identity(compiler.command)
     contents = sorted((name, text_hash(text)) for name, text in files.items())
     key = hashlib.sha256(repr((identity, flags, contents)).encode())
-    library = cache_folder() / f"{key.hexdigest()[:32]}.so"
+    library = cache_folder() / LIBRARIES / f"{key.hexdigest()[:32]}.so"
     if is_sound(library):
         return library
     tools = ObjectCompiler(compiler.command, flags, identity, cache_folder())

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,12 @@ def read_file(path: Path) -> FileModel:
     content = read_regular(path, LARGEST_FILE)
     if content[4:8] != IDENTIFIER:
         raise ModelError("this is not a .tflite file: the identifier TFL3 is missing")
+    return _read(content)
+
+
+@lru_cache(maxsize=2)
+def _read(content: bytes) -> FileModel:
+    """Kept: a command asks for a file's network, and then how it was rounded."""
     return _FileReader(content).model()
 
 
@@ -286,7 +293,9 @@ class _FileReader:
         if stored.itemsize == 1:
             return data.view(stored).reshape(shape)
         self._use(data.nbytes)
-        return data.view(stored).astype(dtype).reshape(shape)
+        found = data.view(stored).astype(dtype).reshape(shape)
+        found.flags.writeable = False
+        return found
 
     def _quantization(
         self, q: Any, name: str, shape: tuple[int, ...]
