@@ -22,6 +22,8 @@ Constants = Callable[[str], Array | None]
 """The numbers of a tensor, if they are known."""
 
 MOST_EPSILON = 1.0
+LAST_ADD = "Add before an activation"
+"""A kind of part: an Add that only the last part may be, since an activation is fused into it."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,17 @@ class Normalized:
 
 
 def normalized(
-    parts: Sequence[NormalizationPart], constant: Constants, outputs: Collection[str]
+    parts: Sequence[NormalizationPart],
+    constant: Constants,
+    outputs: Collection[str],
+    along_any: bool = False,
 ) -> dict[str, Normalized]:
-    """Return each layer normalization by its last tensor. outputs: of the model."""
-    return {one.output: one for one in _NormalizationParts(parts, constant, outputs).found()}
+    """Return each layer normalization by its last tensor. outputs: of the model.
+
+    along_any: gamma and beta may vary along other axes than those that are normalized, too.
+    """
+    found = _NormalizationParts(parts, constant, outputs, along_any).found()
+    return {one.output: one for one in found}
 
 
 def _around_zero(
@@ -92,8 +101,13 @@ class _NormalizationParts:
     """The parts of a graph by what they compute and read."""
 
     def __init__(
-        self, parts: Sequence[NormalizationPart], constant: Constants, outputs: Collection[str]
+        self,
+        parts: Sequence[NormalizationPart],
+        constant: Constants,
+        outputs: Collection[str],
+        along_any: bool,
     ) -> None:
+        self.along_any = along_any
         self.producers = {name: part for part in parts for name in part.outputs}
         self.readers: dict[str, list[NormalizationPart]] = defaultdict(list)
         for part in parts:
@@ -247,7 +261,7 @@ class _NormalizationParts:
         """x * factor + (beta - mean * factor), or + (-mean * factor + beta), or without beta."""
         for node in self.readers[product]:
             (rest,) = [name for name in node.inputs if name != product] or [""]
-            if node.kind != "Add":
+            if node.kind not in ("Add", LAST_ADD):
                 continue
             for moved, beta in self._shifts(rest):
                 means = self._negated(of.means) if moved.is_added else of.means
@@ -282,8 +296,8 @@ class _NormalizationParts:
     def _fits(self, of: Deviation, name: str) -> bool:
         """Return whether it is a constant with at most a number for each that is normalized."""
         value = self.constant(name)
-        if value is None:
-            return False
+        if value is None or self.along_any:
+            return value is not None
         longer = [i - value.ndim for i, length in enumerate(value.shape) if length > 1]
         if all(axis < 0 for axis in of.axes):
             return set(longer) <= set(of.axes)
@@ -304,7 +318,7 @@ class _NormalizationParts:
 
     def _shifted(self, one: Normalized) -> Normalized:
         """Take in the beta that follows."""
-        node = self._sole_reader(one.output, "Add")
+        node = self._sole_reader(one.output, "Add") or self._sole_reader(one.output, LAST_ADD)
         beta = self._with_constant(node, one.output) if node else ""
         if node is None or one.beta or not self._fits(one.of, beta):
             return one

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import tflite
 
 from mcutrain.errors import ModelError
-from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator
+from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, constants_of
 from mcutrain.formats.tflite.float_operator import FloatOperator
 from mcutrain.quant.float_elementwise import FUNCTIONS, Function
 
@@ -26,6 +26,7 @@ FAR = np.array([9.0, 12.0, 20.0, 50.0, 100.0])
 POINTS = np.concatenate([-FAR[::-1], np.linspace(-8.0, 8.0, 1025), FAR])
 """Far ones, too: a clip at 10 is part of a function."""
 TOLERANCE = 1e-4  # of a function's values, in parts of those above 1
+OF_HALVES = 2.0**-10  # the same where constants are float16
 MOST_VALUES = 4096  # tensors that are followed: the others stay as they are
 
 WITHOUT_RULE: Mapping[str, Callable[..., Array]] = {
@@ -96,6 +97,9 @@ class _Values:
 
     def __init__(self, model: FileModel) -> None:
         self.model = model
+        self.constants = constants_of(model)
+        halves = any(v.dtype == np.float16 for v in self.constants.values())
+        self.tolerance = OF_HALVES if halves else TOLERANCE
         self.of: dict[int, tuple[int, Array]] = {}
         self.strange: set[int] = set()
         self.found: dict[int, tuple[int, str]] = {}
@@ -112,7 +116,7 @@ class _Values:
         numbers = {i: self._number(i) for i in op.inputs}
         computed = [i for i in op.inputs if numbers[i] is None]
         sources = {self.of[i][0] if i in self.of else i for i in computed}
-        if len(sources) != 1 or any(self.model.tensors[i].data is not None for i in computed):
+        if len(sources) != 1 or any(i in self.constants for i in computed):
             return
         (x,) = sources
         if self.model.tensors[x].shape != self.model.tensors[y].shape:
@@ -127,7 +131,7 @@ class _Values:
             except (TypeError, ValueError):
                 return
         if op.name in WITHOUT_RULE or self.strange.intersection(op.inputs):
-            if name := _name_of(values):
+            if name := _name_of(values, self.tolerance):
                 self.found[y] = x, name
                 return
             self.strange.add(y)
@@ -135,7 +139,7 @@ class _Values:
 
     def _number(self, index: int) -> Array | None:
         """A constant of one element."""
-        data = self.model.tensors[index].data
+        data = self.constants.get(index)
         is_one = data is not None and data.size == 1 and data.dtype.kind in "fb"
         return data.ravel()[0].astype(np.float64) if data is not None and is_one else None
 
@@ -150,14 +154,14 @@ def is_plain(op: FileOperator) -> bool:
         return False  # its rule says so
 
 
-def _name_of(values: Array) -> str:
+def _name_of(values: Array, tolerance: float) -> str:
     """The known function with these values; "" if there is none."""
     if values.dtype.kind != "f" or not np.isfinite(values).all():
         return ""
     with np.errstate(all="ignore"):
         errors = {name: _error(values, known(POINTS)) for name, known in FUNCTIONS.items()}
     name = min(errors, key=errors.__getitem__)
-    return name if errors[name] < TOLERANCE else ""
+    return name if errors[name] < tolerance else ""
 
 
 def _error(values: Array, known: Array) -> float:

@@ -123,6 +123,17 @@ def is_float(dtypes: Iterable[str]) -> bool:
     return bool({"float32", "float16"} & found) and not {"int8", "uint8", "int16"} & found
 
 
+def constants_of(model: FileModel) -> dict[int, Array]:
+    """The numbers of what is known; those of float16 are of what DEQUANTIZE writes, too."""
+    found = {i: t.data for i, t in enumerate(model.tensors) if t.data is not None}
+    for op in model.operators:
+        if op.name == "DEQUANTIZE" and len(op.inputs) == len(op.outputs) == 1:
+            data = found.get(op.inputs[0])
+            if data is not None and data.dtype == np.float16 and op.outputs[0] != MISSING:
+                found[op.outputs[0]] = data
+    return found
+
+
 def is_tflite(path: Path) -> bool:
     """Return whether a file begins as .tflite files do. Raises ModelError if it cannot be read."""
     try:

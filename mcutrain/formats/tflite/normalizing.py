@@ -14,12 +14,26 @@ import numpy as np
 import tflite
 
 from mcutrain.errors import UnsupportedError
-from mcutrain.formats.normalizations import Array, NormalizationPart, Normalized, normalized
-from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, FileTensor
+from mcutrain.formats.normalizations import (
+    LAST_ADD,
+    Array,
+    NormalizationPart,
+    Normalized,
+    normalized,
+)
+from mcutrain.formats.tflite.file import (
+    MISSING,
+    FileModel,
+    FileOperator,
+    FileTensor,
+    constants_of,
+)
 from mcutrain.formats.tflite.float_operator import FloatOperator
+from mcutrain.formats.tflite.operands import ACTIVATIONS
+from mcutrain.quant.float_affine import Affine
 from mcutrain.quant.float_norm import FloatLayerNorm
 from mcutrain.quant.float_op import Shape
-from mcutrain.quant.float_shapes import FloatReshape
+from mcutrain.quant.float_shapes import FloatTranspose
 
 NAME = "layer normalization"
 KINDS = {
@@ -42,7 +56,7 @@ def with_layer_norms(model: FileModel) -> FileModel:
     index = {name: i for i, name in enumerate(names)}
     parts = _FileParts(model)
     outputs = {names[i] for i in model.outputs if i != MISSING}
-    found = normalized(parts.parts, parts.constants.get, outputs)
+    found = normalized(parts.parts, parts.constants.get, outputs, along_any=True)
     return replace(
         model,
         operators=tuple(
@@ -54,11 +68,12 @@ def with_layer_norms(model: FileModel) -> FileModel:
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a layer normalization. axes: as the MEAN has them."""
+    """Options of a layer normalization. axes: as the MEAN has them. activation: behind it."""
 
     axes: tuple[int, ...]
     epsilon: float
-    is_centred: bool = True
+    is_centred: bool
+    activation: str
 
 
 def _is_last(model: FileModel, op: FileOperator, found: dict[str, Normalized]) -> bool:
@@ -72,20 +87,10 @@ def _is_known(op: FileOperator, inputs: int) -> bool:
 
 def _joined(op: FileOperator, one: Normalized, index: dict[str, int]) -> FileOperator:
     inputs = (one.of.x, one.gamma, one.beta)
-    options = Options(one.of.axes, one.of.epsilon, one.of.is_centred)
+    code = op.table(tflite.AddOptions, op.name).FusedActivationFunction() if op.name == "ADD" else 0
+    options = Options(one.of.axes, one.of.epsilon, one.of.is_centred, ACTIVATIONS[code])
     places = tuple(index[name] if name else MISSING for name in inputs)
     return FileOperator(NAME, places, op.outputs, 0, options)
-
-
-def _constants(model: FileModel) -> dict[str, Array]:
-    """The numbers of what is known; those of float16 are of a tensor that DEQUANTIZE writes."""
-    found = {t.name: t.data for t in model.tensors if t.data is not None}
-    for op in model.operators:
-        if op.name == "DEQUANTIZE" and _is_known(op, 1):
-            source = model.tensors[op.inputs[0]]
-            if source.data is not None and source.dtype == "float16":
-                found[model.tensors[op.outputs[0]].name] = source.data
-    return found
 
 
 class _FileParts:
@@ -97,7 +102,7 @@ class _FileParts:
 
     def __init__(self, model: FileModel) -> None:
         self.model = model
-        self.constants = _constants(model)
+        self.constants = {model.tensors[i].name: v for i, v in constants_of(model).items()}
         self.whole: dict[str, Shape] = {}  # by name of a tensor without axes: its shape with them
         self.names: dict[str, str] = {}  # of parts by those of the file, where they differ
         self.sums: dict[str, tuple[str, tuple[int, ...], int]] = {}  # x, axes, how many numbers
@@ -201,32 +206,61 @@ def _plain_parts(
             yield NormalizationPart(kind, inputs, (inner,))
             yield NormalizationPart("Relu", (inner,), outputs)
         else:
-            yield NormalizationPart(op.name if code else kind, inputs, outputs)
+            is_last = op.name == "ADD" and code in ACTIVATIONS
+            last = LAST_ADD if is_last else op.name
+            yield NormalizationPart(last if code else kind, inputs, outputs)
     else:
         yield NormalizationPart(op.name, inputs, outputs)
 
 
 def layer_norm(o: FloatOperator) -> None:
-    """Over the last axis, or the last ones."""
+    """Over any axes but the batch; gamma and beta along others are those of channels behind it."""
     options, shape = o.op.options, o.shape()
     axes = sorted(axis % len(shape) for axis in options.axes)
-    if not axes or axes != list(range(axes[0], len(shape))) or axes[0] == 0:
+    if not axes or axes[0] == 0:
         raise UnsupportedError(
-            f"{o.where} normalizes {shape} over the axes {axes}; supported are the last ones"
+            f"{o.where} normalizes {shape} over the axes {axes}; supported are all but the batch, 0"
         )
-    kept, lengths = shape[: axes[0]], shape[axes[0] :]
-    gamma, beta = (_numbers(o, position, lengths) for position in (1, 2))
-    rows = o.x()
+    kept = [i for i in range(len(shape)) if i not in axes]
+    parameters = [_numbers(o, position, shape) for position in (1, 2)]
+    of_rows = all(numbers.shape[i] == 1 for numbers in parameters for i in kept)
+    lengths = [d if i in axes else 1 for i, d in enumerate(shape)]
+    own = parameters if of_rows else [np.ones(1), np.zeros(1)]
+    gamma, beta = (np.broadcast_to(numbers, lengths).ravel() for numbers in own)
+    is_affine = of_rows and (o.has(2) or bool(np.ptp(gamma)))
+    op = FloatLayerNorm(gamma, beta, options.epsilon, options.is_centred, is_affine)
+    order = (*kept, *axes)
+    moved = tuple(shape[i] for i in order)
+    is_last = order == (*range(len(shape)),)
+    rows = o.x() if is_last else o.moved(o.x(), FloatTranspose(order))
     if len(axes) > 1:
-        rows = o.moved(rows, FloatReshape((*kept, math.prod(lengths))))
-    is_affine = o.has(2) or bool(np.ptp(gamma))
-    o.emit(FloatLayerNorm(gamma, beta, options.epsilon, options.is_centred, is_affine), rows)
+        rows = o.view(rows, (*moved[: len(kept)], len(gamma)))
+    if is_last and of_rows:
+        o.emit(op, rows, activation=options.activation)
+        return
+    found = o.view(o.inner(op, "rows", rows), moved)
+    back = FloatTranspose(tuple(int(i) for i in np.argsort(order)))
+    if of_rows:
+        o.emit(back, found, activation=options.activation)
+        return
+    first = min(i for numbers in parameters for i, d in enumerate(numbers.shape) if d > 1)
+    channels = (*(1 for _ in shape[:first]), *shape[first:])
+    affine = Affine(*(np.broadcast_to(numbers, channels).ravel() for numbers in parameters))
+    count = len(affine.factor)
+    found = o.view(o.moved(found, back), (1, math.prod(shape) // count, count))
+    o.emit(affine, found, activation=options.activation)
 
 
-def _numbers(o: FloatOperator, position: int, lengths: Shape) -> Array:
-    """Gamma or beta, if it is there, in the order in which a row is stored."""
+def _numbers(o: FloatOperator, position: int, shape: Shape) -> Array:
+    """Gamma or beta, if it is there, with all axes; of length 1 where it does not vary."""
     if not o.has(position):
-        return np.full(math.prod(lengths), 2.0 - position)
-    data = o.real(position)
-    data = data.reshape(data.shape[max(data.ndim - len(lengths), 0) :])  # axes of length 1 go
-    return np.broadcast_to(data, lengths).ravel().astype(np.float64)
+        return np.full((1,) * len(shape), 2.0 - position)
+    data = o.real(position).astype(np.float64)
+    data = data.reshape(data.shape[max(data.ndim - len(shape), 0) :])  # axes of length 1 go
+    data = data.reshape((1,) * (len(shape) - data.ndim) + data.shape)
+    if any(mine not in (1, theirs) for mine, theirs in zip(data.shape, shape, strict=True)):
+        raise UnsupportedError(
+            f"{o.where} normalizes {shape} with parameters {data.shape}; supported are as many as "
+            "each axis has, or one"
+        )
+    return data
