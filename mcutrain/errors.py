@@ -44,8 +44,9 @@ def some_of(names: Iterable[str], most: int = 8) -> str:
 
 
 ONE_INPUT = (
-    "one is supported: export it with one that has all of them in a row, in numbers of about one "
-    "range, which the model cuts apart first (a Split), or with the others as constants"
+    "one is supported: export it with the others as constants, as masks and types of tokens can "
+    "be; or, if all are float, give the float model to `mcutrain quantize`, which makes one input "
+    "of them"
 )
 """What to do about a model of several inputs."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,19 @@ class FloatModel:
         return (
             f"the model has {len(graph.outputs)} outputs, {some_of(named)}: all are kept; what is "
             f"trained needs one, which {FLAG} names"
+        )
+
+    @property
+    def several_inputs(self) -> str:
+        """Say how a sample has several inputs; empty for a model with one."""
+        row = self.network.row
+        if not row:
+            return ""
+        named = (f"{name!r} ({'×'.join(map(str, shape[1:]))})" for name, shape in row.items())
+        return (
+            f"the model has {len(row)} inputs: a sample is a row of all their numbers, "
+            f"{math.prod(self.network.input_shape):,}, {some_of(named)}, flattened as the file has "
+            "them; they share one scale, so bring them to about one range"
         )
 
     def quantize(

@@ -156,8 +156,8 @@ def quantize(
     with choosing(model_output):
         found = replace(read_float(Path(model)), frontend=reading.frontend)
         _ = found.input_order  # the front end fits, or a sentence
-        if found.several_outputs:
-            listener.note(found.several_outputs)
+        for note in filter(None, (found.several_inputs, found.several_outputs)):
+            listener.note(note)
         path = _path(found, Path(model), output)
         with listener.counting("quantize") as tell:
             work = _Work(found, taking, method, listener, tell)

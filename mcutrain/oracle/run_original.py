@@ -3,13 +3,17 @@
     python -m mcutrain.oracle.run_original MODEL INPUTS.npy OUTPUTS.npz
 
 INPUTS: float32 [n, …], each with the batch axis of the file put in front, and converted to its
-element type. OUTPUTS: one array per output of the model, [n, …].
+element type; of a model with several inputs, a row that has one after the other.
+OUTPUTS: one array per output of the model, [n, …].
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,17 +76,26 @@ def _run_onnx(model: Path, x: Array) -> list[Array]:
             raise
         del proto.graph.value_info[:]
         session = _onnx_session(proto.SerializeToString())
-    name = session.get_inputs()[0].name
-    x = x.astype(_ELEMENTS.get(session.get_inputs()[0].type, np.float32))
+    inputs = session.get_inputs()
+    x = x.astype(_ELEMENTS.get(inputs[0].type, np.float32))
     names = [y.name for y in session.get_outputs()]
     wanted = [names[i] for i in kept(names)]
-    batch = session.get_inputs()[0].shape[0]
+    batch = inputs[0].shape[0]
     copies = batch if isinstance(batch, int) else 1  # a file may be fixed to several samples
     found = []
     for one in x:
-        results = session.run(wanted, {name: np.repeat(one[None], copies, axis=0)})
+        parts = [one] if len(inputs) == 1 else cut_apart(one, [i.shape[1:] for i in inputs])
+        copied = [np.repeat(part[None], copies, axis=0) for part in parts]
+        results = session.run(wanted, {i.name: p for i, p in zip(inputs, copied, strict=True)})
         found.append([y[:1] if copies > 1 else y for y in results])
     return [np.concatenate(ys).astype(np.float32) for ys in zip(*found, strict=True)]
+
+
+def cut_apart(row: Array, shapes: Sequence[Sequence[int]]) -> list[Array]:
+    """The inputs of a model, of which a sample has one after the other."""
+    ends = list(itertools.accumulate(math.prod(shape) for shape in shapes))
+    parts = np.split(row.ravel(), ends[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _onnx_session(model: str | bytes) -> Any:
@@ -106,13 +119,13 @@ def _run_tflite(model: Path, x: Array) -> list[Array]:
         experimental_op_resolver_type=installed.module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     )
     interpreter.allocate_tensors()
-    source, details = interpreter.get_input_details()[0], interpreter.get_output_details()
+    inputs, details = interpreter.get_input_details(), interpreter.get_output_details()
     details = [details[i] for i in kept([d["name"] for d in details])]
     found = []
     for one in x:
-        taken = one.reshape(source["shape"]).astype(source["dtype"])
         interpreter.reset_all_variables()  # a recurrent layer's state is one
-        interpreter.set_tensor(source["index"], taken)
+        for source, part in zip(inputs, cut_apart(one, [i["shape"] for i in inputs]), strict=True):
+            interpreter.set_tensor(source["index"], part.astype(source["dtype"]))
         interpreter.invoke()
         found.append([np.array(interpreter.get_tensor(d["index"])) for d in details])
     return [np.stack([np.asarray(y) for y in ys]) for ys in zip(*found, strict=True)]

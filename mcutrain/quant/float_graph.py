@@ -39,7 +39,8 @@ class FloatGraph:
 
     file_axes: of an input or output whose axes the file has in another order: the file's array is
     ours transposed by it. takes_pixels: whether the file's input is uint8, whose integers are our
-    real numbers. is_half: whether the file computes in 16 bits, so that its runtime rounds.
+    real numbers. is_half: whether the file computes in 16 bits, so that its runtime rounds. row:
+    the file's inputs and their shapes, where it has several, of which ours has one after the other.
     """
 
     name: str
@@ -50,6 +51,7 @@ class FloatGraph:
     file_axes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     takes_pixels: bool = False
     is_half: bool = False
+    row: Mapping[str, Shape] = field(default_factory=dict)
 
     @cached_property
     def shapes(self) -> Mapping[str, Shape]:

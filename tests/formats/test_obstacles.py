@@ -80,6 +80,7 @@ def test_two_inputs_do_not_hide_the_operators(tmp_path):
     proto = net.proto(net.op("Sin", "input"))
     proto.graph.input.add().CopyFrom(proto.graph.input[0])
     proto.graph.input[1].name = "mask"
+    proto.graph.input[1].type.tensor_type.elem_type = onnx.TensorProto.INT64
     onnx.save(proto, tmp_path / "m.onnx")
     _, first, second = told(read_float, tmp_path / "m.onnx")
     assert first.startswith("the model has 2 inputs ('input', 'mask')")

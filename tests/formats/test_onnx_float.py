@@ -583,17 +583,6 @@ def test_huge_activations_are_refused_before_they_are_computed(tmp_path):
         read_float(net.save(tmp_path / "m.onnx", x))
 
 
-def test_two_inputs_are_refused(tmp_path):
-    value = helper.make_tensor_value_info
-    inputs = [value(n, TensorProto.FLOAT, IMAGE) for n in "ab"]
-    outputs = [value("c", TensorProto.FLOAT, IMAGE)]
-    add = helper.make_node("Add", ["a", "b"], ["c"])
-    model = helper.make_model(helper.make_graph([add], "g", inputs, outputs))
-    onnx.save(model, tmp_path / "m.onnx")
-    with pytest.raises(UnsupportedError, match="2 inputs"):
-        read_float(tmp_path / "m.onnx")
-
-
 def test_a_gelu_by_hand_becomes_one_table_and_what_only_resembles_it_does_not(tmp_path):
     net = OnnxNetwork(IMAGE)
     network = read_float(net.save(tmp_path / "m.onnx", gelu_by_hand(net))).network

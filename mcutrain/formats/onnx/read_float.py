@@ -15,6 +15,7 @@ from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue, Nodes
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.module_names import with_module_names
 from mcutrain.formats.onnx.node import Constant, OnnxNode
+from mcutrain.formats.onnx.one_input import with_one_input
 from mcutrain.formats.onnx.operators import FLOAT_RULES, REASONS
 from mcutrain.formats.onnx.parts import with_layer_norms, with_softplus
 from mcutrain.formats.onnx.reading import ID_TYPES, Reading, read_in_best_order
@@ -28,7 +29,7 @@ def read_onnx(path: Path) -> FloatGraph:
     """The float graph of an .onnx file. Raises ModelError with a sentence.
 
     float16 and float64 are read as float32. An input of uint8 are pixels, see
-    `FloatGraph.takes_pixels`.
+    `FloatGraph.takes_pixels`. Several float inputs are one, see `FloatGraph.row`.
 
     An input [1, c, h, w] becomes [1, h, w, c] where that moves fewer numbers: before convolutions,
     unless the model itself begins with a Transpose from channels last, as converters from
@@ -40,15 +41,17 @@ def read_onnx(path: Path) -> FloatGraph:
         found = {node.op_type for node in model.graph.node}
         if "QuantizeLinear" in found:
             raise UnsupportedError("the model is quantized already; give the float model")
+        model, inputs = with_one_input(model)
         model = with_one_sample(model)
         graph, (opset, *_) = model.graph, opsets(model)
         with_layer_norms(graph)
         with_softplus(graph)
         with_one_output(graph)
         with_module_names(graph)
-        return read_in_best_order(
+        read = read_in_best_order(
             graph, lambda turns: _FloatReader(opset, turns).graph(graph, path.stem), _moved
         )
+        return replace(read, row=inputs)
     except ModelError as error:
         text = str(error)
         raise type(error)(text if str(path) in text else f"{path}: {text}") from error

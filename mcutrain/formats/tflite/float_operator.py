@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -14,12 +15,13 @@ from mcutrain.errors import ONE_INPUT, ModelError, UnsupportedError
 from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, FileTensor
 from mcutrain.formats.tflite.operands import Conversion, Operands
 from mcutrain.ir.names import Names
+from mcutrain.ops.slice import Part
 from mcutrain.ops.spatial import Window
 from mcutrain.quant.float_elementwise import Clamp
 from mcutrain.quant.float_embedding import FloatEmbedding
 from mcutrain.quant.float_graph import FloatGraph, FloatNode
 from mcutrain.quant.float_op import FloatOp, Shape
-from mcutrain.quant.float_shapes import FloatConcat, FloatReshape
+from mcutrain.quant.float_shapes import FloatConcat, FloatReshape, FloatSlice
 from mcutrain.quant.float_sums import Conv, Sums
 from mcutrain.quant.multipliers import ACTIVATION_RANGE
 from mcutrain.quant.transposed import Transposed
@@ -42,6 +44,7 @@ class Importer:
         self.nodes: list[FloatNode] = []
         self.names = Names()
         self.shapes: dict[str, Shape] = {}
+        self.inputs: dict[str, Shape] = {}  # those of the file, where it has several
         self.integers: list[str] = []  # types of the input, or to which it is cast
         self.constants: dict[int, FileTensor] = {}  # of tensors that follow from constants
         for t in model.tensors:
@@ -59,7 +62,7 @@ class Importer:
             outputs = tuple(self.model.tensors[i].name for i in self.model.outputs)
             if len(set(outputs)) != len(outputs):
                 raise UnsupportedError("two outputs of the model are the same; leave one")
-        graph = FloatGraph(name, x.name, x.shape, tuple(self.nodes), outputs)
+        graph = FloatGraph(name, x.name, x.shape, tuple(self.nodes), outputs, row=self.inputs)
         if self.integers and not graph.ids:
             raise _not_float(replace(x, dtype=self.integers[0]))
         if missing := [n for n in outputs if n not in graph.shapes]:
@@ -73,9 +76,9 @@ class Importer:
                 raise _not_float(t)
 
     def _input(self) -> FileTensor:
-        """The one input: float, of batch 1."""
-        if len(self.model.inputs) > 1:
-            raise UnsupportedError(f"the model has {len(self.model.inputs)} inputs; {ONE_INPUT}")
+        """The one input: float, of batch 1; several are a row."""
+        if len(self.model.inputs) > 1 and MISSING not in (*self.model.inputs, *self.model.outputs):
+            return self._row([self.model.tensors[i] for i in self.model.inputs])
         if len(self.model.inputs) != 1 or not self.model.outputs:
             raise UnsupportedError(
                 f"the model has {len(self.model.inputs)} inputs and {len(self.model.outputs)} "
@@ -90,6 +93,22 @@ class Importer:
         if x.shape[:1] != (1,):
             raise UnsupportedError(f"the model's input has shape {x.shape}; supported is batch 1")
         return x
+
+    def _row(self, inputs: Sequence[FileTensor]) -> FileTensor:
+        """One input that has float ones after each other, and what cuts it apart."""
+        if any(x.dtype != "float32" or x.shape[:1] != (1,) for x in inputs):
+            raise UnsupportedError(f"the model has {len(inputs)} inputs; {ONE_INPUT}")
+        sizes = [math.prod(x.shape) for x in inputs]
+        row = replace(inputs[0], name=self.names.take("inputs"), shape=(1, sum(sizes)))
+        self.shapes[row.name] = row.shape
+        for end, x in zip(itertools.accumulate(sizes), inputs, strict=True):
+            size = math.prod(x.shape)
+            part = FloatSlice(Part((0, end - size), (1, size), (1, 1)), sum(sizes))
+            name = self.names.take(f"{x.name}/part")
+            self.add(part, (row.name,), name, name)
+            self.add(FloatReshape(x.shape), (name,), x.name, x.name)
+            self.inputs[x.name] = x.shape
+        return row
 
     def _needed(self) -> list[FileOperator]:
         """The operators that the outputs depend on; what only computes shapes is left out."""
