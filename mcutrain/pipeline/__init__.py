@@ -15,6 +15,7 @@ from mcutrain import codegen, formats
 from mcutrain.arguments import PathLike, checked
 from mcutrain.autodiff import Levels, Losses, TrainGraph, differentiate
 from mcutrain.codegen import Project
+from mcutrain.codegen.program import Program
 from mcutrain.data import Targets
 from mcutrain.errors import ONE_INPUT, ArgumentError, SchemeError
 from mcutrain.features import FEATURES, correcting, rewritings, why_no_ladder
@@ -136,6 +137,11 @@ class TrainingStep(Shown):
             }
             for node in self.plan.nodes
         ]
+
+    @cached_property
+    def model_hash(self) -> int:
+        """What the step's saved states and firmware say of it."""
+        return int(Program(self.plan).model_hash, 16)
 
     @cached_property
     def project(self) -> Project:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from mcutrain_host.errors import HostError, StateTooLongError
 from mcutrain_host.saved import HEADER_BYTES, SavedState
 
-from mcutrain.codegen.program import Program
 from mcutrain.data.layout import InputOrder
 from mcutrain.errors import DataError, PlanError, SchemeError, StateError, UnsupportedError
 from mcutrain.features import features_of
@@ -179,8 +178,7 @@ def check_state(step: TrainingStep, saved: bytes, where: str) -> None:
         found = SavedState.parse(saved, where).model_hash
     except HostError as error:
         raise StateError(str(error)) from error
-    expected = int(Program(step.plan).model_hash, 16)
-    if found != expected:
+    if found != step.model_hash:
         raise StateError(_other(step, where))
 
 
