@@ -281,10 +281,11 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         was, now = (sum(side) / len(pairs) for side in zip(*pairs, strict=True))
         if now < was - self.tolerance:
             refused = self.base.with_name(f"{self.base.stem}.refused.mcts")
+            who = "1 board classifies" if len(pairs) == 1 else f"{len(pairs):,} boards classify"
             LOG.warning(
-                "%d boards classify %.1f %% of their test samples with the base of round %d, and "
-                "%.1f %% with the one before, which stays; the other is kept as %s",
-                *(len(pairs), 100 * now, self.done + server_round, 100 * was, refused),
+                "%s %.1f %% of the test samples with the base of round %d, and %.1f %% with the "
+                "one before, which stays; the other is kept as %s",
+                *(who, 100 * now, self.done + server_round, 100 * was, refused),
             )
             self.base.replace(refused)
             self.base = before

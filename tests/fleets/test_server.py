@@ -269,7 +269,7 @@ def test_a_base_with_which_boards_lose_is_taken_back(tmp_path: Path, warned: lis
     first = server.base
     assert server.answer([sent(2, first)], accuracy=0.5)
     assert evaluated(server, {"board0": 0.39}) == [1]
-    assert "1 boards classify 39.0 % of their test samples with the base of round 2" in warned[-1]
+    assert "1 board classifies 39.0 % of the test samples with the base of round 2" in warned[-1]
     assert server.base.raw == first.raw
     names = sorted(path.name for path in server.rounds.iterdir())
     assert names == ["round-1.mcts", "round-2.refused.mcts"]
