@@ -80,6 +80,7 @@ name = "board1"             # unlike that of any other board of the fleet
 data = "board1-data"        # what it learns from, as `mcutrain train --data` takes it
 # project = "board1"        # of `mcutrain generate --board`; without one, this computer computes
 # port = "/dev/ttyACM0"     # what the board would. port: without, the only board that answers
+# start = "mcutrain board . --link tcp"  # of a board that is a program: runs it for its turn
 """
 
 

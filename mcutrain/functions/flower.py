@@ -465,8 +465,11 @@ def gateway_app() -> ClientApp:
 
 
 def _gateway(context: Context) -> Gateway:
-    file = context.node_config.get("gateway", context.run_config.get("gateway", ""))
-    return Gateway.read(Path(str(file)), LOG.info)
+    file = str(context.node_config.get("gateway", context.run_config.get("gateway", "")))
+    number = context.node_config.get("partition-id")
+    if number is not None:  # Flower's simulation numbers its gateways
+        file = file.replace("{partition-id}", str(number))
+    return Gateway.read(Path(file), LOG.info)
 
 
 def _base(message: Message) -> bytes:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ from mcutrain.functions.averaging import Fleet, total_of
 from mcutrain.functions.board_options import (
     BoardDataOptions,
     LineOptions,
+    RecordOptions,
     StateOptions,
     WaitOptions,
 )
@@ -48,6 +52,10 @@ PREFIX = "mcutrain-fleet-"
 """Of the folder of a round, which has the base."""
 LEFT_SECONDS = 7 * 24 * 3600
 """After so long nobody works in such a folder any more."""
+START_SECONDS = 60.0
+"""A program that is a board says its port meanwhile."""
+END_SECONDS = 10.0
+"""A program that is a board ends meanwhile, or is killed."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +64,16 @@ class GatewayBoard:
 
     name: unlike that of any other board of the fleet. data: what it learns from, as `train` takes
     it. project: of `generate --board`; without one, this computer computes what a board would.
-    port: where the board is; without, the only one that answers.
+    port: where the board is; without, the only one that answers. start: of a board that is a
+    program, the command that runs it in the project's folder for the board's turn; the last word of
+    the first line that it prints is its port.
     """
 
     name: str
     data: str
     project: str = ""
     port: str | None = None
+    start: str = ""
 
 
 @dataclass(frozen=True)
@@ -168,7 +179,7 @@ class Gateway:
         names = [board.name for board in file.boards]
         if not names or len(set(names)) < len(names) or "" in names:
             raise ArgumentError(f"{path}: each of [[boards]] needs a name of its own")
-        said = [file.model, *(t for b in file.boards for t in (b.name, b.data, b.project))]
+        said = [file.model, *(t for b in file.boards for t in vars(b).values() if t)]
         if any("\0" in text for text in said):
             raise ArgumentError(f"{path}: a name or a path has a character of code 0")
         return Gateway(path.parent, file, tell)
@@ -243,7 +254,8 @@ class Gateway:
             std=self.file.std,
         )
         if board.project and lesson.epochs:
-            state = self._on_board(board, fleet, begin, lesson, reading)
+            with _started(board, self.folder / board.project) as port:
+                state = self._on_board(replace(board, port=port), fleet, begin, lesson, reading)
             tested = self._train(board, fleet, begin, replace(lesson, epochs=0))  # a board's bits
             return _TrainedBoard(state, tested.accuracy)
         step, options = fleet.layout.step, fleet.recipe.options
@@ -279,8 +291,9 @@ class Gateway:
         reading: DataOptions,
     ) -> SavedState:
         accumulate = fleet.layout.step.plan.training.accumulate
-        state = begin.with_name("trained.mcts")
-        state.unlink(missing_ok=True)
+        state, log = begin.with_name("trained.mcts"), begin.with_name("train.jsonl")
+        for path in (state, log):
+            path.unlink(missing_ok=True)
         done = train_board(
             self.folder / board.project,
             str(self.folder / board.data),
@@ -293,6 +306,8 @@ class Gateway:
                 state=state, begin_from=begin, after=fleet.base.position(accumulate), save_every=0
             ),
             waiting=WaitOptions(reconnect=self.file.reconnect),
+            # boards that are programs have one project, whose log one run at a time may write
+            record=RecordOptions(log=log if board.start else None),
             seed=lesson.number,
             listener=_BoardNotes(board.name, self.tell),
         )
@@ -300,6 +315,36 @@ class Gateway:
             raise KeyboardInterrupt
         file = StateFile.of(state)
         return fleet.layout.saved(file.read(file.saved_bytes).raw, board.name)
+
+
+@contextmanager
+def _started(board: GatewayBoard, folder: Path) -> Iterator[str | None]:
+    """The port of a board, whose program runs meanwhile if it is one. Raises ArgumentError."""
+    if not board.start:
+        yield board.port
+        return
+    try:
+        program = subprocess.Popen(
+            shlex.split(board.start), cwd=folder, stdout=subprocess.PIPE, text=True
+        )
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"cannot start {board.start!r} in {folder}: {reason(error)}") from error
+    with program:
+        late = threading.Timer(START_SECONDS, program.kill)
+        late.start()
+        try:
+            assert program.stdout is not None
+            words = program.stdout.readline().split()
+            late.cancel()
+            if not words:
+                raise ArgumentError(f"{board.start!r} in {folder} said no port, or ended")
+            yield words[-1]
+        finally:
+            late.cancel()
+            program.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                program.wait(END_SECONDS)
+            program.kill()
 
 
 def _remove_left() -> None:

@@ -1,0 +1,146 @@
+"""Boards of a gateway that are programs: each is started for its turn, and ended."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mcutrain_host.saved import SavedState
+
+import mcutrain
+from mcutrain import demo
+from mcutrain.errors import McutrainError
+from mcutrain.functions import gateway
+from mcutrain.functions.gateway import FleetRound, Gateway
+from tests.fleets.fleet import SCHEME, fleet
+
+ROUND = FleetRound(1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of this computer and data of two boards."""
+    folder = tmp_path_factory.mktemp("programs")
+    mcutrain.generate(demo.MODEL, folder / "project", SCHEME, board="native")
+    mcutrain.build(folder / "project", optimize="1")
+    split = demo.deployed(demo.upright(demo.Size(train=12, test=4)))
+    for i in range(2):
+        part = slice(6 * i, 6 * i + 6)
+        arrays = {"x_train": split.train.x[part], "y_train": split.train.y[part]}
+        tested = {"x_test": split.test.x[:2], "y_test": split.test.y[:2]}
+        names = np.array(split.train.names)
+        np.savez(folder / f"data{i}.npz", **arrays, **tested, names=names)
+    return folder
+
+
+def gateway_of(folder: Path, starts: list[str]) -> Gateway:
+    """start: of each board; without, this computer computes it."""
+    text = f'model = "{demo.MODEL.as_posix()}"\nreconnect = 0.0\n'
+    for i, start in enumerate(starts):
+        chip = f'project = "project"\nstart = """{start}"""\n' if start else ""
+        text += f'[[boards]]\nname = "b{i}"\ndata = "data{i}.npz"\n{chip}'
+    (folder / "gateway.toml").write_text(text)
+    return Gateway.read(folder / "gateway.toml")
+
+
+def base() -> bytes:
+    return fleet().file(fleet().base)
+
+
+def program(slots: str) -> str:
+    return f"build/firmware --port tcp:0 --state {slots}"
+
+
+def test_programs_of_one_project_learn_as_this_computer_does(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[str]] = []
+
+    class Noted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *args: object, **options: object) -> None:
+            super().__init__(*args, **options)  # type: ignore[call-overload]
+            started.append(self)
+
+    expected = gateway_of(folder, ["", ""]).learn(base(), ROUND).total
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    found = gateway_of(folder, [program("s0"), program("s1")]).learn(base(), ROUND)
+    assert found.failed == {}
+    assert found.total.to_bytes() == expected.to_bytes()
+    assert [one.poll() for one in started if one.args[0] == "build/firmware"] == [-15, -15]
+    kept = [(folder / f"project/s{i}").read_bytes() for i in range(2)]
+    assert kept[0] != kept[1]  # each has flash of its own
+    assert not (folder / "project/train.jsonl").exists()
+
+
+def test_a_program_goes_on_from_the_flash_that_it_left(folder: Path) -> None:
+    """The round's base is new to it, and the one before is what it starts with."""
+    boards = gateway_of(folder, [program("s2"), program("s3")])
+    first = boards.learn(base(), ROUND).total
+    layout = fleet().layout
+    begin = mcutrain.fleets.averaged(layout, fleet().base, first)
+    next_base = fleet().file(SavedState.parse(begin, "the mean"))
+    found = boards.learn(next_base, FleetRound(2)).total
+    expected = gateway_of(folder, ["", ""]).learn(next_base, FleetRound(2)).total
+    assert found.to_bytes() == expected.to_bytes()
+
+
+WRONG = {
+    "none/of/them": r"cannot start 'none/of/them' in .*project",
+    "'": r"cannot start .*No closing quotation",
+    "true": r"'true' in .*project said no port, or ended",
+    "echo port socket://127.0.0.1:1": "cannot open socket://127.0.0.1:1",
+}
+
+
+@pytest.mark.parametrize("start", WRONG)
+def test_what_is_no_program_of_a_board_gets_a_sentence(folder: Path, start: str) -> None:
+    with pytest.raises(McutrainError, match=f"no board learnt anything: {WRONG[start]}"):
+        gateway_of(folder, [start]).learn(base(), ROUND)
+
+
+def test_a_program_that_says_nothing_is_ended(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway, "START_SECONDS", 0.2)
+    begun = time.monotonic()
+    with pytest.raises(McutrainError, match="said no port, or ended"):
+        gateway_of(folder, ["sleep 600"]).learn(base(), ROUND)
+    assert time.monotonic() - begun < 60
+
+
+def test_a_program_that_does_not_end_is_killed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway, "END_SECONDS", 0.2)
+    deaf = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "print('port socket://127.0.0.1:1', flush=True); time.sleep(600)"
+    )
+    begun = time.monotonic()
+    with pytest.raises(McutrainError, match="no board learnt anything"):
+        gateway_of(folder, [f"{sys.executable} -c {shlex.quote(deaf)}"]).learn(base(), ROUND)
+    assert time.monotonic() - begun < 60
+
+
+def test_gateways_of_a_simulation_have_a_file_each(folder: Path) -> None:
+    pytest.importorskip("flwr", reason="needs the extra fleet")
+    from flwr.app import Context, RecordDict
+
+    from mcutrain.functions.flower import _gateway
+
+    gateway_of(folder, ["", ""])
+    (folder / "gateway3.toml").write_bytes((folder / "gateway.toml").read_bytes())
+
+    def read(said: dict[str, object]) -> Gateway:
+        config = {"gateway": f"{folder}/gateway{{partition-id}}.toml"}
+        return _gateway(Context(1, 1, said, RecordDict(), config))  # type: ignore[arg-type]
+
+    assert read({"partition-id": 3}).file.boards[0].name == "b0"
+    with pytest.raises(McutrainError, match=r"gateway\{partition-id\}\.toml"):
+        read({})
+    assert read({"gateway": f"{folder}/gateway.toml", "partition-id": 3}).folder == folder
