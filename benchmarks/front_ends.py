@@ -82,8 +82,8 @@ int8_t output[96 * 3 * 4];
 void reset(void) {{ mct_vision_reset(&state, &params, kept); }}
 uint32_t hop(uint32_t count)
 {{
-    mct_vision_push_row(&state, input);
-    for (count = 0; mct_vision_take_row(&state, output + 288 * count); count++) {{
+    mct_vision_push_row(&state, &params, kept, input);
+    for (count = 0; mct_vision_take_row(&state, &params, kept, output + 288 * count); count++) {{
     }}
     return count;
 }}

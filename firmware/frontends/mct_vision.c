@@ -17,9 +17,9 @@ static uint32_t numbers_of(const mct_vision_params *p) {
 }
 
 /* The row of samples above, of a Bayer image. */
-static uint8_t *kept_row(const mct_vision *vision) {
-    const uint32_t per_number = vision->p->is_bilinear ? 1 : 2;
-    return (uint8_t *)(vision->memory + per_number * numbers_of(vision->p));
+static uint8_t *kept_row(const mct_vision_params *p, uint32_t *memory) {
+    const uint32_t per_number = p->is_bilinear ? 1 : 2;
+    return (uint8_t *)(memory + per_number * numbers_of(p));
 }
 
 static colours of_565(uint32_t low, uint32_t high) {
@@ -39,12 +39,13 @@ static colours of_yuv(int32_t y, int32_t u, int32_t v) {
     return c;
 }
 
-/* Pixel i of a row. */
-static colours pixel(const mct_vision *vision, const uint8_t *row, uint32_t i) {
+/* Pixel i of a row. above: the row of samples above, of a Bayer image. */
+static colours pixel(const mct_vision_params *p, const uint8_t *above, const uint8_t *row,
+                     uint32_t i) {
     const uint8_t *two = row + 2 * i, *four = row + 4 * (i / 2);
-    const uint32_t is_grey = vision->p->channels == 1;
+    const uint32_t is_grey = p->channels == 1;
     colours c = {0, 0, 0};
-    switch (vision->p->format) {
+    switch (p->format) {
     case MCT_VISION_RGB565_LITTLE:
         c = of_565(two[0], two[1]);
         break;
@@ -58,13 +59,11 @@ static colours pixel(const mct_vision *vision, const uint8_t *row, uint32_t i) {
         }
         c = of_yuv(two[0], four[1] - 128, four[3] - 128);
         break;
-    case MCT_VISION_BAYER_RGGB: {
-        const uint8_t *above = kept_row(vision) + 2 * i;
-        c.red = above[0];
-        c.green = (above[1] + two[0] + 1) >> 1;
+    case MCT_VISION_BAYER_RGGB:
+        c.red = above[2 * i];
+        c.green = (above[2 * i + 1] + two[0] + 1) >> 1;
         c.blue = two[1];
         break;
-    }
     default:
         c.red = c.green = c.blue = row[i];
         return c;
@@ -97,12 +96,13 @@ static colours plus(colours sum, int32_t weight, colours c) {
 }
 
 /* Sums of each output column: its part of a pixel, in 1 / out_width pixels, times the pixel. */
-static void sum_columns(const mct_vision *vision, const uint8_t *row, uint32_t *sums) {
-    const mct_vision_params *p = vision->p;
+static void sum_columns(const mct_vision_params *p, uint32_t *memory, const uint8_t *row) {
+    const uint8_t *above = kept_row(p, memory);
+    uint32_t *sums = memory + numbers_of(p);
     int32_t room = p->crop_width; /* of the output column */
     colours sum = none();
     for (uint32_t i = 0; i < p->crop_width; i++) {
-        const colours c = pixel(vision, row, p->left + i);
+        const colours c = pixel(p, above, row, p->left + i);
         int32_t rest = p->out_width; /* of the pixel */
         while (rest >= room) {
             sums = put(sums, p->channels, plus(sum, room, c));
@@ -138,16 +138,17 @@ static uint32_t *put_half(uint32_t *to, uint32_t half, int32_t number) {
 }
 
 /* Between the centres of two pixels. row: of the crop, number `at`. */
-static void blend_columns(const mct_vision *vision, const uint8_t *row, uint32_t at) {
-    const mct_vision_params *p = vision->p;
+static void blend_columns(const mct_vision_params *p, uint32_t *memory, const uint8_t *row,
+                          uint32_t at) {
+    const uint8_t *above = kept_row(p, memory);
     const uint32_t half = half_of(at);
-    uint32_t *to = vision->memory;
+    uint32_t *to = memory;
     for (uint32_t i = 0; i < p->out_width; i++) {
         uint32_t share;
         const uint32_t column = centre(i, p->crop_width, p->out_width, &share);
         const uint32_t after = column + 1 < p->crop_width ? column + 1 : column;
-        const colours a = pixel(vision, row, p->left + column);
-        const colours b = pixel(vision, row, p->left + after);
+        const colours a = pixel(p, above, row, p->left + column);
+        const colours b = pixel(p, above, row, p->left + after);
         const colours sum = plus(plus(none(), 256 - (int32_t)share, a), (int32_t)share, b);
         to = put_half(to, half, sum.red);
         if (p->channels == 3) {
@@ -157,12 +158,11 @@ static void blend_columns(const mct_vision *vision, const uint8_t *row, uint32_t
     }
 }
 
-static uint32_t row_behind(const mct_vision *vision) {
-    return vision->before + 1u < vision->p->crop_height ? vision->before + 1u : vision->before;
+static uint32_t row_behind(const mct_vision *vision, const mct_vision_params *p) {
+    return vision->before + 1u < p->crop_height ? vision->before + 1u : vision->before;
 }
 
-static void aim(mct_vision *vision) {
-    const mct_vision_params *p = vision->p;
+static void aim(mct_vision *vision, const mct_vision_params *p) {
     uint32_t share = 0;
     vision->before = (uint16_t)centre(vision->out_row, p->crop_height, p->out_height, &share);
     vision->share = (uint16_t)share;
@@ -176,31 +176,29 @@ uint32_t mct_vision_memory_bytes(const mct_vision_params *p) {
 void mct_vision_reset(mct_vision *vision, const mct_vision_params *p, uint32_t *memory) {
     const uint32_t pixels = (uint32_t)p->crop_width * p->crop_height;
     memset(vision, 0, sizeof *vision);
-    vision->p = p;
-    vision->memory = memory;
     vision->reciprocal = pixels > 1 ? (uint32_t)(((uint64_t)1 << 32) / pixels) : UINT32_MAX;
     vision->end = p->crop_height;
     memset(memory, 0, mct_vision_memory_bytes(p));
-    aim(vision);
+    aim(vision, p);
 }
 
-void mct_vision_push_row(mct_vision *vision, const uint8_t *row) {
-    const mct_vision_params *p = vision->p;
+void mct_vision_push_row(mct_vision *vision, const mct_vision_params *p, uint32_t *memory,
+                         const uint8_t *row) {
     const uint32_t is_bayer = p->format == MCT_VISION_BAYER_RGGB, number = vision->rows++;
     const uint32_t of_image = is_bayer ? number / 2 : number;
     if (of_image < p->top || of_image >= (uint32_t)p->top + p->crop_height) {
         return;
     }
     if (is_bayer && number % 2 == 0) {
-        memcpy(kept_row(vision), row, p->width);
+        memcpy(kept_row(p, memory), row, p->width);
         return;
     }
     const uint32_t at = vision->taken++;
     if (!p->is_bilinear) {
-        sum_columns(vision, row, vision->memory + numbers_of(p));
+        sum_columns(p, memory, row);
         vision->row_at = p->out_height;
-    } else if (at == vision->before || at == row_behind(vision)) {
-        blend_columns(vision, row, at);
+    } else if (at == vision->before || at == row_behind(vision, p)) {
+        blend_columns(p, memory, row, at);
     }
 }
 
@@ -214,11 +212,11 @@ static int8_t mean(uint32_t sum, uint32_t pixels, uint32_t reciprocal) {
 }
 
 /* row_at: what is left of the current row, end: what the output row lacks, in 1 / out_height rows. */
-static int32_t take_by_area(mct_vision *vision, int8_t *x) {
-    const mct_vision_params *p = vision->p;
+static int32_t take_by_area(mct_vision *vision, const mct_vision_params *p, uint32_t *memory,
+                            int8_t *x) {
     const uint32_t numbers = numbers_of(p), pixels = (uint32_t)p->crop_width * p->crop_height;
     const uint32_t part = vision->row_at < vision->end ? vision->row_at : vision->end;
-    uint32_t *sums = vision->memory;
+    uint32_t *sums = memory;
     const uint32_t *row = sums + numbers;
     if (part == 0) {
         return 0;
@@ -239,14 +237,15 @@ static int32_t take_by_area(mct_vision *vision, int8_t *x) {
     return 1;
 }
 
-static int32_t take_bilinear(mct_vision *vision, int8_t *x) {
-    if (row_behind(vision) >= vision->taken) {
+static int32_t take_bilinear(const mct_vision *vision, const mct_vision_params *p,
+                             const uint32_t *memory, int8_t *x) {
+    if (row_behind(vision, p) >= vision->taken) {
         return 0;
     }
-    const uint32_t above = half_of(vision->before), below = half_of(row_behind(vision));
-    const uint32_t share = vision->share, numbers = numbers_of(vision->p);
+    const uint32_t above = half_of(vision->before), below = half_of(row_behind(vision, p));
+    const uint32_t share = vision->share, numbers = numbers_of(p);
     for (uint32_t i = 0; i < numbers; i++) {
-        const uint32_t two = vision->memory[i];
+        const uint32_t two = memory[i];
         const uint32_t sum =
             (two >> above & 0xFFFFu) * (256 - share) + (two >> below & 0xFFFFu) * share;
         x[i] = (int8_t)((int32_t)((sum + (1u << 15)) >> 16) - 128);
@@ -254,15 +253,16 @@ static int32_t take_bilinear(mct_vision *vision, int8_t *x) {
     return 1;
 }
 
-int32_t mct_vision_take_row(mct_vision *vision, int8_t *x) {
-    if (vision->out_row == vision->p->out_height) {
+int32_t mct_vision_take_row(mct_vision *vision, const mct_vision_params *p, uint32_t *memory,
+                            int8_t *x) {
+    if (vision->out_row == p->out_height) {
         return 0;
     }
     const int32_t is_ready =
-        vision->p->is_bilinear ? take_bilinear(vision, x) : take_by_area(vision, x);
+        p->is_bilinear ? take_bilinear(vision, p, memory, x) : take_by_area(vision, p, memory, x);
     if (is_ready) {
         vision->out_row++;
-        aim(vision);
+        aim(vision, p);
     }
     return is_ready;
 }

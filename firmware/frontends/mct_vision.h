@@ -31,8 +31,6 @@ typedef struct {
 } mct_vision_params;
 
 typedef struct {
-    const mct_vision_params *p;
-    uint32_t *memory;
     uint32_t reciprocal;  /* 2^32 / pixels of the crop, rounded down */
     uint32_t row_at, end; /* of the current row: what is not used yet, in 1 / out_height rows */
     uint16_t rows;        /* samples' rows so far */
@@ -46,14 +44,16 @@ typedef struct {
  * samples for Bayer. */
 uint32_t mct_vision_memory_bytes(const mct_vision_params *p);
 
-/* Begin an image. memory: words of that many bytes. */
+/* Begin an image. p, memory: those of all calls for it; memory: words of that many bytes. */
 void mct_vision_reset(mct_vision *vision, const mct_vision_params *p, uint32_t *memory);
 
 /* Take a row of the camera, from the top. Afterwards take all output rows that are ready. */
-void mct_vision_push_row(mct_vision *vision, const uint8_t *row);
+void mct_vision_push_row(mct_vision *vision, const mct_vision_params *p, uint32_t *memory,
+                         const uint8_t *row);
 
 /* Write the next output row, out_width * channels numbers. Returns 1, or 0 if it is not ready. */
-int32_t mct_vision_take_row(mct_vision *vision, int8_t *x);
+int32_t mct_vision_take_row(mct_vision *vision, const mct_vision_params *p, uint32_t *memory,
+                            int8_t *x);
 
 #ifdef __cplusplus
 }

@@ -35,8 +35,6 @@ class State(ctypes.Structure):
     """mct_vision."""
 
     _fields_ = (
-        ("p", ctypes.c_void_p),
-        ("memory", ctypes.c_void_p),
         *((name, ctypes.c_uint32) for name in ("reciprocal", "row_at", "end")),
         *((name, ctypes.c_uint16) for name in ("rows", "taken", "out_row", "before", "share")),
     )
@@ -53,12 +51,13 @@ def by_c(library: ctypes.CDLL, how: Vision, image: Bytes) -> npt.NDArray[np.gene
     size = library.mct_vision_memory_bytes(ctypes.byref(params))
     assert size == how.memory_bytes
     memory = Guarded(size)
-    library.mct_vision_reset(ctypes.byref(state), ctypes.byref(params), memory.pointer)
+    how_c = (ctypes.byref(state), ctypes.byref(params), memory.pointer)
+    library.mct_vision_reset(*how_c)
     found = []
     for row in np.ascontiguousarray(image):
-        library.mct_vision_push_row(ctypes.byref(state), ctypes.c_void_p(row.ctypes.data))
+        library.mct_vision_push_row(*how_c, ctypes.c_void_p(row.ctypes.data))
         out = Guarded(how.out_width * how.channels)
-        while library.mct_vision_take_row(ctypes.byref(state), out.pointer):
+        while library.mct_vision_take_row(*how_c, out.pointer):
             found.append(out.array(np.int8))
     memory.array(np.uint8)
     return np.array(found).reshape(-1, how.out_width, how.channels)

@@ -38,8 +38,8 @@ static int learn(void)
     for (uint32_t i = 0; i < {len(CASES)}; i++) {{
         mct_vision_reset(&seen, &params[i], memory);
         for (uint32_t k = 0; k < 30; k++, row += row_bytes[i]) {{
-            mct_vision_push_row(&seen, row);
-            while (mct_vision_take_row(&seen, x)) {{
+            mct_vision_push_row(&seen, &params[i], memory, row);
+            while (mct_vision_take_row(&seen, &params[i], memory, x)) {{
                 x += params[i].out_width * params[i].channels;
             }}
         }}
