@@ -19,7 +19,7 @@ RESPONSE = 0x80
 HEADER = struct.Struct("<BBHHH")
 MAX_BODY_BYTES = 512
 """Most bytes of a body in version 1; IDENTIFY says the device's own."""
-MOST_SAMPLE_NUMBERS, MOST_WINDOW_SAMPLES = 64, 1 << 20
+MOST_SAMPLE_NUMBERS, MOST_WINDOW_SAMPLES = 252, 1 << 20
 """Of raw samples; more than a front end has."""
 OFFSET_BYTES = 4
 """Pieces of a sample or state follow their offset."""

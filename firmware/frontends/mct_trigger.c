@@ -61,6 +61,15 @@ int32_t mct_trigger_frame(mct_trigger *trigger, const mct_trigger_params *params
     return trigger->waiting == 0;
 }
 
+int32_t mct_trigger_still(mct_trigger *trigger, uint32_t floor, uint32_t *activity) {
+    const int32_t has_changed = trigger->is_armed;
+    *activity = trigger->has_last ? trigger->activity : MCT_MOST_ACTIVITY;
+    trigger->has_last = 1;
+    trigger->activity = 0;
+    trigger->is_armed = *activity > floor;
+    return has_changed && !trigger->is_armed;
+}
+
 uint32_t mct_trigger_loudest(const uint32_t *activities, uint32_t size, uint32_t kept,
                              uint32_t next, uint32_t window) {
     uint64_t sum = 0, most = 0;

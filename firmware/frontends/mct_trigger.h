@@ -44,6 +44,10 @@ void mct_trigger_add(mct_trigger *trigger, int16_t *last, uint32_t width, const 
 int32_t mct_trigger_frame(mct_trigger *trigger, const mct_trigger_params *params,
                           uint32_t *activity);
 
+/* The same of a camera, whose `activity` is the sum of |changes| of an image's numbers: returns 1 for an
+ * image that is still, at most `floor`, behind one that was not. The first one is not. */
+int32_t mct_trigger_still(mct_trigger *trigger, uint32_t floor, uint32_t *activity);
+
 /* How many frames ago the window of most activity ended, of those that lie in a ring of `size`
  * frames, `kept` of them, the next one's place is `next`; of equal ones the last. kept >= window. */
 uint32_t mct_trigger_loudest(const uint32_t *activities, uint32_t size, uint32_t kept,

@@ -202,6 +202,19 @@ void mct_vision_push_row(mct_vision *vision, const mct_vision_params *p, uint32_
     }
 }
 
+int32_t mct_vision_follow_row(mct_vision *vision, const mct_vision_params *p, uint32_t *memory,
+                              uint32_t number, const uint8_t *row) {
+    if (number == 0) {
+        mct_vision_reset(vision, p, memory);
+    } else if (vision->due != number) {
+        vision->due = 0;
+        return 0;
+    }
+    vision->due = (uint16_t)(number + 1u);
+    mct_vision_push_row(vision, p, memory, row);
+    return 1;
+}
+
 /* To the nearest. The sum is at most 255 * 2^24, and with half of 2^24 pixels below 2^32; the
  * reciprocal's quotient is right or one too small. */
 static int8_t mean(uint32_t sum, uint32_t pixels, uint32_t reciprocal) {
@@ -265,4 +278,14 @@ int32_t mct_vision_take_row(mct_vision *vision, const mct_vision_params *p, uint
         aim(vision, p);
     }
     return is_ready;
+}
+
+uint32_t mct_vision_change(int8_t *x, const int8_t *row, uint32_t count) {
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const int32_t change = (int32_t)row[i] - x[i];
+        sum += (uint32_t)(change < 0 ? -change : change);
+        x[i] = row[i];
+    }
+    return sum;
 }

@@ -38,6 +38,7 @@ typedef struct {
     uint16_t out_row;     /* rows that were given */
     uint16_t before;      /* bilinear: the row of the crop above the next output row */
     uint16_t share;       /* and 256ths towards the one behind it */
+    uint16_t due;         /* the number of the row that comes next; 0: an image has to begin */
 } mct_vision;
 
 /* Bytes that lie between rows: 8 for each number of an output row by area, 4 bilinear, and a row of
@@ -51,9 +52,17 @@ void mct_vision_reset(mct_vision *vision, const mct_vision_params *p, uint32_t *
 void mct_vision_push_row(mct_vision *vision, const mct_vision_params *p, uint32_t *memory,
                          const uint8_t *row);
 
+/* The same of rows of a stream: row 0 begins an image. Returns 1, or 0 where the row is not the next
+ * one: some were lost, and none is taken until an image begins. number: below 4096. */
+int32_t mct_vision_follow_row(mct_vision *vision, const mct_vision_params *p, uint32_t *memory,
+                              uint32_t number, const uint8_t *row);
+
 /* Write the next output row, out_width * channels numbers. Returns 1, or 0 if it is not ready. */
 int32_t mct_vision_take_row(mct_vision *vision, const mct_vision_params *p, uint32_t *memory,
                             int8_t *x);
+
+/* Copy an output row to x, where that of an image before lies. Returns the sum of |changes|. */
+uint32_t mct_vision_change(int8_t *x, const int8_t *row, uint32_t count);
 
 #ifdef __cplusplus
 }

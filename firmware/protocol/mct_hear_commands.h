@@ -7,8 +7,12 @@
 #define MCT_HEAR_COMMANDS(X)                                                                       \
     X(MCT_COMMAND_HEAR, mct_hear, false)                                                           \
     X(MCT_COMMAND_WINDOW, mct_take_window, false)
-#define MCT_HEAR_FLAG 1024u  /* what IDENTIFY says of it */
-#define MCT_HEAR_SAMPLES 16u /* that are pushed at once */
+#define MCT_HEAR_FLAG 1024u /* what IDENTIFY says of it */
+#ifdef MCT_CAMERA
+#define MCT_HEAR_SAMPLES 1u /* that are pushed at once */
+#else
+#define MCT_HEAR_SAMPLES 16u
+#endif
 
 _Static_assert(MCT_HEAR_SAMPLES <= MCT_QUEUE, "they must find room");
 
@@ -42,6 +46,9 @@ static mct_outcome mct_hear(mct_protocol *p, mct_body body) {
     mct_protocol_send_working(p);
     if (offset == 0) {
         mct_window_reset();
+#ifdef MCT_CAMERA
+        mct_frame_begin();
+#endif
     }
     const uint64_t before = mct_board_cycles();
     const uint32_t ready = mct_hear_samples(body.bytes + 4, (body.count - 4) / sample_bytes);
@@ -54,7 +61,7 @@ static mct_outcome mct_hear(mct_protocol *p, mct_body body) {
     return mct_done(20);
 }
 
-#ifdef MCT_TRIGGER_RATIO
+#ifdef MCT_TRIGGER_FLOOR
 #define MCT_WINDOW_HEARD UINT32_MAX /* for frames ago: the one that the trigger found */
 #define MCT_WINDOW_LOUDEST (UINT32_MAX - 1u)
 

@@ -211,15 +211,22 @@ static void mct_learn_look(mct_protocol *p) {
 /* The source of samples of a virtual board: how many wait, and the next number. */
 #define MCT_SENSOR_COUNT (*(volatile const uint32_t *)(MCT_SENSOR + 0u))
 #define MCT_SENSOR_DATA (*(volatile const uint32_t *)(MCT_SENSOR + 4u))
+#define MCT_SENSOR_BEGIN (*(volatile const uint32_t *)(MCT_SENSOR + 8u)) /* of a camera's frame */
 
 #define MCT_SENSE_SAMPLES (MCT_HOP < MCT_HEAR_SAMPLES ? MCT_HOP : MCT_HEAR_SAMPLES)
 
 /* A look behind each frame: what is found follows from the samples alone, not from when they came. */
 static void mct_learn_sense(mct_protocol *p) {
     uint32_t count = MCT_SENSOR_COUNT;
+    mct_learn_look(p); /* at what a host has played */
     while (count > 0) {
         int16_t some[MCT_SENSE_SAMPLES * MCT_SAMPLE_NUMBERS];
         const uint32_t now = count < MCT_SENSE_SAMPLES ? count : MCT_SENSE_SAMPLES;
+#ifdef MCT_CAMERA
+        if (MCT_SENSOR_BEGIN) {
+            mct_frame_begin();
+        }
+#endif
         for (uint32_t i = 0; i < now * MCT_SAMPLE_NUMBERS; i++) {
             some[i] = (int16_t)MCT_SENSOR_DATA;
         }

@@ -1,20 +1,22 @@
 """A source of samples on each virtual board, which no real one has.
 
 At 0x5F000000: word 0 says how many samples wait, at most DEPTH; word 4 is the next number, an int16
-with its sign, of those of a sample one after the other; 0 where none waits. Reading changes nothing
-else, and what is written is a fault. Samples come by the board's time, one in so many instructions;
+with its sign, of those of a sample one after the other; 0 where none waits. Word 8 says 1 if the
+next sample is the first row of a camera's frame. Reading changes nothing else, and what is written
+is a fault. Samples come by the board's time, one in so many instructions;
 those that find no room are lost. Or they wait until they are read.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from mcutrain_host.virtual.bus import Board
 from mcutrain_host.virtual.errors import BoardFault
 
 ADDRESS = 0x5F000000
-COUNT, DATA = 0, 4
+COUNT, DATA, BEGIN = 0, 4, 8
 DEPTH = 64
 
 
@@ -29,8 +31,9 @@ class Sensor:
         self._coming: list[tuple[int, ...]] = []
         self._next = self._begin = self._instructions = 0
         self._repeats = False
-        self._waiting: list[int] = []
-        self._width = 1
+        self._waiting: deque[int] = deque()
+        self._begins: deque[bool] = deque()
+        self._width, self._frame = 1, 0
 
     def play(
         self,
@@ -38,16 +41,18 @@ class Sensor:
         instructions_per_sample: int = 0,
         *,
         repeats: bool = False,
+        frame: int = 0,
     ) -> None:
         """Play samples, each with its numbers, in the place of what has not come yet.
 
         instructions_per_sample: 0 lets samples wait until they are read. repeats: again and again.
+        frame: rows of a camera's frame.
         """
         self._repeats = repeats and bool(rows)
         self._coming = [tuple(row) for row in rows]
         self._width = len(self._coming[0]) if self._coming else 1
         self._next, self._begin = 0, self.board.now
-        self._instructions = instructions_per_sample
+        self._instructions, self._frame = instructions_per_sample, frame
 
     @property
     def is_playing(self) -> bool:
@@ -65,12 +70,18 @@ class Sensor:
 
     def read(self, offset: int, size: int) -> int:
         """Return what the core reads."""
-        if size != 4 or offset not in (COUNT, DATA):
-            raise BoardFault(f"{self.name} has words at {COUNT} and {DATA} only")
+        if size != 4 or offset not in (COUNT, DATA, BEGIN):
+            raise BoardFault(f"{self.name} has words at {COUNT}, {DATA} and {BEGIN} only")
         self._arrive()
         if offset == COUNT:
             return len(self._waiting) // self._width
-        return self._waiting.pop(0) & 0xFFFFFFFF if self._waiting else 0
+        if offset == BEGIN:
+            return int(bool(self._begins) and self._begins[0])
+        if not self._waiting:
+            return 0
+        if len(self._waiting) % self._width == 1 % self._width:  # the last number of a sample
+            self._begins.popleft()
+        return self._waiting.popleft() & 0xFFFFFFFF
 
     def write(self, offset: int, size: int, value: int) -> None:
         """What the core writes."""
@@ -84,5 +95,6 @@ class Sensor:
         come = due if self._repeats else min(due, len(self._coming) - self._next)
         for i in range(self._next, self._next + min(come, room)):
             self._waiting += self._coming[i % len(self._coming)]
+            self._begins.append(self._frame > 0 and i % self._frame == 0)
         self.lost += max(0, come - room)
         self._next += come

@@ -6,6 +6,7 @@ from mcutrain.data._compressed import SUFFIXES as COMPRESSED
 from mcutrain.data._folders import SUFFIXES as IMAGE_SUFFIXES
 from mcutrain.data._folders import Progress, read_image
 from mcutrain.data._parquet import SUFFIXES as _PARQUET
+from mcutrain.data._raw_images import frame_files, read_frames
 from mcutrain.data._raw_rows import read_rows
 from mcutrain.data._sounds import read_noise, read_samples
 from mcutrain.data._tables import TABLES as _TABLES
@@ -75,6 +76,7 @@ __all__ = [
     "check",
     "drawn",
     "episode",
+    "frame_files",
     "has_real_targets",
     "in_order",
     "input_notes",
@@ -87,6 +89,7 @@ __all__ = [
     "parse_names",
     "pixel_codes",
     "quantize_input",
+    "read_frames",
     "read_image",
     "read_names",
     "read_noise",

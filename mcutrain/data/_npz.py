@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from mcutrain_host.reading import read_file
 
+from mcutrain.data._raw_images import camera_of, raw_arrays
 from mcutrain.data.array_file import TooLargeError, array_file, parsed, why
 from mcutrain.data.dataset import (
     NORMAL_AND_ANOMALY,
@@ -114,11 +115,15 @@ def of_raw(arrays: Arrays, order: InputOrder | None) -> tuple[Arrays, bool]:
     if order is not None and order.ids:
         is_x = {k for k in arrays if k.startswith("x")}
         return {k: as_ids(v, order.ids, k) if k in is_x else v for k, v in arrays.items()}, False
+    camera = camera_of(order)
+    if camera is not None:
+        seen = {k: raw_arrays(x, camera) for k, x in arrays.items() if k.startswith("x")}
+        arrays = {**arrays, **{k: x for k, x in seen.items() if x is not None}}
     raw = [k for k, x in arrays.items() if k.startswith("x") and x.dtype == np.int16]
     if raw and (order is None or order.frontend is None):
         raise DataError(
             f"{raw[0]} is int16, raw samples: say what makes features of them (--frontend audio, "
-            "mfcc or motion), or save uint8 pixels, int8 or float32"
+            "mfcc, motion or camera), or save uint8 pixels, int8 or float32"
         )
     if not raw or order is None:
         return arrays, False

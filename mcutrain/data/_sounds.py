@@ -54,9 +54,10 @@ def read_raw_sounds(listing: Listing, order: InputOrder, progress: Progress | No
     """
     front = order.frontend
     assert front is not None, "there is a front end"
-    if front.takes_rows:
+    if front.takes_rows or front.takes_images:
+        taken = "rows of numbers, as in CSV files" if front.takes_rows else "images"
         raise DataError(
-            f"the front end {front.kind} takes rows of numbers, as in CSV files, but there are "
+            f"the front end {front.kind} takes {taken}, but there are "
             "sounds: give one that takes sound, as --frontend audio"
         )
     require_soundfile(listing.paths)

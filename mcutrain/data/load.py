@@ -21,6 +21,7 @@ from mcutrain.data._folders import (
 )
 from mcutrain.data._npz import in_rows, of_raw, read_arrays, split_of
 from mcutrain.data._place import read_place
+from mcutrain.data._raw_images import FRAMES, camera_of, read_raw_images
 from mcutrain.data._raw_rows import of_rows, raw_windows, takes_rows
 from mcutrain.data._sounds import SOUNDS, read_raw_sounds, read_sounds
 from mcutrain.data._tables import TABLES, Windows, read_series, split_of_series
@@ -29,7 +30,7 @@ from mcutrain.data.groups import Drawing
 from mcutrain.data.layout import InputOrder, Note, split_in_order
 from mcutrain.errors import DataError
 
-KINDS = (IMAGES, SOUNDS, TABLES)
+KINDS = (IMAGES, SOUNDS, TABLES, FRAMES)
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,9 @@ def read_files(
     progress: Progress | None,
 ) -> Samples:
     """A sample of each file, as the model has it if one is known."""
+    if kind is FRAMES or (kind is IMAGES and camera_of(order) is not None):
+        order = InputOrder.own(()) if order is None else order
+        return read_raw_images(listing, order, progress)
     if kind is not IMAGES:
         if order is not None and order.frontend is not None:
             return read_raw_sounds(listing, order, progress)
@@ -165,8 +169,9 @@ def load(
     `input_shape` (height, width, channels), as the model's input has it, or (height, width) of grey
     ones, each is centre-cropped and resized at once. Without, they become RGB and must have one
     size. Sounds become MFCCs (see `mcutrain.data.mfcc`), or what the front end of `order` makes
-    of them. CSV files, or one with a column of labels, are cut into windows as `input_shape` says,
-    one every `stride` rows; those of whole numbers that the front end takes become what it makes.
+    of them. Images become frames of its camera, whose bytes .raw files hold. CSV files, or one with
+    a column of labels, are cut into windows as `input_shape` says, one every `stride` rows;
+    those of whole numbers that the front end takes become what it makes.
     `progress(done, total)` is called per file.
 
     targets: names of columns of a CSV file, joined by commas, or how many of the last ones: each

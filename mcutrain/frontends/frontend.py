@@ -95,11 +95,12 @@ class FrontendC:
 class Frontend(ABC):
     """A front end. Its fields are its options in texts and files, all of them int.
 
-    kind: its name there. FEATURE_SCALE: the real number that a feature of 1 is. RANGE: the smallest
-    and the largest feature.
+    kind: its name there. WORDS: of an option's numbers that have names. FEATURE_SCALE: the real
+    number that a feature of 1 is. RANGE: the smallest and the largest feature.
     """
 
     kind: ClassVar[str]
+    WORDS: ClassVar[Mapping[str, Mapping[str, int]]] = {}
     FEATURE_SCALE: ClassVar[float]
     RANGE: ClassVar[tuple[int, int]]
 
@@ -144,7 +145,12 @@ class Frontend(ABC):
     @property
     def takes_rows(self) -> bool:
         """Whether raw samples are rows of some numbers, as in CSV files, and no sound."""
-        return len(self.input_shape) > 1
+        return len(self.input_shape) > 1 and not self.takes_images
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether raw samples are rows of a camera, and a window is an image."""
+        return False
 
     @property
     def channels(self) -> int:
@@ -167,7 +173,9 @@ class Frontend(ABC):
     @property
     def text(self) -> str:
         """As `parse` reads it, with every option."""
-        return f"{self.kind}:{','.join(f'{k}={v}' for k, v in self.options().items())}"
+        named = {name: {n: word for word, n in of.items()} for name, of in self.WORDS.items()}
+        said = (f"{k}={named.get(k, {}).get(v, v)}" for k, v in self.options().items())
+        return f"{self.kind}:{','.join(said)}"
 
     def options(self) -> dict[str, int]:
         """Its parameters by name."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcutrain.errors import DataError
+from mcutrain.frontends.camera import CameraFrontend
 from mcutrain.frontends.frontend import MOST_TEXT, Frontend
 from mcutrain.frontends.rows import MotionFrontend
 from mcutrain.frontends.sound import AudioFrontend
@@ -20,7 +21,7 @@ else:  # pragma: no cover
     import tomli as tomllib
 
 KINDS: Mapping[str, type[Frontend]] = {
-    made.kind: made for made in (AudioFrontend, MfccFrontend, MotionFrontend)
+    made.kind: made for made in (AudioFrontend, MfccFrontend, MotionFrontend, CameraFrontend)
 }
 MOST_BYTES = 1 << 16
 
@@ -39,8 +40,13 @@ def parse(text: str, input_shape: tuple[int, ...] | None = None) -> Frontend:
     for name, value in options.items():
         if name not in known:
             raise DataError(f"{kind} has no option {name!r}: known are {', '.join(known)}")
-        if type(value) is not int:
-            raise DataError(f"{kind}: {name} is {value!r}: give a whole number")
+        words = made.WORDS.get(name, {})
+        if isinstance(value, str):
+            options[name] = words.get(value, value)
+        if type(options[name]) is not int:
+            raise DataError(
+                f"{kind}: {name} is {value!r}: give {', '.join(words) or 'a whole number'}"
+            )
     return made.of(options, input_shape)
 
 
@@ -58,7 +64,7 @@ def _of_text(text: str) -> tuple[str, dict[str, Any]]:
         if name in options:
             raise DataError(f"{kind}: {name} is given twice: leave one out")
         try:
-            options[name] = int(value)
+            options[name] = value if value.isalnum() and value[0].isalpha() else int(value)
         except ValueError as error:
             raise DataError(
                 f"{part!r} is no option of a front end: write NAME=NUMBER, as audio:step_ms=20"

@@ -8,6 +8,9 @@ if its activity is above a floor and above ratio / 16 of the background.
 
 When `least` frames in a row are loud, something began with the first of them, and its window begins
 `before` frames earlier; after it, nothing begins until a frame was not loud.
+
+Of a camera, an image's activity is the sum of |changes| of its pixels; the first one has all. An
+image stands out that is no more active than the floor, behind one that is.
 """
 
 from __future__ import annotations
@@ -28,13 +31,23 @@ RATIO, LEAST, FLOOR_OF_NUMBER = 64, 2, 8
 
 def activities(front: Frontend, samples: Array) -> npt.NDArray[np.int64]:
     """Return how active each complete frame of a stream of raw samples is."""
+    if front.takes_images:
+        return changes(front.stream().push(samples))
     rows = samples.reshape(len(samples), -1).astype(np.int64)
-    changes = np.abs(np.diff(rows, axis=0, prepend=rows[:1])).sum(axis=1)
+    moved = np.abs(np.diff(rows, axis=0, prepend=rows[:1])).sum(axis=1)
     if len(samples) < front.least_samples:
         return np.zeros(0, np.int64)
     ends = np.arange(front.least_samples, len(samples) + 1, front.hop)
-    sums = np.add.reduceat(changes[: ends[-1]], np.concatenate(([0], ends[:-1])))
+    sums = np.add.reduceat(moved[: ends[-1]], np.concatenate(([0], ends[:-1])))
     found: npt.NDArray[np.int64] = np.minimum(sums, MOST_ACTIVITY)
+    return found
+
+
+def changes(images: Array) -> npt.NDArray[np.int64]:
+    """How active each image (n, numbers) of a camera is: the sum of |changes| of its pixels."""
+    first = np.full(len(images[:1]), MOST_ACTIVITY)
+    sums = np.abs(np.diff(images.astype(np.int64), axis=0)).sum(axis=1)
+    found: npt.NDArray[np.int64] = np.minimum(np.concatenate((first, sums)), MOST_ACTIVITY)
     return found
 
 
@@ -53,7 +66,8 @@ class TriggerParams:
         """What a program has by default: what began is a quarter of a window behind its begin."""
         window = front.output_shape[0]
         before = window // 4
-        floor = FLOOR_OF_NUMBER * front.hop * front.channels
+        numbers = front.output_shape[1] if front.takes_images else front.hop * front.channels
+        floor = FLOOR_OF_NUMBER * numbers
         return cls(window, before, min(LEAST, window - before), floor)
 
 
@@ -88,9 +102,27 @@ class Trigger:
         return self._waiting == 0
 
 
+class StillTrigger:
+    """Images of a camera in, those that are still behind one that was not, out."""
+
+    def __init__(self, params: TriggerParams) -> None:
+        self.params, self._has_changed = params, False
+
+    def frame(self, activity: int) -> bool:
+        """Whether this image stands out."""
+        has_changed, self._has_changed = self._has_changed, activity > self.params.floor
+        return has_changed and not self._has_changed
+
+
+def trigger_of(front: Frontend) -> Trigger | StillTrigger:
+    """What a program has by default."""
+    params = TriggerParams.of(front)
+    return StillTrigger(params) if front.takes_images else Trigger(params)
+
+
 def windows_heard(front: Frontend, samples: Array) -> list[int]:
     """The last frame of each window in which something stands out, by its number in the stream."""
-    trigger = Trigger(TriggerParams.of(front))
+    trigger = trigger_of(front)
     return [i for i, a in enumerate(activities(front, samples).tolist()) if trigger.frame(a)]
 
 

@@ -161,6 +161,41 @@ def _of_bayer(image: Ints) -> tuple[Ints, Ints, Ints]:
     return image[0::2, 0::2], green, image[1::2, 1::2]
 
 
+def packed(form: Format, images: Bytes) -> Bytes:
+    """Frames (n, rows, row_bytes) of images (n, rows, columns, 3), as a camera would send them.
+
+    RGB565 leaves out the lowest bits; grey, and Y, U and V, are to the nearest, and the colour of
+    two neighbours is that of their mean; a Bayer image has each pixel's red, green, green and blue.
+    """
+    red, green, blue = (images[..., i].astype(np.int64) for i in range(3))
+    if form == Format.GREY:
+        return (77 * red + 150 * green + 29 * blue + 128 >> 8).astype(np.uint8)
+    if form == Format.BAYER_RGGB:
+        n, rows, columns = red.shape
+        found = np.zeros((n, 2 * rows, 2 * columns), np.uint8)
+        found[:, 0::2, 0::2], found[:, 1::2, 1::2] = red, blue
+        found[:, 0::2, 1::2] = found[:, 1::2, 0::2] = green
+        return found
+    if form == Format.YUYV:
+        return _as_yuyv(red, green, blue)
+    word = red >> 3 << 11 | green >> 2 << 5 | blue >> 3
+    two = (word & 255, word >> 8) if form == Format.RGB565_LITTLE else (word >> 8, word & 255)
+    pairs: Bytes = np.stack(two, axis=-1).astype(np.uint8)
+    return pairs.reshape(*word.shape[:2], -1)
+
+
+def _as_yuyv(red: Ints, green: Ints, blue: Ints) -> Bytes:
+    """U is (blue - y) / 1.772, V is (red - y) / 1.402, y with 16 fraction bits."""
+    y = 19595 * red + 38470 * green + 7471 * blue
+    found = np.zeros((*red.shape[:2], 2 * red.shape[2]), np.uint8)
+    found[:, :, 0::2] = y + (1 << 15) >> 16
+    pairs = (((blue << 16) - y, BLUE_OF_U), ((red << 16) - y, RED_OF_V))
+    for at, (colour, factor) in zip((1, 3), pairs, strict=True):
+        both = colour[..., 0::2] + colour[..., 1::2]
+        found[:, :, at::4] = np.clip((both + factor) // (2 * factor) + 128, 0, 255)
+    return found
+
+
 _COLOURS = {
     Format.RGB565_LITTLE: lambda image: _of_565(image[:, 0::2], image[:, 1::2]),
     Format.RGB565_BIG: lambda image: _of_565(image[:, 1::2], image[:, 0::2]),

@@ -26,7 +26,7 @@ from mcutrain.functions.board_line import find_baud
 from mcutrain.functions.board_options import BuildOptions, EmulationOptions, FlashOptions
 from mcutrain.functions.keywords import given_of, with_keywords
 from mcutrain.functions.listener import SILENT, Listener
-from mcutrain.functions.raw_samples import front_of, read_raw
+from mcutrain.functions.raw_samples import front_of, played
 from mcutrain.shown import Record, Shown
 
 if TYPE_CHECKING:
@@ -268,17 +268,20 @@ def virtual_board(project: PathLike, *, how: EmulationOptions = EmulationOptions
         pace_hz=0 if played is None else played.clock_hz,
     )
     if played is not None:
-        machine.machine.sensor.play(played.rows, played.clock_hz // played.rate_hz, repeats=True)
+        each = played.clock_hz // played.rate_hz
+        machine.machine.sensor.play(played.rows, each, repeats=True, frame=played.frame)
     return RunningBoard(found.board.name, machine)
 
 
 @dataclass(frozen=True)
 class _Played:
-    """What a virtual board hears. rate_hz: samples a second; clock_hz: of the core."""
+    """What a virtual board hears. rate_hz: samples a second; clock_hz: of the core. frame: rows of
+    a camera's frame; 0 of others."""
 
     rows: list[list[int]]
     rate_hz: int
     clock_hz: int
+    frame: int
 
     @staticmethod
     def of(project: BoardProject, path: Path) -> _Played:
@@ -294,6 +297,7 @@ class _Played:
                 f"the front end {front.kind} does not say how many rows come in a second: give "
                 "`rate` to it, such as motion:rate=50, when you quantize"
             )
-        rows = read_raw(front, path)
+        rows = played(front, path)
         clock_hz = int(project.board.define["CLOCK_HZ"])
-        return _Played(rows.reshape(len(rows), -1).tolist(), front.rate_hz, clock_hz)
+        frame = front.hop if front.takes_images else 0
+        return _Played(rows.reshape(len(rows), -1).tolist(), front.rate_hz, clock_hz, frame)

@@ -1,4 +1,4 @@
-"""Raw samples of a project's front end as files: one channel of sound, or rows of a sensor."""
+"""Raw samples of a project's front end as files: sound, rows of a sensor, or a camera's frames."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import numpy as np
 import numpy.typing as npt
 from mcutrain_host.manifest import BoardProject
 
-from mcutrain.data import read_rows, read_samples
+from mcutrain.data import frame_files, read_frames, read_rows, read_samples
 from mcutrain.errors import DataError
 from mcutrain.frontends import Frontend, parse
+from mcutrain.frontends.camera import CameraFrontend
 
 MOST_SAMPLES = 60 * 16_000
 """Of a file: a minute of sound."""
 AXES = "xyz"
+HALF = 127.5
 
 Raw = npt.NDArray[np.int16]
 
@@ -29,9 +31,11 @@ def front_of(project: BoardProject) -> Frontend | None:
 
 
 def read_raw(front: Frontend | None, path: Path) -> Raw:
-    """The samples (n,) or rows (n, axes) of a WAV or CSV file. Raises DataError."""
+    """The samples (n,) or rows (n, …) of a WAV or CSV file, or of images. Raises DataError."""
     if front is None:
         raise DataError("a file that is played is of raw samples, but this model has no front end")
+    if isinstance(front, CameraFrontend):
+        return np.concatenate(_files(front, path))
     what = "CSV" if front.takes_rows else "WAV"
     try:
         if front.takes_rows:
@@ -43,13 +47,48 @@ def read_raw(front: Frontend | None, path: Path) -> Raw:
         raise DataError(f"{path} {error}") from error
 
 
+def played(front: Frontend | None, path: Path) -> Raw:
+    """What a board is to hear or see of a file, or of a folder of images. Raises DataError.
+
+    Each file of one image is shown as by hand: something else, then the image, held still.
+    """
+    if not isinstance(front, CameraFrontend):
+        return read_raw(front, path)
+    return np.concatenate([_shown(front, rows) for rows in _files(front, path)])
+
+
+def _shown(front: CameraFrontend, rows: Raw) -> Raw:
+    if len(rows) != front.hop:
+        return rows
+    is_dark = front.features(rows[np.newaxis]).mean() < HALF
+    plain = np.full((1, *front.picture, 3), 255 if is_dark else 0, np.uint8)
+    return np.concatenate((front.packed(plain)[0], rows, rows))
+
+
+def _files(front: CameraFrontend, path: Path) -> list[Raw]:
+    """The frames of each file. Raises DataError."""
+    try:
+        paths = frame_files(path) if path.is_dir() else [path]
+        return [read_frames(p, front) for p in paths]
+    except OSError as error:
+        raise DataError(
+            f"cannot read {path}: {error}; give an image, or a folder of them"
+        ) from error
+    except DataError as error:
+        raise DataError(f"{path} {error}") from error
+
+
 def raw_suffix(front: Frontend) -> str:
     """How a file's name ends."""
+    if front.takes_images:
+        return ".raw"
     return ".csv" if front.takes_rows else ".wav"
 
 
 def raw_file(front: Frontend, samples: npt.NDArray[Any]) -> bytes:
     """A file of raw samples, which `read_raw` and data sets read."""
+    if front.takes_images:
+        return samples.astype("<i2").tobytes()
     if front.takes_rows:
         names = AXES if front.channels == len(AXES) else range(front.channels)
         rows = samples.reshape(-1, front.channels).tolist()

@@ -33,7 +33,7 @@ from mcutrain.functions.heard import NO_RAW, HeardLesson
 from mcutrain.functions.imprinting import numbers_of_class
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
-from mcutrain.functions.raw_samples import Raw, raw_file, raw_suffix, read_raw
+from mcutrain.functions.raw_samples import Raw, played, raw_file, raw_suffix, read_raw
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import simulator_of_folder
 from mcutrain.simulation.field import SEED, Decisions, Field, FieldLesson, FieldRing, LearnParams
@@ -287,7 +287,7 @@ def teach(
     if record is not None:
         check_writable_folder(Path(record))
     heard = HeardLesson.of(found)
-    sound = None if hear is None else read_raw(heard.front, Path(hear))
+    sound = None if hear is None else played(heard.front, Path(hear))
     rate = LearningRate.of(how.learning_rate)
     plan = LessonPlan.of(how.steps, how.replay, Rate(rate.mult_q31, rate.shift))
     rates = {"mult_q31": rate.mult_q31, "shift": rate.shift}

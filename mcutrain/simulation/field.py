@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from mcutrain.errors import DataError
 from mcutrain.frontends import Frontend
-from mcutrain.frontends.trigger import MOST_ACTIVITY, Trigger, TriggerParams, loudest
+from mcutrain.frontends.trigger import MOST_ACTIVITY, changes, loudest, trigger_of
 from mcutrain.simulation.rates import LearningRate
 from mcutrain.simulation.replay import NOWHERE, slots_of_offers, slots_of_replays
 
@@ -321,7 +321,7 @@ class Ear:
     def begin(self) -> None:
         """Begin a new stream. Frames are counted on."""
         self._stream = self.front.stream()
-        self._trigger = Trigger(TriggerParams.of(self.front))
+        self._trigger = trigger_of(self.front)
         self._rows: list[Array] = []
         self._activities: list[int] = []
         self._last: Array | None = None
@@ -329,6 +329,8 @@ class Ear:
 
     def push(self, samples: Array) -> tuple[int, bool]:
         """Return how many frames ended, and whether a window that stands out did."""
+        if self.front.takes_images:
+            return self._push_rows(samples)
         done, found = 0, False
         for sample in samples.reshape(len(samples), -1).astype(np.int64):
             if self._last is not None:
@@ -347,6 +349,16 @@ class Ear:
         self.total += done
         return done, found
 
+    def _push_rows(self, samples: Array) -> tuple[int, bool]:
+        images, found = self._stream.push(samples), False
+        for row in images:
+            before = () if self._last is None else (self._last,)
+            activity, self._last = int(changes(np.stack((*before, row)))[-1]), row
+            found |= self._trigger.frame(activity)
+            self._rows = [*self._rows, row][-self.history :]
+        self.total += len(images)
+        return len(images), found
+
     def window(self, ago: int = 0) -> Array | None:
         """The window that ended so many frames ago as the input has it; None if it is gone."""
         end = len(self._rows) - ago
@@ -357,7 +369,9 @@ class Ear:
 
     @property
     def loudest(self) -> int:
-        """How many frames ago the window with the most activity ended."""
+        """How many frames ago the window with the most activity ended; of a camera the last one."""
+        if self.front.takes_images:
+            return 0
         return loudest(self._activities, self.frames) if self.window() is not None else 0
 
 

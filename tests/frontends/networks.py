@@ -51,6 +51,16 @@ def gestures(front: Frontend, classes: int = 3) -> Graph:
     return listener(frames, classes, front.text, width, 1 / 16, 0)
 
 
+def viewer(text: str, shape: tuple[int, int, int] = (12, 10, 1), classes: int = 3) -> Graph:
+    """Tells images of a camera apart."""
+    net = Network(shape, 1)
+    x = net.tensors[net.x]
+    net.tensors[net.x] = replace(x, type=replace(x.type, scales=(1 / 250,), zero_point=-127))
+    y = net.conv(net.conv(net.x, 4, same(3, 2), relu=True), 6, same(3, 2), relu=True)
+    y = net.conv(net.mean(y), classes, rounds_once=True)
+    return with_frontend(net.graph(net.reshape(y, (1, classes)), "viewer"), text)
+
+
 ROWS = "motion:gravity=4,magnitude=3,mult=3,shift=2,unit=4096,axes=3"
 FEATURES = "motion:axes=2,window=24,step=10,mean=1,rms=1,crossings=1,bands=3,unit=256"
 

@@ -140,7 +140,8 @@ def test_a_file_says_the_same(tmp_path: Path) -> None:
     [
         ("mfcc9", (49, 40), "no front end 'mfcc9'"),
         ("audio:step=1", (49, 40), "no option 'step'"),
-        ("audio:step_ms=fast", (49, 40), "NAME=NUMBER"),
+        ("audio:step_ms=fast", (49, 40), "whole number"),
+        ("audio:step_ms=1x", (49, 40), "NAME=NUMBER"),
         ("audio:step_ms=15", (49, 40), "give 10 or 20"),
         ("audio:frames=0,step_ms=20", None, "give 1 to"),
         ("audio", None, "how many frames"),

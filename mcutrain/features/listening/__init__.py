@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import McutrainError
 from mcutrain.features.feature import Code, ProgramFeature
@@ -23,16 +25,18 @@ __all__ = [
     "listening_bytes",
 ]
 
-SAMPLE_BYTES = 2
+SAMPLE_BYTES = NUMBER_BYTES = 2
 SO_FAR_BYTES = 32
 """Of the queue's counters, and of the rows'. Every object has whole units of eight bytes, so that
 linkers leave no gaps between them."""
 TRIGGER_BYTES = 28
 """Of what a trigger counts, and of the window that it found."""
 MOST_HISTORY = 65_535
+MOST_ROW_BYTES = 504
+"""Of a camera: what a response has room for behind 8 bytes."""
 LEARN = "learn"
 """The application that learns lessons."""
-TYPE_BYTES = {"uint16_t": 2, "int16_t": 2, "int32_t": 4}
+TYPE_BYTES = {"int8_t": 1, "uint16_t": 2, "int16_t": 2, "int32_t": 4}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,15 +68,18 @@ def listening_bytes(front: Frontend, history: int = 0, app: str = "", kept: int 
     """
     frames, width = front.output_shape
     c, feature_bytes = front.c, TYPE_BYTES[front.c.feature]
-    found = c.state_bytes + TYPE_BYTES[c.work_type] * c.work
-    found += queue_bytes(front) + feature_bytes * width
-    rows_bytes = width if c.window is None else feature_bytes * c.window.kept
-    found = _aligned(found + (history or frames) * rows_bytes) + SO_FAR_BYTES
+    found = c.state_bytes + TYPE_BYTES[c.work_type] * c.work + queue_bytes(front)
+    if front.takes_images:  # numbers of rows, and the image that arrives beside those kept
+        found += NUMBER_BYTES * c.queue + (history + 1 if history else 0) * width
+    else:
+        rows_bytes = width if c.window is None else feature_bytes * c.window.kept
+        found += feature_bytes * width + (history or frames) * rows_bytes
+    found = _aligned(found) + SO_FAR_BYTES
     if kept:
         found += _aligned(SAMPLE_BYTES * front.channels * kept_samples(kept)) + 8
     if not history:
         return found
-    last = _aligned(SAMPLE_BYTES * front.channels + 2, 4)
+    last = _aligned(SAMPLE_BYTES * (0 if front.takes_images else front.channels) + 2, 4)
     return found + _aligned(TRIGGER_BYTES + last + 4 * history + (4 if app else 0))
 
 
@@ -97,7 +104,7 @@ def heard_bytes(training: TrainGraph, target: Target | None) -> int:
 
 
 def queue_bytes(front: Frontend) -> int:
-    """Bytes of these that hold waiting samples."""
+    """Bytes of these that hold waiting samples, but for the numbers of a camera's rows."""
     return SAMPLE_BYTES * front.channels * front.c.queue
 
 
@@ -119,6 +126,23 @@ def check_listening(training: TrainGraph, told: Any, is_board: bool) -> None:
     if listen and not is_board:
         raise McutrainError("a library takes raw samples anyway: leave out --listen")
     _check_history(frontend_of(training), told, is_board)
+    front = frontend_of(training)
+    if front is not None and front.takes_images:
+        _check_camera(front, told)
+
+
+def _check_camera(front: Frontend, told: Any) -> None:
+    row_bytes = SAMPLE_BYTES * front.channels
+    if told.listen and row_bytes > MOST_ROW_BYTES:
+        raise McutrainError(
+            f"a row of the camera has {row_bytes:,} bytes, but a request to a board takes "
+            f"{MOST_ROW_BYTES} at most: have the camera send fewer columns, or make a library"
+        )
+    if 0 < told.keep_samples < 2 * front.hop:
+        raise McutrainError(
+            f"{told.keep_samples:,} rows of the camera hold no image beside the one that arrives: "
+            f"give --keep-samples {2 * front.hop:,} or more"
+        )
 
 
 def _check(training: TrainGraph, told: Any, is_board: bool) -> None:
@@ -160,6 +184,7 @@ def _code(code: Code, told: Any) -> Mapping[str, Any]:
     frames, width = front.output_shape
     x = code.training.input_type
     first, steps = front.steps_of(x.scale, x.zero_point)
+    sample_bytes = SAMPLE_BYTES * front.channels + (NUMBER_BYTES if front.takes_images else 0)
     return {
         "text": front.text,
         "c": front.c,
@@ -170,10 +195,14 @@ def _code(code: Code, told: Any) -> Mapping[str, Any]:
         "samples": front.input_shape[0],
         "reset": front.c.reset.format("listening.heard"),
         "channels": front.channels,
-        "sample_bytes": SAMPLE_BYTES * front.channels,
+        "sample_bytes": sample_bytes,
+        "is_camera": front.takes_images,
+        "pixel_codes": front.codes(np.arange(256), x.scale, x.zero_point).tolist()
+        if front.takes_images
+        else [],
         "queue": front.c.queue,
         "fixed_bytes": listening_bytes(front, told.history, told.app, told.keep_samples)
-        - queue_bytes(front),
+        - sample_bytes * front.c.queue,
         "history": told.history,
         "learns": told.app == LEARN,
         "kept": kept_samples(told.keep_samples),

@@ -1,0 +1,251 @@
+"""Images of a camera as a front end of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.errors import DataError
+from mcutrain.frontends import vision
+from mcutrain.frontends.frontend import Array, FeatureStream, Frontend, FrontendC
+from mcutrain.frontends.vision import Crop, Format, Method, Vision
+
+STATE_BYTES = 24
+"""Of mct_vision."""
+QUEUE_ROWS = 8
+MOST_LEVEL = 1 << 15
+FORMATS = {"grey": 0, "rgb565": 1, "rgb565be": 2, "yuyv": 3, "bayer": 4}
+"""Numbers of Format."""
+OF_MODEL = ("out_height", "out_width", "out_channels")
+METHODS = {"area": 0, "bilinear": 1}
+C = """static const mct_vision_params camera_params = {{
+    .width = {width},
+    .left = {left},
+    .top = {top},
+    .crop_width = {crop_width},
+    .crop_height = {crop_height},
+    .out_width = {out_width},
+    .out_height = {out_height},
+    .channels = {out_channels},
+    .format = {format},
+    .is_bilinear = {method},
+}};
+
+typedef struct {{
+    mct_vision vision;
+    uint32_t memory[{words}];
+    int8_t row[{row}];
+}} camera_heard;
+"""
+
+
+class ImageStream:
+    """Images of rows that come in pieces."""
+
+    def __init__(self, how: Vision) -> None:
+        self._how = how
+        self._rows = np.zeros((0, how.row_bytes // 2), np.int16)
+
+    def push(self, piece: npt.ArrayLike) -> Array:
+        """The pixels (images, numbers) of all images that end in this piece."""
+        rows = np.concatenate((self._rows, np.asarray(piece, np.int16)))
+        height = self._how.height
+        count = len(rows) // height
+        self._rows = rows[count * height :]
+        whole = np.ascontiguousarray(rows[: count * height], "<i2").view(np.uint8)
+        images = whole.reshape(count, height, self._how.row_bytes)
+        found = [vision.resized(self._how, image).reshape(-1) for image in images]
+        numbers = self._how.out_width * self._how.out_height * self._how.channels
+        return np.array(found, np.int64).reshape(count, numbers) + 128
+
+
+@dataclass(frozen=True)
+class CameraFrontend(Frontend):
+    """Images of a camera, by rows, see `mcutrain.frontends.vision`.
+
+    width, height, format: of the camera; a row is int16, two bytes each. left, top, crop_width,
+    crop_height: the part that is taken. out_width, out_height, out_channels: of the model. low,
+    high: the real numbers that pixels 0 and 255 are. rate: images a second; 0 if it is not said.
+    Raises DataError.
+    """
+
+    width: int
+    height: int
+    format: int
+    left: int
+    top: int
+    crop_width: int
+    crop_height: int
+    out_width: int
+    out_height: int
+    out_channels: int
+    method: int
+    low: int
+    high: int
+    rate: int
+
+    kind: ClassVar[str] = "camera"
+    WORDS: ClassVar[Mapping[str, Mapping[str, int]]] = {"format": FORMATS, "method": METHODS}
+    FEATURE_SCALE: ClassVar[float] = 1.0
+    RANGE: ClassVar[tuple[int, int]] = (0, 255)
+
+    def __post_init__(self) -> None:
+        limits = {
+            "format": (0, len(Format) - 1),
+            "method": (0, len(Method) - 1),
+            "low": (-MOST_LEVEL, self.high - 1),
+            "high": (self.low + 1, MOST_LEVEL),
+            "rate": (0, 1000),
+        }
+        for name, (least, most) in limits.items():
+            if not least <= getattr(self, name) <= most:
+                raise DataError(
+                    f"camera: {name} is {getattr(self, name)}: give {least} to {most:,}"
+                )
+        try:
+            how = self.vision
+        except ValueError as error:
+            raise DataError(f"camera: {error}") from error
+        if how.row_bytes % 2:
+            raise DataError(f"camera: rows have {self.width} pixels: give an even width")
+
+    @classmethod
+    def of(cls, options: Mapping[str, int], input_shape: tuple[int, ...] | None) -> CameraFrontend:
+        """With the model's size; by default the largest part in the middle of its proportions."""
+        found = {"format": 0, "method": 0, "low": 0, "high": 1, "rate": 0, **options}
+        model = () if input_shape is None else _image(input_shape)
+        for name, length in zip(OF_MODEL, model, strict=False):
+            found.setdefault(name, length)
+        for name in ("width", "height", *OF_MODEL):
+            if name not in found:
+                raise DataError(f"camera: say {name}, as camera:width=160,height=120,format=rgb565")
+        halves = 2 if found["format"] == Format.BAYER_RGGB else 1
+        columns, rows = found["width"] // halves, found["height"] // halves
+        wide, high = max(found["out_width"], 1), max(found["out_height"], 1)
+        found.setdefault("crop_width", max(min(columns, rows * wide // high), 1))
+        found.setdefault("crop_height", max(min(rows, columns * high // wide), 1))
+        found.setdefault("left", (columns - found["crop_width"]) // 2)
+        found.setdefault("top", (rows - found["crop_height"]) // 2)
+        made = cls(**found)
+        if model and model != (made.out_height, made.out_width, made.out_channels):
+            raise DataError(
+                f"the front end camera makes images {(made.out_height, made.out_width)} of "
+                f"{made.out_channels} channels, but the model takes {model}: change its options, "
+                "or give another model"
+            )
+        return made
+
+    @cached_property
+    def vision(self) -> Vision:
+        """What the kernel is told. Raises ValueError."""
+        return Vision(
+            Format(self.format),
+            self.width,
+            self.height,
+            Crop(self.left, self.top, self.crop_width, self.crop_height),
+            self.out_width,
+            self.out_height,
+            self.out_channels,
+            Method(self.method),
+        )
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Rows of the camera, and numbers of a row."""
+        return self.height, self.vision.row_bytes // 2
+
+    @property
+    def input_dtype(self) -> np.dtype[Any]:
+        """int16: two bytes of a row, the first is the low one."""
+        return np.dtype(np.int16)
+
+    @property
+    def output_shape(self) -> tuple[int, int]:
+        """An image, and its numbers."""
+        return 1, self.out_height * self.out_width * self.out_channels
+
+    @property
+    def hop(self) -> int:
+        """Rows of an image."""
+        return self.height
+
+    @property
+    def rate_hz(self) -> int:
+        """Rows a second; 0 if it is not said."""
+        return self.rate * self.height
+
+    @property
+    def takes_images(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def what(self) -> str:
+        """Frames in words."""
+        return f"frames as the camera sends them, uint8 (n, {self.height}, {self.vision.row_bytes})"
+
+    def as_real(self, features: Array) -> npt.NDArray[np.float32]:
+        """Pixel 0 is `low`, pixel 255 is `high`."""
+        found: npt.NDArray[np.float32] = (
+            self.low + features * ((self.high - self.low) / 255)
+        ).astype(np.float32)
+        return found
+
+    def stream(self) -> FeatureStream:
+        """A new stream."""
+        return ImageStream(self.vision)
+
+    def frames(self, bytes_: npt.NDArray[np.uint8]) -> npt.NDArray[np.int16]:
+        """Raw samples (n, height, numbers) of frames (n, height, row_bytes)."""
+        whole = np.ascontiguousarray(bytes_).view("<i2").astype(np.int16)
+        return whole.reshape(len(bytes_), *self.input_shape)
+
+    def packed(self, images: npt.NDArray[np.uint8]) -> npt.NDArray[np.int16]:
+        """Raw samples of images (n, rows, columns, 3), as the camera would send them.
+
+        rows, columns: `picture`.
+        """
+        return self.frames(vision.packed(self.vision.format, images))
+
+    @property
+    def picture(self) -> tuple[int, int]:
+        """Rows and columns of pixels that the camera sees."""
+        halves = 2 if self.format == Format.BAYER_RGGB else 1
+        return self.height // halves, self.width // halves
+
+    @property
+    def c(self) -> FrontendC:
+        """firmware/frontends/mct_vision.c."""
+        how = self.vision
+        words, row = -(-how.memory_bytes // 4), how.out_width * how.channels
+        return FrontendC(
+            sources=("mct_vision.c", "mct_vision.h"),
+            header="mct_vision.h",
+            state="camera_heard",
+            state_bytes=-(-(STATE_BYTES + 4 * words + row) // 4) * 4,
+            reset="mct_vision_reset(&{0}.vision, &camera_params, {0}.memory)",
+            push="",
+            work=0,
+            sample="int16_t",
+            feature="int8_t",
+            flash_bytes={},
+            instructions={},
+            definitions=C.format(**self.options(), words=words, row=row),
+            queue=QUEUE_ROWS,
+        )
+
+
+def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Height, width and channels of a model's input. Raises DataError."""
+    found = (*shape, 1) if len(shape) == 2 else shape
+    if len(found) != 3 or found[2] not in (1, 3):
+        raise DataError(
+            f"the front end camera makes images of 1 or 3 channels, but the model takes {shape}: "
+            "give the model that takes images, or another front end"
+        )
+    return found[0], found[1], found[2]
