@@ -100,6 +100,18 @@ _GAINS, _LOGARITHMS = tables.gains(), tables.logarithms()
 _FIRST, _ENDS, _WEIGHTS = tables.bands()
 
 
+def _bands() -> Ints:
+    """What each bin counts in each channel: falling in one, rising in the next."""
+    bins = np.arange(_ENDS[-1] - _FIRST)
+    band = np.searchsorted(_ENDS, bins + _FIRST, side="right")
+    shares = np.zeros((len(bins), CHANNELS + 2), np.int64)
+    shares[bins, band], shares[bins, band + 1] = _WEIGHTS, (1 << tables.BITS) - _WEIGHTS
+    return shares[:, 1 : CHANNELS + 1]
+
+
+_BANDS = _bands()
+
+
 def _channels(frames: npt.NDArray[np.int16]) -> Ints:
     """Steps 1 to 3 of frames (n, 480): (n, 40)."""
     windowed = frames * _WINDOW >> tables.BITS
@@ -110,12 +122,7 @@ def _channels(frames: npt.NDArray[np.int16]) -> Ints:
     scaled[:, :WINDOW] = _wrapped(windowed << shift[:, np.newaxis])
     real, imaginary = _transform(scaled)
     energy = (real * real + imaginary * imaginary)[:, _FIRST : _ENDS[-1]]
-    band = np.searchsorted(_ENDS, np.arange(_FIRST, _ENDS[-1]), side="right")
-    sums = np.zeros((len(frames), CHANNELS + 2), np.int64)
-    for i, b in enumerate(band):
-        sums[:, b] += energy[:, i] * _WEIGHTS[i]
-        sums[:, b + 1] += energy[:, i] * ((1 << tables.BITS) - _WEIGHTS[i])
-    roots: Ints = _root(sums[:, 1 : CHANNELS + 1]) >> shift[:, np.newaxis]
+    roots: Ints = _root(energy @ _BANDS) >> shift[:, np.newaxis]
     return roots
 
 

@@ -327,22 +327,26 @@ class Ear:
         self._last: Array | None = None
         self._activity = self._samples = 0
 
+    @property
+    def until_frame(self) -> int:
+        """How many samples end the next frame."""
+        missing = self.front.least_samples - self._samples
+        return missing if missing > 0 else missing % self.front.hop or self.front.hop
+
     def push(self, samples: Array) -> tuple[int, bool]:
         """Return how many frames ended, and whether a window that stands out did."""
         if self.front.takes_images:
             return self._push_rows(samples)
-        done, found = 0, False
-        for sample in samples.reshape(len(samples), -1).astype(np.int64):
-            if self._last is not None:
-                change = int(np.abs(sample - self._last).sum())
-                self._activity = min(self._activity + change, MOST_ACTIVITY)
-            self._last = sample
-            self._samples += 1
-            behind = self._samples - self.front.least_samples
-            if behind >= 0 and behind % self.front.hop == 0:
-                found |= self._trigger.frame(self._activity)
-                self._activities = [*self._activities, self._activity][-self.history :]
-                self._activity, done = 0, done + 1
+        done, found, begin = 0, False, 0
+        changes = self._changes(samples.reshape(len(samples), -1).astype(np.int64))
+        ends = range(self.until_frame, len(changes) + 1, self.front.hop)
+        self._samples += len(changes)
+        for end in ends:
+            self._count(changes[begin:end])
+            found |= self._trigger.frame(self._activity)
+            self._activities = [*self._activities, self._activity][-self.history :]
+            self._activity, done, begin = 0, done + 1, end
+        self._count(changes[begin:])
         rows = self._stream.push(samples)
         assert len(rows) == done, "a frame has a row"
         self._rows = [*self._rows, *rows][-self.history :]
@@ -358,6 +362,16 @@ class Ear:
             self._rows = [*self._rows, row][-self.history :]
         self.total += len(images)
         return len(images), found
+
+    def _changes(self, samples: Array) -> Array:
+        """How far the values of each sample (n, values) are from those of the one before it."""
+        before = samples[:1] if self._last is None else self._last
+        rows = np.concatenate((before, samples))
+        self._last = rows[-1:]
+        return np.abs(rows[1:] - rows[:-1])
+
+    def _count(self, changes: Array) -> None:
+        self._activity = min(self._activity + int(changes.sum()), MOST_ACTIVITY)
 
     def window(self, ago: int = 0) -> Array | None:
         """The window that ended so many frames ago as the input has it; None if it is gone."""
@@ -383,8 +397,11 @@ class FieldBoard:
 
     def hear(self, samples: Array, most: int) -> None:
         """Take samples, in pieces of at most so many, with a look behind each."""
-        for begin in range(0, len(samples), most):
-            done, found = self.ear.push(samples[begin : begin + most])
+        begin = 0
+        while begin < len(samples):
+            pieces = -(-self.ear.until_frame // most)  # in those before it there is nothing to see
+            done, found = self.ear.push(samples[begin : begin + pieces * most])
+            begin += pieces * most
             if not done:
                 continue
             self._since += done
