@@ -368,7 +368,8 @@ class Ear:
         before = samples[:1] if self._last is None else self._last
         rows = np.concatenate((before, samples))
         self._last = rows[-1:]
-        return np.abs(rows[1:] - rows[:-1])
+        found: Array = np.abs(rows[1:] - rows[:-1])
+        return found
 
     def _count(self, changes: Array) -> None:
         self._activity = min(self._activity + int(changes.sum()), MOST_ACTIVITY)
