@@ -355,6 +355,7 @@ class Ear:
 
     def _push_rows(self, samples: Array) -> tuple[int, bool]:
         images, found = self._stream.push(samples), False
+        self._samples += len(samples)
         for row in images:
             before = () if self._last is None else (self._last,)
             activity, self._last = int(changes(np.stack((*before, row)))[-1]), row
