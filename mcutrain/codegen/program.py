@@ -412,7 +412,7 @@ class Program:
     ) -> StageFunction:
         stage = segment.stages[place]
         node, rows = stage.node, stage.rows
-        call = node.op.kernel(graph.types(node.inputs), graph.types(node.outputs))
+        call = node_call(graph, node)
         self.kernels.setdefault(call.kernel, set()).update(call.sources)
         sets = [f"{rows.x} = strip->x_rows"] if rows.x else []
         sets += [f"{rows.y} = strip->y_rows"] if rows.y else []
@@ -441,7 +441,7 @@ class Program:
         return StageFunction(name, text, code, row)
 
     def _call(self, graph: Graph, node: Node, where: Placed | None = None) -> Call:
-        call = node.op.kernel(graph.types(node.inputs), graph.types(node.outputs))
+        call = node_call(graph, node)
         self.kernels.setdefault(call.kernel, set()).update(call.sources)
         code = self._declarations.call(call, partial(self._operand, graph, node, where), node.name)
         outputs = ", ".join(type_text(graph.tensors[n].type) for n in node.outputs[:1])
