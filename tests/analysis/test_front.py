@@ -40,6 +40,7 @@ CANDIDATES = (
 )
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("candidate", CANDIDATES, ids=str)
 def test_training_behind_a_cut_ends_with_the_bits_of_the_whole_network(
     candidate: Candidate, residual: Problem, cache: Path

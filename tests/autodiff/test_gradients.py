@@ -163,6 +163,7 @@ def assert_close(
         assert abs(ratio - 1) < SIZE_TOLERANCE, f"{name}: size {ratio:.4f} times"
 
 
+@pytest.mark.draws(40)
 @pytest.mark.parametrize("dtype", ["int16", "int8"])
 @pytest.mark.parametrize("name", MIDDLES)
 def test_gradients_through_an_operator_agree_with_the_float_model(name: str, dtype: str) -> None:

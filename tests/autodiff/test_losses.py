@@ -33,6 +33,7 @@ def sigmoid_error(labels: Array, weights: Array, smoothing: float, logits: Array
     return known * each * (1 / (1 + np.exp(-logits)) - wanted) / len(logits)
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("dtype", ["int16", "int8"])
 @pytest.mark.parametrize(
     ("weights", "smoothing"), [((), 0.0), (WEIGHTS, 0.0), ((), 0.2), (WEIGHTS, 0.1)]
@@ -88,6 +89,7 @@ def softmax_error(label: int, weights: Array, smoothing: float, logits: Array) -
     return (weights[label] * (p - wanted))[:, int(pair) :]
 
 
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("dtype", ["int16", "int8"])
 @pytest.mark.parametrize(
     ("weights", "smoothing"), [((), 0.2), ((1.0, 4.0, 0.5, 2.0), 0.0), ((1.0, 0.5, 0.5, 2.0), 0.1)]

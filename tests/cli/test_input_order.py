@@ -153,6 +153,7 @@ def before(run: Run, model: str, data: object, *flags: object) -> float:
     return float(run("simulate", model, "--data", data, *usual, *flags).json["accuracy_before"])
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize(
     ("name", "suffix"), drawn_by_commit([*product(CASES, (".tflite", ".onnx"))], 6)
 )

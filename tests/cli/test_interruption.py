@@ -64,6 +64,7 @@ def without_times(result: SimulationResult) -> tuple[Any, ...]:
     return result.saved, result.before, result.accuracy, result.steps, epochs
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize(
     ("what", "after"),
     [("training", 1), ("training", 4), ("training", 5), ("evaluating", 1), ("evaluating", 2)],

@@ -25,6 +25,7 @@ def test_a_library_has_those_that_its_compiler_can_choose_and_says_so(run: Run) 
     assert "mct_add_s8_dsp.c" in files("project")
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("isa", instruction_sets())
 def test_one_alone_is_the_same_from_the_command_and_from_python(run: Run, isa: str) -> None:
     done = run("generate", MODEL, "-o", "project", "--isa", isa)

@@ -62,6 +62,7 @@ def test_what_is_remembered_without_a_replay_is_not_ignored(run: Run) -> None:
     assert "is how many samples --replay remembers: give that, too" in said
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("board", [(), ("--board", "rpi-pico"), ("--board", "native")])
 @pytest.mark.parametrize("remember", [3, 500])
 def test_plan_and_generate_say_the_same_of_a_ring(

@@ -42,6 +42,7 @@ def noise(count: int) -> np.ndarray:
     return np.random.default_rng(1).normal(0, 1, (count, 32, 32, 3)).astype(np.float32)
 
 
+@pytest.mark.draws(5)
 @each(FILES)
 def test_the_float_network_computes_what_onnxruntime_does(path: Path) -> None:
     pytest.importorskip("onnxruntime")

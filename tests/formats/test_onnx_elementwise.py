@@ -99,6 +99,7 @@ CURVES = {
 }
 
 
+@pytest.mark.draws(6)
 @pytest.mark.parametrize("name", CURVES)
 @settings(max_examples=8)
 @given(x=SCALES, zero=ZERO_POINTS, y=SCALES, y_zero=ZERO_POINTS, dtype=DTYPES)

@@ -95,6 +95,7 @@ def newest(tmp_path_factory):
     return int8_file(network(NEW[-1], tmp_path_factory.mktemp("newest") / "model.onnx"))
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("opset", [*OLD, *NEW])
 def test_every_opset_gives_the_same_int8_file(opset, newest, tmp_path):
     pytest.importorskip("onnxruntime")

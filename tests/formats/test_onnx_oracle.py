@@ -377,6 +377,7 @@ def test_a_tie_is_as_wide_as_in_onnxruntime(steps_of_float32, tmp_path_factory):
     compare(model, y, tmp_path_factory, 0.0)
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
 @pytest.mark.parametrize("coordinates", ["half_pixel_symmetric", "half_pixel", "asymmetric"])
 def test_a_resize_of_any_size_finds_the_pixels_of_onnxruntime(

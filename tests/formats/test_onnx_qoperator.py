@@ -54,6 +54,7 @@ def both(path, samples=SAMPLES, change=lambda graph: graph):
     return ours.astype(int), onnxruntime_outputs(path, x, graph, optimize=False).astype(int)
 
 
+@pytest.mark.draws(8)
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     ("activations", "per_channel"), [("Int8", True), ("UInt8", False)], ids=["s8s8", "u8s8"]

@@ -143,6 +143,7 @@ def both(kind: str, drawn: Drawn, folder: Path) -> tuple[np.ndarray, np.ndarray,
     return ours.astype(int), theirs.astype(int), steps.reshape(ours.shape)
 
 
+@pytest.mark.draws(4)
 @oracle
 @each_kind
 @settings(max_examples=12, deadline=None)
@@ -156,6 +157,7 @@ def test_what_differs_from_onnxruntime_is_a_tie(kind, x, y, tmp_path_factory):
     assert from_half[differs].max(initial=0) < NOISE
 
 
+@pytest.mark.draws(4)
 @oracle
 @each_kind
 def test_few_numbers_differ_from_onnxruntime_and_their_mean_does_not(kind, tmp_path):

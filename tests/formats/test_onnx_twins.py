@@ -119,6 +119,7 @@ def saturates_products():
     return not information.exists() or "vnni" not in information.read_text()
 
 
+@pytest.mark.draws(3)
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     "optimize",

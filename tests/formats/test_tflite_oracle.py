@@ -72,6 +72,7 @@ def draw_inputs(graph, seed):
     return [[int8(rng, s) for s in shapes] for _ in range(RUNS)] + [smooth, ends]
 
 
+@pytest.mark.draws(10)
 @pytest.mark.parametrize("operator", OPERATORS)
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), seed=seeds)
@@ -136,6 +137,7 @@ def test_a_network_with_a_sum_is_compared_in_single_precision(tmp_path_factory, 
     assert_equals_reference(graph, content, inputs)
 
 
+@pytest.mark.draws(4)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", MODELS)
 def test_a_real_model_equals_the_reference_kernels(shared, name):
@@ -144,6 +146,7 @@ def test_a_real_model_equals_the_reference_kernels(shared, name):
     assert_equals_reference(graph, path, draw_inputs(graph, 7))
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("corners", ["", "AlignCorners", "HalfPixelCenters"])
 @pytest.mark.parametrize("kind", ["Bilinear", "NearestNeighbor"])
 def test_an_image_is_resized_to_every_size_as_by_the_reference_kernel(

@@ -73,6 +73,7 @@ def drawn(graph: Graph, count: int = 3) -> list[list[np.ndarray]]:
     return [[rng.integers(-128, 128, s).astype(np.int8) for s in shapes] for _ in range(count)]
 
 
+@pytest.mark.draws(10)
 @pytest.mark.parametrize("operator", OPERATORS)
 @FEW
 @given(data=st.data())

@@ -163,6 +163,7 @@ def test_a_call_that_was_interrupted_goes_on_to_the_same_bits(fitted, tmp_path):
     assert found.result.steps == whole.result.steps
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize(
     ("other", "named"),
     [

@@ -173,6 +173,7 @@ def test_places_are_the_ends_of_blocks() -> None:
     assert last.name == "node6"
 
 
+@pytest.mark.draws(6)
 @pytest.mark.parametrize(
     ("size", "stride"), [(7, 1), (8, 1), (8, 2), (7, 2), (5, 2), (2, 2), (1, 1)]
 )

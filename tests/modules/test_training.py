@@ -92,6 +92,7 @@ def test_without_a_rate_each_kind_has_what_is_usual_for_it(text: str) -> None:
         assert usual[name] == replace(update, rate=tuple(factor * r for r in update.rate))
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("text", KINDS)
 def test_training_moves_nothing_else(tmp_path: Path, text: str) -> None:
     (tmp_path / "plain.tflite").write_bytes(classifier())
@@ -106,6 +107,7 @@ def test_training_moves_nothing_else(tmp_path: Path, text: str) -> None:
         np.testing.assert_array_equal(old, new)
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize(
     ("text", "seed"),
     [
@@ -131,6 +133,7 @@ def test_gradients_through_modules_agree_with_the_float_model(text: str, seed: i
         assert abs(size_ratio(value, expected[name]) - 1) < SIZE_TOLERANCE, name
 
 
+@pytest.mark.draws(6)
 @pytest.mark.parametrize("options", [TrainOptions(), TrainOptions("int16", 3)], ids=str)
 @pytest.mark.parametrize("text", KINDS)
 def test_c_and_reference_hold_the_same_bits(text: str, options: TrainOptions) -> None:
@@ -204,6 +207,7 @@ def test_a_frozen_projection_saves_only_its_own_output() -> None:
     assert saved.size_bytes == x.size_bytes // x.shape[-1]
 
 
+@pytest.mark.draws(4)
 @pytest.mark.oracle
 @needs_interpreter
 @pytest.mark.parametrize("text", KINDS)

@@ -92,6 +92,7 @@ def test_another_number_of_weights_gets_a_sentence() -> None:
         prepare(classifier(), "head", label_smoothing=1.5)
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("kind", ["classes", "pair", "labels"])

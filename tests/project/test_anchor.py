@@ -252,6 +252,7 @@ def test_ctrl_c_loses_one_cell(
     assert (left[0], len(cells(places))) == (0, 6)
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize(
     "more",
     [

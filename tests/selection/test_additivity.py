@@ -53,6 +53,7 @@ def check(choices: Choices, cost: CostFunction, rng: np.random.Generator, count:
         assert flash <= sum(part.size_bytes for part in real.flash.values())
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_costs_of_small_networks_add_up(kind):
     graph = graph_of(kind, 1)
@@ -75,6 +76,7 @@ def test_costs_with_biases_of_16_bits_add_up(kind):
         assert half.instructions > full.instructions
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("seed", range(5))
 def test_costs_of_drawn_networks_add_up(seed):
     graph = draw_network(SeededSource(seed), 4)

@@ -56,6 +56,7 @@ def analysis(example: Contributions, made: Kernels) -> Contributions:
     return replace(example, gains=gains, kernels=made, residual_factor={USUAL_BITS: 1.0})
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("rate", [0.02, 0.5])
 @pytest.mark.parametrize("kind", KINDS)
 def test_selection_is_as_good_as_trying_every_scheme(kind: str, rate: float) -> None:

@@ -56,6 +56,7 @@ def analysis_of(
     return replace(found, gains=gains)
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("per_layer", [False, True])
 @pytest.mark.parametrize(
     ("network", "text"),

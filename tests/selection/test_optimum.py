@@ -68,6 +68,7 @@ def draw_limits(rng: np.random.Generator, everything: list[Needs], on_board: boo
     return Limits(**chosen)
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_selection_is_as_good_as_trying_every_scheme(kind, seed):

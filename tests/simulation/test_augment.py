@@ -46,6 +46,7 @@ def drawn(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)
 
 
+@pytest.mark.draws(16)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("key", KEYS)
 def test_c_computes_the_bits_of_numpy(

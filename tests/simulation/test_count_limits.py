@@ -79,6 +79,7 @@ def test_updates_are_counted_modulo_2_to_the_32(accumulate: int, gate: Gate | No
     assert compiled.counters[1:] == (2, 0)
 
 
+@pytest.mark.draws(6)
 @pytest.mark.parametrize("accumulate", [2, 3, 7])
 @pytest.mark.parametrize("skipped", [0, 5, END - 3])
 @pytest.mark.parametrize("below", [2, 0], ids=["across", "behind"])

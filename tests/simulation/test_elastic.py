@@ -200,6 +200,7 @@ def reselect(
     return found
 
 
+@pytest.mark.draws(6)
 @pytest.mark.parametrize(
     "options",
     [

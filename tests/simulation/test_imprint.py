@@ -106,6 +106,7 @@ def test_c_and_numpy_write_the_same_row(
     assert_same_row(runtime, x, zero_point, centre, (w, b))
 
 
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("x", [-128, 127])
 @pytest.mark.parametrize("centre", [-128, 127])
 @pytest.mark.parametrize("weight", [-128, 127, 0])
@@ -201,6 +202,7 @@ def compiled(step: TrainingStep, centre: tuple[int, ...], **options: Any) -> Com
     )
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("name", STEPS)
 def test_c_and_numpy_end_with_the_same_state(name: str) -> None:
     """Training before and after, any class, any number of known ones."""

@@ -68,6 +68,7 @@ def lessons(graph: Graph, count: int = 400, seed: int = 1) -> Split:
     return Split(data, data)
 
 
+@pytest.mark.draws(6)
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("kind", ["sigmoids", "logits", "mask", "masks"])

@@ -79,6 +79,7 @@ def assert_same_bits(plan: TrainingPlan, steps: int = STEPS) -> list[int]:
     return reference.level_samples
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("stream", ["auto", "off", "max"])
 @pytest.mark.parametrize("gate", [None, Gate.of(1)], ids=["all", "gate"])
 @pytest.mark.parametrize("drifts", [False, True], ids=["policy", "drift"])
@@ -126,6 +127,7 @@ MUTATIONS = {
 }
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_wrong_front_changes_the_bits(plan: TrainingPlan, name: str) -> None:
     """Of the state, or of the latents: what these tests compare tells all of them apart."""
@@ -141,6 +143,7 @@ DRIFT_MUTATIONS = {
 }
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("name", DRIFT_MUTATIONS)
 def test_a_wrong_drift_changes_the_bits(name: str) -> None:
     drifting = with_ladder(networks.training_graph(mobile_network(), LAST), drifts=True)

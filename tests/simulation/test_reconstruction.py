@@ -33,6 +33,7 @@ ROUNDING_Q16 = 2**-15
 """An error is rounded down to 2**-16 steps of the input, its square again."""
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("name", GRAPHS)

@@ -128,6 +128,7 @@ def of_step(step: TrainingStep, count: int = 24) -> tuple[Array, Array]:
     return x, step.recipe.options.targets.codes(y)
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize(
     ("scheme", "options"),
     [

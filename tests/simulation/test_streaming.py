@@ -71,6 +71,7 @@ def test_a_mobile_network_computes_the_bits_of_the_reference(scheme: UpdateSchem
     assert_same_bits(mobile_network(), "max", scheme, extra_flags=QUICK)
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize(
     "network",
     [

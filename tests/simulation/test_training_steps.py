@@ -104,6 +104,7 @@ def test_c_and_reference_hold_the_same_bits_on_drawn_networks(
     assert_same_bits(training, rate=rate, portable=True, extra_flags=QUICK)
 
 
+@pytest.mark.draws(5)
 @pytest.mark.parametrize("seed", range(10))
 def test_c_and_reference_hold_the_same_bits_on_seeded_networks(seed: int) -> None:
     training = draw_training(SeededSource(seed))
@@ -166,6 +167,7 @@ def test_a_learning_rate_of_zero_changes_no_parameter() -> None:
     assert all(name.endswith(".exponent") for name in changed)
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize(("bits", "bias_bits"), [(0, 32), (2, 32), (4, 16), (8, 32)])
 @pytest.mark.parametrize(("dtype", "accumulate"), [("int8", 1), ("int16", 1), ("int8", 3)])
 def test_no_update_moves_a_parameter_further_than_its_limit(

@@ -101,6 +101,7 @@ def test_what_has_no_parameters_of_its_own_is_not_trained() -> None:
     assert normalizations_of(graph.with_nodes(nodes), find_head(graph)) == ()
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("bias_bits", [32, 16])
 @pytest.mark.parametrize("dtype", ["int8", "int16"])

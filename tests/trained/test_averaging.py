@@ -73,12 +73,14 @@ def test_both_formats_hold_the_network_bit_for_bit(source: Path, tmp_path: Path)
     assert_onnx_holds(load(source), tmp_path)
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_generated_program_holds_the_bits_of_the_reference(source: Path, scheme: str) -> None:
     step = prepare(load(source), scheme, **SCHEMES[scheme])
     assert_same_bits(step.plan.training, 24)
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("scheme", ["head", "full"])
 def test_trained_files_compute_the_bits_of_the_device(

@@ -103,6 +103,7 @@ def check_holds_the_state(graph: Graph, model: Path) -> None:
         assert np.array_equal(found.ravel(), y.ravel())
 
 
+@pytest.mark.draws(5)
 @pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
 def test_a_state_is_exported_without_the_flags_that_it_was_trained_with(
     run: Run, model: Path, flags: str
@@ -125,6 +126,7 @@ def test_a_state_is_exported_without_the_flags_that_it_was_trained_with(
     check_holds_the_state(graph, model)
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("pet", PETS)
 def test_modules_that_were_put_in_are_put_into_the_original_again(
     run: Run, model: Path, pet: str

@@ -63,6 +63,7 @@ def trained(request, source):
     return train(load(source), request.param, **SCHEMES[request.param])
 
 
+@pytest.mark.draws(4)
 @pytest.mark.oracle
 @needs_interpreter
 def test_the_interpreter_computes_the_bits_of_the_device(trained, source, tmp_path):
@@ -81,6 +82,7 @@ def test_the_interpreter_computes_the_bits_of_the_device(trained, source, tmp_pa
     assert set(done.changed) == names or not trained.step.scheme.qas  # without, steps are tiny
 
 
+@pytest.mark.draws(4)
 def test_files_of_both_formats_are_read_back_with_the_bits_of_the_device(trained, source, tmp_path):
     for name in ("trained.tflite", "trained.onnx"):
         path = tmp_path / name
@@ -90,6 +92,7 @@ def test_files_of_both_formats_are_read_back_with_the_bits_of_the_device(trained
         assert np.array_equal(run(graph, trained.x), after_tail(trained, graph))
 
 
+@pytest.mark.draws(4)
 @pytest.mark.oracle
 def test_onnxruntime_agrees_but_for_rounding(trained, source, tmp_path):
     path = tmp_path / "trained.onnx"
@@ -101,6 +104,7 @@ def test_onnxruntime_agrees_but_for_rounding(trained, source, tmp_path):
     assert np.quantile(steps, 0.95) <= ONNX_STEPS
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("head", ["Gemm", "MatMul"])
 @pytest.mark.parametrize("float_bias", [False, True])
 @pytest.mark.parametrize("classes", [None, 6])

@@ -120,6 +120,7 @@ def test_a_plan_counts_what_a_rule_keeps(rule: str) -> None:
     assert 0 <= found - kept < 4, "the state is aligned to 4 bytes"
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("isa", sorted({*instruction_sets()} - {"host"}))
 @pytest.mark.parametrize("rule", OTHERS)
 def test_each_instruction_set_says_what_a_rule_costs(rule: str, isa: str) -> None:
