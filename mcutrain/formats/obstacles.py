@@ -136,9 +136,27 @@ UNPREPARED = Reason(
 )
 
 
+CHOICES = r"(greater|less|equal|notequal)(orequal|equal)?|and|or|not|xor|logical\w*|select\w*|where"
+STEPS = r"sign|floor|ceil|round|thresholdedrelu|shrink"
+WAYS_OUT = {
+    f"{CHOICES}|{STEPS}": "no gradient goes through a choice by computed numbers: write it as Max, "
+    "Min, Clip or Relu",
+    r"arg(max|min)|topk\w*|nonzero|onehot|nonmaxsuppression\w*|scatter\w*|gathernd": "end the "
+    "model before it, and compute it in the program",
+    r"if|loop|scan|while": "export the model without control flow, as a recording of one run is",
+    r"dynamicquantizelinear|(matmul|conv)integer": "quantize statically, as onnxruntime's "
+    "quantize_static does, or give the float model to `mcutrain quantize`",
+    r"random\w*|bernoulli|multinomial": "export the model for inference (model.eval() in PyTorch)",
+    r"lrn|localresponsenormalization": "train the model with batch normalization in its place",
+}
+"""What to do about operators without a rule, by patterns as `Reason` has them."""
+
+
 def unknown(where: str, known: Iterable[str], reason: str = "") -> UnsupportedError:
-    """An error for an operator without a rule, with the reason if there is one."""
-    if reason:
+    """An error for an operator without a rule, with the reason or a way out if there is one."""
+    name = _plain(where.removeprefix("operator ").partition(" ")[0])
+    ways = (way for pattern, way in WAYS_OUT.items() if re.fullmatch(pattern, name))
+    if reason := reason or next(ways, ""):
         return UnsupportedError(f"{where} is not supported; {reason}")
     return UnsupportedError(f"{where}{_UNKNOWN}{', '.join(sorted(known))}")
 

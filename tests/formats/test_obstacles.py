@@ -9,7 +9,7 @@ import pytest
 
 from mcutrain.errors import ITEM, ModelError, UnsupportedError
 from mcutrain.formats import load, read_float
-from mcutrain.formats.obstacles import MOST_ITEMS, Obstacles, Place
+from mcutrain.formats.obstacles import MOST_ITEMS, Obstacles, Place, unknown
 from tests.formats.onnx_builder import QdqModel
 from tests.formats.tflite_builder import TfliteBuilder
 from tests.quant.networks import OnnxNetwork
@@ -272,7 +272,7 @@ def test_an_output_that_is_unknown_for_an_operators_sake_is_no_obstacle(tmp_path
     y = b.operator("ARG_MAX", [relu], b.tensor("y", (1,), "int32"))
     (tmp_path / "m.tflite").write_bytes(b.content([x], [y]))
     (text,) = told(load, tmp_path / "m.tflite")
-    assert "operator ARG_MAX (node 'y') is not supported; supported are ADD, " in text
+    assert "operator ARG_MAX (node 'y') is not supported; end the model before it, and" in text
 
 
 def test_an_int8_model_is_only_told_that_quantizing_is_not_needed(tmp_path):
@@ -350,6 +350,29 @@ def test_an_operator_tells_the_likely_reason(operator, word):
 )
 def test_other_operators_tell_none(operator):
     assert "likely" not in refusals((operator, ": an input that is 3 is not; 4 is supported"))
+
+
+@pytest.mark.parametrize(
+    ("operator", "word"),
+    [
+        ("LessOrEqual", "write it as Max, Min, Clip or Relu"),
+        ("operator GREATER_EQUAL", "write it as Max, Min, Clip or Relu"),
+        ("operator LOGICAL_AND", "write it as Max, Min, Clip or Relu"),
+        ("If", "without control flow"),
+        ("ArgMax", "end the model before it"),
+        ("DynamicQuantizeLinear", "quantize statically"),
+        ("RandomNormalLike", "for inference"),
+        ("LRN", "batch normalization"),
+        ("Sin", "supported are Add, Conv"),
+        ("Ifs", "supported are Add, Conv"),
+        ("Where", "of the float model"),
+    ],
+)
+def test_operators_without_a_rule_have_a_way_out(operator, word):
+    reason = "of the float model" if operator == "Where" else ""
+    text = str(unknown(f"{operator} (node 'n')", ("Conv", "Add"), reason))
+    assert text.startswith(f"{operator} (node 'n') is not supported; ")
+    assert word in text
 
 
 def test_a_product_without_softmax_is_not_called_attention():
