@@ -146,6 +146,8 @@ WAYS_OUT = {
     r"if|loop|scan|while": "export the model without control flow, as a recording of one run is",
     r"dynamicquantizelinear|(matmul|conv)integer": "quantize statically, as onnxruntime's "
     "quantize_static does, or give the float model to `mcutrain quantize`",
+    r"cumsum|gatherelements": "positions that are counted from the input: export the model with "
+    "constant ones, as with position_ids in transformers",
     r"random\w*|bernoulli|multinomial": "export the model for inference (model.eval() in PyTorch)",
     r"lrn|localresponsenormalization": "train the model with batch normalization in its place",
 }

@@ -73,13 +73,21 @@ def _without_unread(nodes: list[NodeProto], outputs: set[str], last: set[str]) -
 
 
 def with_softplus(graph: GraphProto) -> None:
-    """Put a Softplus in the place of PyTorch's, which is x itself above 20."""
+    """Put a Softplus in the place of PyTorch's, which is x itself above 20.
+
+    And x in the place of x where that is a number, which PyTorch has behind a masked softmax.
+    """
     producers = {name: node for node in graph.node for name in node.output}
     for node in graph.node:
         found = [producers.get(name) for name in node.input] if node.op_type == "Where" else []
         if len(found) != 3 or found[0] is None or found[2] is None:
             continue
         condition, x, softplus = found[0], node.input[1], found[2]
+        if condition.op_type == "IsNaN" and condition.input[0] == node.input[2]:
+            node.CopyFrom(
+                helper.make_node("Identity", [node.input[2]], node.output, name=node.name)
+            )
+            continue
         is_large = condition.op_type == "Greater" and condition.input[0] == x
         if is_large and softplus.op_type == "Softplus" and list(softplus.input) == [x]:
             limit = _Parts(graph).constant(condition.input[1])
@@ -89,7 +97,8 @@ def with_softplus(graph: GraphProto) -> None:
                 )
     read = {name for node in graph.node for name in node.input}
     read.update(info.name for info in graph.output)
-    kept = [n for n in graph.node if n.op_type != "Greater" or read.intersection(n.output)]
+    conditions = ("Greater", "IsNaN")
+    kept = [n for n in graph.node if n.op_type not in conditions or read.intersection(n.output)]
     del graph.node[:]
     graph.node.extend(kept)
 
