@@ -97,7 +97,10 @@ def spread(o: Int8Operator, x: Tensor, shape: tuple[int, ...], is_whole: bool = 
     varies = is_whole or x.type.elements > (x.type.shape[-1] if x.type.shape else 1)
     data = np.broadcast_to(x.data, shape if varies else narrow)
     if data.size > MOST_WRITTEN_OUT:
-        raise UnsupportedError(f"{o.where}: constant {x.name!r} would fill {data.size} elements")
+        raise UnsupportedError(
+            f"{o.where}: constant {x.name!r} would fill {data.size:,} elements; up to "
+            f"{MOST_WRITTEN_OUT:,} are supported, or one number per channel"
+        )
     name = o.converter.constant(x.name, replace(x.type, shape=data.shape), data)
     return o.converter.tensors[name]
 
@@ -269,7 +272,9 @@ def _float_extreme(is_least: bool) -> FloatRule:
 def _limit(o: FloatOperator, place: int, is_least: bool) -> None:
     """The other operand, held by a number."""
     if o.real(place).size != 1:
-        raise UnsupportedError(f"{o.where} compares with a constant of more than one number")
+        raise UnsupportedError(
+            f"{o.where} compares with a constant of more than one number; one is supported"
+        )
     number, x = o.number(place), o.x(1 - place)
     moved = Affine(np.ones(o.y_shape[-1]), np.full(o.y_shape[-1], -number))
     limits = (-math.inf, 0.0) if is_least else (0.0, math.inf)

@@ -29,6 +29,9 @@ from mcutrain.quant.transposed import Transposed
 
 Array = npt.NDArray[Any]
 
+ANEW = "convert the float model by TFLite's full integer quantization, or by `mcutrain quantize`"
+"""What to do about a file that another quantization wrote."""
+
 
 class Converter:
     """One graph in the making. Operators emit their nodes through it."""
@@ -90,7 +93,8 @@ class Converter:
             raise UnsupportedError(f"{where}: tensor {t.name!r} is {t.dtype}; supported is int8")
         if len(t.scales) != 1:
             raise UnsupportedError(
-                f"{where}: tensor {t.name!r} has {len(t.scales)} scales; an activation needs one"
+                f"{where}: tensor {t.name!r} has {len(t.scales)} scales; an activation needs "
+                f"one: {ANEW}"
             )
         (zero_point,) = t.zero_points
         if not -128 <= zero_point <= 127:
@@ -230,14 +234,18 @@ class Int8Operator(Operands):
         """It is constant, int8, symmetric, and has one scale or one per output channel."""
         t = self.file_tensor(1)
         if t.dtype != "int8" or t.data is None:
-            raise UnsupportedError(f"{self.where}: weight {t.name!r} must be constant and int8")
+            raise UnsupportedError(
+                f"{self.where}: weight {t.name!r} must be constant and int8: {ANEW}"
+            )
         if not t.scales or (len(t.scales) > 1 and t.axis != axis):
             raise UnsupportedError(
                 f"{self.where}: weight {t.name!r} needs one scale, or one per output channel "
-                f"(axis {axis})"
+                f"(axis {axis}): {ANEW}"
             )
         if any(t.zero_points):
-            raise UnsupportedError(f"{self.where}: weight {t.name!r} must have zero point 0")
+            raise UnsupportedError(
+                f"{self.where}: weight {t.name!r} must have zero point 0: {ANEW}"
+            )
 
     def emit_sums(
         self, kind: type[Sums], window: Window, x: str, w: Shape, activation: str
@@ -320,7 +328,9 @@ class Int8Operator(Operands):
             return name, np.zeros(channels, np.int32)
         t = self.file_tensor(position)
         if t.dtype != "int32" or t.data is None:
-            raise UnsupportedError(f"{self.where}: bias {t.name!r} must be constant and int32")
+            raise UnsupportedError(
+                f"{self.where}: bias {t.name!r} must be constant and int32: {ANEW}"
+            )
         if t.data.size != channels:
             raise ModelError(
                 f"{self.where}: bias {t.name!r} has {t.data.size} elements, not {channels}"

@@ -149,7 +149,10 @@ def _transpose(o: Operands) -> None:
 def _float_transpose(o: FloatOperator) -> None:
     perm = o.integers(1)
     if perm[:1] != [0]:
-        raise UnsupportedError(f"{o.where} orders the axes of {o.shape()} as {tuple(perm)}")
+        raise UnsupportedError(
+            f"{o.where} orders the axes of {o.shape()} as {tuple(perm)}; supported is what leaves "
+            "the batch first"
+        )
     _transpose(o)
 
 
