@@ -211,6 +211,10 @@ class Device:
         """Go back to the weights that the model came with, also in the flash."""
         return self._teach(Teaching.FORGET)
 
+    def forget_class(self, label: int) -> TaughtReport:
+        """Give a class the row that it came with, and remember no samples of it."""
+        return self._teach(Teaching.FORGET_CLASS, label)
+
     def learnt(self) -> LearntReport:
         """Return what was heard, told and learnt since the start."""
         return self._ask(Command.LEARNT, b"", LearntReport.parse)

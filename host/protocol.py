@@ -354,6 +354,7 @@ class Teaching(IntEnum):
     CLASS = 1
     UNDO = 2
     FORGET = 3
+    FORGET_CLASS = 4
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@
 #define MCT_TEACH_CLASS 1u
 #define MCT_TEACH_UNDO 2u
 #define MCT_TEACH_FORGET 3u
+#define MCT_TEACH_FORGET_CLASS 4u
 #define MCT_TEACH_BODY 25u
 
 /* How often a sample is learnt, and what follows each step. */
@@ -416,6 +417,26 @@ static mct_outcome mct_teach_class(mct_protocol *p, const mct_lesson *lesson, mc
 #endif
 }
 
+static mct_outcome mct_teach_forget_class(mct_protocol *p, mct_body body) {
+#ifdef MCT_IMPRINT_FEATURES
+    const int32_t label = (int32_t)mct_get32(body.bytes + 1);
+    if (mct_forget_class(label) != MCT_OK) {
+        return mct_refuse(MCT_ANSWER_LABEL);
+    }
+    mct_state_replaced(p);
+#ifdef MCT_REMEMBER
+    const bool is_saved = mct_store_forget_label(&p->store, label, body.bytes);
+#else
+    const bool is_saved = mct_store_save(&p->store, MCT_ROLE_NONE, body.bytes);
+#endif
+    return is_saved ? mct_taught(p, body) : mct_refuse(MCT_ANSWER_FLASH);
+#else
+    (void)p;
+    (void)body;
+    return mct_refuse(MCT_ANSWER_UNSUPPORTED);
+#endif
+}
+
 static mct_outcome mct_teach(mct_protocol *p, mct_body body) {
     if (body.count != MCT_TEACH_BODY) {
         return mct_refuse(MCT_ANSWER_LENGTH);
@@ -443,6 +464,9 @@ static mct_outcome mct_teach(mct_protocol *p, mct_body body) {
     }
     if (kind == MCT_TEACH_CLASS) {
         return mct_teach_class(p, &lesson, body);
+    }
+    if (kind == MCT_TEACH_FORGET_CLASS) {
+        return mct_teach_forget_class(p, body);
     }
     if (kind != MCT_TEACH_UNDO && kind != MCT_TEACH_FORGET) {
         return mct_refuse(MCT_ANSWER_COMMAND);

@@ -93,3 +93,17 @@ void mct_imprint_row(const mct_imprint_params *p, int32_t *sums, uint32_t n, int
     const int64_t bias = mct_rounded_quotient(at_centre, others) - own;
     b[label] = (int32_t)mct_clamp64(bias, -MCT_BIAS_LIMIT, MCT_BIAS_LIMIT);
 }
+
+void mct_imprint_forget(const mct_imprint_params *p, int32_t label, const int8_t *from_w,
+                        const uint8_t *from_residual, const int32_t *from_b, int8_t *w,
+                        uint8_t *residual, int32_t *b) {
+    for (int32_t i = label * p->features; i < (label + 1) * p->features; i++) {
+        w[i] = from_w != NULL ? from_w[i] : 0;
+        if (p->residual_bits > 0) {
+            const int32_t first =
+                from_residual != NULL ? mct_residual_get(from_residual, p->residual_bits, i) : 0;
+            mct_residual_set(residual, p->residual_bits, i, first);
+        }
+    }
+    b[label] = from_b != NULL ? from_b[label] : 0;
+}

@@ -55,6 +55,11 @@ uint32_t mct_imprint_root(uint64_t squares, uint64_t distance, int32_t *shift);
 void mct_imprint_row(const mct_imprint_params *p, int32_t *sums, uint32_t n, int32_t label,
                      int32_t known, int8_t *w, uint8_t *residual, int32_t *b);
 
+/* Gives the row `label` what it had at first. from_w, from_residual, from_b: of all rows; NULL for zeros. */
+void mct_imprint_forget(const mct_imprint_params *p, int32_t label, const int8_t *from_w,
+                        const uint8_t *from_residual, const int32_t *from_b, int8_t *w,
+                        uint8_t *residual, int32_t *b);
+
 #ifdef __cplusplus
 }
 #endif

@@ -91,6 +91,10 @@ static bool mct_log_is_latent(int32_t slot, uint32_t page) {
            mct_crc32(0, entry + MCT_LOG_BYTES, MCT_LATENT_BYTES) == mct_get32(entry + MCT_LOG_SUM);
 }
 
+static int32_t mct_log_label(const mct_store *store, uint32_t page) {
+    return (int32_t)mct_get32(mct_log_page(store->slot, page) + MCT_LOG_LABEL);
+}
+
 static void mct_log_clear(mct_store *store) {
     for (uint32_t i = 0; i < MCT_REMEMBER; i++) {
         store->remembered[i] = MCT_NO_PAGE;
@@ -475,6 +479,20 @@ bool mct_store_make_room(mct_store *store, uint32_t latents, uint8_t *page) {
 
 /* ---- the ring ---- */
 
+#ifdef MCT_LEARN
+bool mct_store_forget_label(mct_store *store, int32_t label, uint8_t *page) {
+    bool is_less = false;
+    for (uint32_t i = 0; i < MCT_REMEMBER; i++) {
+        const uint16_t at = store->remembered[i];
+        const bool is_other = at == MCT_NO_PAGE || mct_log_label(store, at) != label;
+        store->remembered[i] = is_other ? at : MCT_NO_PAGE;
+        is_less |= !is_other;
+    }
+    return is_less ? mct_log_move(store, MCT_ROLE_NONE, page)
+                   : mct_store_save(store, MCT_ROLE_NONE, page);
+}
+#endif
+
 void mct_store_forget(mct_store *store) {
     mct_log_clear(store);
     store->seen = 0;
@@ -514,7 +532,6 @@ const int8_t *mct_store_recall(const mct_store *store, uint32_t position, int32_
     if (page == MCT_NO_PAGE) {
         return NULL;
     }
-    const uint8_t *entry = mct_log_page(store->slot, page);
-    *label = (int32_t)mct_get32(entry + MCT_LOG_LABEL);
-    return (const int8_t *)entry + MCT_LOG_BYTES;
+    *label = mct_log_label(store, page);
+    return (const int8_t *)mct_log_page(store->slot, page) + MCT_LOG_BYTES;
 }

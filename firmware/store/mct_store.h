@@ -128,6 +128,9 @@ const int8_t *mct_store_recall(const mct_store *store, uint32_t position, int32_
 /* Makes room in the slot for so many latents and the states before and behind them, with a save if there
  * is none. As mct_store_save; false, too, where they do not fit beside the ring. */
 bool mct_store_make_room(mct_store *store, uint32_t latents, uint8_t *page);
+
+/* Saves the state without the latents of a label, in the other slot if the ring has some. As mct_store_save. */
+bool mct_store_forget_label(mct_store *store, int32_t label, uint8_t *page);
 #endif
 
 /* Empties the ring. */

@@ -23,7 +23,10 @@ def teach(
     undo: Annotated[
         bool, typer.Option("--undo", help="Go back to before the last lesson.")
     ] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Go back to what was flashed.")] = False,
+    forget: Annotated[
+        bool,
+        typer.Option("--forget", help="Go back to what was flashed; with --class, of that class."),
+    ] = False,
     which: ClassOptions,
     how: LessonOptions,
     line: LineOptions,

@@ -496,6 +496,11 @@ class Program:
             )
         return tuple(entries)
 
+    def first(self, name: str) -> str:
+        """The C constant that a tensor of the state begins with; NULL of zeros."""
+        found = self.constants.get(f"initial {name}")
+        return "NULL" if found is None else found[0]
+
     def _initial_backing(self) -> str:
         """The constant with the backing store as it is at first; empty if there is none."""
         if not self.training.backing:

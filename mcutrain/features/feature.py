@@ -201,6 +201,9 @@ class Code(Protocol):
     def expression(self, graph: Graph, name: str) -> str:
         """The C pointer to a tensor."""
 
+    def first(self, name: str) -> str:
+        """The C constant that a tensor of the state begins with; NULL of zeros."""
+
     def words(self, kind: str, ctype: str) -> str:
         """The C pointer to the words of a kind, as this type."""
 

@@ -59,10 +59,10 @@ MEANINGS = {
 class Taught(Shown):
     """What a board was told.
 
-    kind: lesson, class, undo or forget. name, label: the class, of the first two. samples: windows
-    that were learnt. position: steps that the state has learnt from. save_number: of the state in
-    the flash. told: classes that were recognized since the start. agrees: whether the desk's replay
-    of all lessons has the board's state; None if it was not asked for.
+    kind: lesson, class, undo, forget or forget class. name, label: the class, if one was named.
+    samples: windows that were learnt. position: steps that the state has learnt from. save_number:
+    of the state in the flash. told: classes that were recognized since the start. agrees: whether
+    the desk's replay of all lessons has the board's state; None if it was not asked for.
     """
 
     kind: str
@@ -81,6 +81,7 @@ class Taught(Shown):
             "class": f"{self.name}, output {self.label}, was learnt from {self.samples} windows",
             "undo": "the board is what it was before its last lesson",
             "forget": "the board is what it was when it was flashed",
+            "forget class": f"{self.name}, output {self.label}, is what it was when it was flashed",
         }[self.kind]
         return f"{what}; {self.position:,} steps, save {self.save_number}"
 
@@ -147,6 +148,10 @@ class _Lessons:
             raise ValueError(f"x is {x.dtype} of shape {x.shape}, not int8 of {shape}")
         for line in self.lines:
             if line["kind"] in ("undo", "forget"):
+                continue
+            if line["kind"] == "forget class":
+                if not 0 <= operator.index(line["label"]) < self.project.manifest.classes:
+                    raise ValueError(f"{json.dumps(line)[:60]} forgets no class")
                 continue
             windows, how = line["windows"], _how(line)
             is_one = line["kind"] == "lesson" and len(windows) == 1 and how.steps > 0
@@ -261,7 +266,8 @@ def teach(
     The loudest window of its history is a sample of the class `name`; with samples=N the next N
     windows that stand out are those of a class that it does not know yet.
 
-    undo: go back to before the last lesson. forget: go back to what was flashed. hear: a WAV file,
+    undo: go back to before the last lesson. forget: go back to what was flashed; with a name, only
+    that class does. hear: a WAV file,
     or rows in a CSV file, played to the board over the line first; it has no sensor, or not now.
     record: a folder that windows and lessons are brought to: `simulate` reads its samples.npz, and
     its folder raw, of raw samples where they are known: by `hear`, or by a board of
@@ -275,11 +281,10 @@ def teach(
     >>> teach("project", "hello", samples=5, port="/dev/ttyACM0", record="lessons")
     """
     found = BoardProject.read(Path(project))
-    kind = "undo" if undo else "forget" if forget else "class" if how.samples else "lesson"
-    if undo + forget + bool(name) != 1:
-        raise OptionError("name", "say one thing: a class, undo, or forget")
-    if hear is not None and not name:
-        raise OptionError("hear", "plays what is taught: name its class, too")
+    kind = _kind(name, undo=undo, forget=forget, is_new=how.samples > 0)
+    is_taught = kind in ("lesson", "class")
+    if hear is not None and not is_taught:
+        raise OptionError("hear", "plays what is taught: name its class, too, and forget nothing")
     if check and record is None:
         raise OptionError("check", "compares with lessons that were recorded: give record, too")
     label, known = numbers_of_class(found, name, which) if name else (0, 0)
@@ -291,7 +296,7 @@ def teach(
     rate = LearningRate.of(how.learning_rate)
     plan = LessonPlan.of(how.steps, how.replay, Rate(rate.mult_q31, rate.shift))
     rates = {"mult_q31": rate.mult_q31, "shift": rate.shift}
-    more = {"known": known, "steps": how.steps, "replay": how.replay, **rates} if name else {}
+    more = {"known": known, "steps": how.steps, "replay": how.replay, **rates} if is_taught else {}
     with connected(found, line, listener) as device:
         _check_learns(found, device)
         try:
@@ -311,6 +316,19 @@ def teach(
     own = label if name else None
     numbers = (identity.position, identity.save_number, learnt.detections)
     return Taught(kind, name, own, len(heard.windows), *numbers, agrees)
+
+
+def _kind(name: str, *, undo: bool, forget: bool, is_new: bool) -> str:
+    """What the board is told. Raises OptionError."""
+    if undo + (forget or bool(name)) != 1:
+        raise OptionError("name", "say one thing: a class, undo, or forget")
+    if forget and is_new:
+        raise OptionError("samples", "are of a class that is taught, and this one is forgotten")
+    if undo:
+        return "undo"
+    if forget:
+        return "forget class" if name else "forget"
+    return "class" if is_new else "lesson"
 
 
 def _check_learns(project: BoardProject, device: Device) -> None:
@@ -338,6 +356,8 @@ def _tell(
         device.undo()
     elif kind == "forget":
         device.forget()
+    elif kind == "forget class":
+        device.forget_class(label)
     elif kind == "class":
         _gather(device, label, known, how, plan, sound, heard)
     else:
@@ -437,6 +457,9 @@ def _replayed(lessons: _Lessons) -> bytes:
             continue
         if line["kind"] == "forget":
             desk.forget()
+            continue
+        if line["kind"] == "forget class":
+            desk.forget_class(line["label"])
             continue
         how, x = _how(line), lessons.windows_of(line)
         if line["kind"] == "lesson":

@@ -88,6 +88,11 @@ def no_imprint(samples: int, label: int, known: int, classes: int) -> str:
     )
 
 
+def no_class(label: int, classes: int) -> str:
+    """Why a class cannot be forgotten."""
+    return f"class {label} is none of {classes}"
+
+
 class LibrarySimulator:
     """One training run in a private copy of a shared library."""
 
@@ -165,6 +170,11 @@ class LibrarySimulator:
             status = self._imprint(len(samples), pointer(samples), label, known)
         if status != 0:
             raise DataError(no_imprint(len(x), label, known, self.sizes.classes))
+
+    def forget_class(self, label: int) -> None:
+        """Give a class the row it had at first. Raises DataError for no such class."""
+        if self._library.mct_forget_class(label) != 0:
+            raise DataError(no_class(label, self.sizes.classes))
 
     @property
     def _imprint(self) -> Callable[..., int]:

@@ -10,7 +10,7 @@ from the windows that `mcutrain record` brought.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,6 +42,9 @@ class FieldSimulator(Protocol):
 
     def infer(self, x: Array) -> Array:
         """Return the outputs for samples."""
+
+    def forget_class(self, label: int) -> None:
+        """Give a class the row the model came with."""
 
     def save(self) -> bytes:
         """Return the trained state."""
@@ -168,6 +171,11 @@ class FieldRing:
             kept[place] = (x, label)
         return FieldRing(self.slots, self.seen + 1, tuple(kept))
 
+    def without(self, label: int) -> FieldRing:
+        """With empty places for the samples of a class."""
+        kept = (None if one is not None and one[1] == label else one for one in self.samples)
+        return replace(self, samples=tuple(kept))
+
     def at(self, position: int) -> tuple[Array, int] | None:
         """What the step at a position replays."""
         if not self.seen:
@@ -239,6 +247,14 @@ class Field:
         self.decisions.left = 0
         self.simulator.reset(SEED)
         self.position, self.ring = 0, FieldRing(self.ring.slots)
+        self._keep()
+
+    def forget_class(self, label: int) -> None:
+        """Give a class the row it came with, and remember no samples of it. What other classes have
+        learnt stays. Raises DataError for no class."""
+        self.simulator.forget_class(label)
+        self.decisions.left = 0
+        self.ring = self.ring.without(label)
         self._keep()
 
     def restart(self) -> None:

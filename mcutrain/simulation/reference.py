@@ -24,7 +24,7 @@ from mcutrain.memplan.steps import steps_of
 from mcutrain.ops.bounds import BIAS_LIMIT
 from mcutrain.ops.updating import pack_residual, unpack_residual
 from mcutrain.quant.imprint import MOST_SAMPLES, Imprinted, imprinted
-from mcutrain.simulation.compiled import STATUS_TEXT, no_imprint
+from mcutrain.simulation.compiled import STATUS_TEXT, no_class, no_imprint
 from mcutrain.simulation.rates import LearningRate
 
 Array = npt.NDArray[Any]
@@ -116,15 +116,35 @@ class ReferenceSimulator(FeatureState):
             sums += found[head.x].ravel().astype(np.int64) - head.zero_point
         self._put_row(head, label, imprinted_row(self.state, head, sums, len(x), others, centre))
 
-    def _put_row(self, head: Classifier, label: int, row: Imprinted) -> None:
-        """Weights, residual bits that say they are exact, and bias."""
+    def forget_class(self, label: int) -> None:
+        """Give a class the row it had at first. Raises DataError for no such class."""
+        head = Classifier.of(self.training)
+        if not 0 <= label < head.classes:
+            raise DataError(no_class(label, head.classes))
+        first = self.training.state
+        row = Imprinted(first[head.weight][label], int(first[head.bias][label]))
+        bits = self._residual_rows(head, first)
+        self._put_row(head, label, row, 0 if bits is None else bits[label])
+
+    def _put_row(
+        self, head: Classifier, label: int, row: Imprinted, residual: int | Array | None = None
+    ) -> None:
+        """Weights, their residual bits (without them those that say they are exact), and bias."""
         w, b = self.state[head.weight].copy(), self.state[head.bias].copy()
         w[label], b[label] = row.w.reshape(w[label].shape), row.b
         self.state |= {head.weight: w, head.bias: b}
-        if head.residual is not None:
-            bits = unpack_residual(self.state[head.residual], head.bits, w.size).reshape(len(w), -1)
-            bits[label] = 1 << head.bits - 1
+        bits = self._residual_rows(head, self.state)
+        if bits is not None and head.residual is not None:
+            bits[label] = 1 << head.bits - 1 if residual is None else residual
             self.state[head.residual] = pack_residual(bits.ravel(), head.bits)
+
+    @staticmethod
+    def _residual_rows(head: Classifier, state: Mapping[str, Array]) -> Array | None:
+        """Residual bits of each class's weights; None if there are none."""
+        if head.residual is None:
+            return None
+        size = head.classes * head.features
+        return unpack_residual(state[head.residual], head.bits, size).reshape(head.classes, -1)
 
     def _step(self, x: Array, label: int | Array, rate: LearningRate) -> tuple[int, int]:
         training, kind = self.training, self.training.label_type

@@ -137,6 +137,13 @@ class Pair:
         self.board.ear.begin()
         self.sent = 0
 
+    def forget_class(self, label: int) -> None:
+        if self.board.field.imprint is None:
+            self.refused(Status.UNSUPPORTED, self.device.forget_class, label)
+            return
+        self.device.forget_class(label)
+        self.board.field.forget_class(label)
+
     def restart(self) -> None:
         self.restart_device()
         self.device.identify()
@@ -171,6 +178,7 @@ EVENTS = st.lists(
         st.tuples(st.just("hear"), st.integers(1, 9), st.sampled_from([QUIET, LOUD])),
         st.tuples(st.just("lesson"), st.integers(0, 2)),
         st.tuples(st.just("gather"), st.integers(0, 2), st.integers(1, 3)),
+        st.tuples(st.just("forget_class"), st.integers(0, 2)),
         st.tuples(st.sampled_from(["undo", "forget", "restart"])),
     ),
     max_size=12,
@@ -206,6 +214,10 @@ def test_a_board_does_what_the_desk_does_with_any_events(
         carry_out(pairs[0], [("undo",), *BURST, ("lesson", 1), ("undo",), ("undo",), *BURST])
         carry_out(pairs[0], [("lesson", 2), ("restart",), ("undo",), ("gather", 1, 2), *BURST * 2])
         carry_out(pairs[0], [("restart",), ("undo",), ("gather", 0, 3), *BURST, ("restart",)])
+        carry_out(pairs[0], [*BURST, ("lesson", 1), ("lesson", 2), ("gather", 1, 2), *BURST])
+        carry_out(pairs[0], [("forget_class", 1), ("undo",), ("lesson", 0), ("undo",), *BURST * 2])
+        carry_out(pairs[0], [("lesson", 2), ("forget_class", 2), ("restart",), *BURST])
+        carry_out(pairs[0], [("lesson", 0), ("lesson", 1), ("forget_class", 0), ("lesson", 1)])
         run()
 
 
@@ -257,7 +269,8 @@ def test_chips_do_what_the_desk_does_in_the_memory_that_was_planned(
     assert linked.agrees
     pair = OnChip(folder, twin(interface, kind))
     carry_out(pair, [*BURST, ("lesson", 1), *BURST, ("gather", 2, 2), *BURST, ("undo",), *BURST])
-    carry_out(pair, [("lesson", 0), ("restart",), *BURST, ("undo",), ("undo",), ("forget",)])
+    carry_out(pair, [("lesson", 0), ("restart",), *BURST, ("undo",), ("undo",), ("lesson", 2)])
+    carry_out(pair, [("forget_class", 2), ("restart",), *BURST, ("lesson", 1), ("forget",)])
     statistics = pair.device.statistics()
     assert statistics.stack_used_bytes < pair.device.identity.stack_bytes
     assert pair.device.identity.learns
@@ -327,6 +340,9 @@ def test_what_cannot_be_taught_is_refused_and_changes_nothing(projects_root: Pat
     pair.refused(Status.NOT_KEPT, pair.device.read_window, pair.device.learnt().frames + 1)
     pair.check()
     plain = Device(DirectLink(load_machine(built(projects_root, "rpi-pico"), LoopbackLink())))
+    pair.refused(Status.LABEL, pair.device.forget_class, CLASSES)
+    pair.refused(Status.LABEL, pair.device.forget_class, 2**32 - 1)
+    pair.check()
     pair.refused(Status.COMMAND, plain.learnt)
     assert not plain.identify().learns
 

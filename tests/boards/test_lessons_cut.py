@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -130,11 +130,15 @@ def test_a_board_is_what_it_was_or_what_it_was_told_to_be(
     for number in range(TOLD):
         carry_out(pair, [("hear", 8, LOUD)], number)
         kind, index = draw.choice([*(("program", i) for i in (0, 0, 1, 1, 2, 4)), ("erase", 0)])
-        what = draw.choice(["lesson", "lesson", "lesson", "undo", "forget"])
+        less = ["forget class"] if remember else []
+        what = draw.choice(["lesson", "lesson", "lesson", "undo", "forget", *less])
         if what == "lesson":
             board.lesson(number % CLASSES, kind, index)
         elif what == "undo":
             board.do(pair.device.undo, field.undo, kind, index)
+        elif what == "forget class":
+            forget = partial(pair.device.forget_class, index % CLASSES)
+            board.do(forget, partial(field.forget_class, index % CLASSES), kind, index)
         else:
             board.do(pair.device.forget, field.forget, kind, index)
             board.begin_to_hear()

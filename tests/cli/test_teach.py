@@ -60,7 +60,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_word_is_taught_recorded_and_taken_back(board: Board, folder: Path, run: Run) -> None:
-    new, again, undo, forget = said_by_the_page()[3:]
+    new, again, undo, less, forget = said_by_the_page()[3:]
     port = ("--port", board.url)
     hello = words(folder.parent / "hello.wav", 5)
     first = run(*new, "--hear", hello, *port)
@@ -81,11 +81,17 @@ def test_a_word_is_taught_recorded_and_taken_back(board: Board, folder: Path, ru
     assert undone.out.endswith("has the board's state.\n")
     with pytest.raises(BuildError, match="there is no lesson to undo"):
         mcutrain.teach(folder, undo=True, port=board.url, record="lessons")
+    assert run(*less, *port).out.splitlines() == [
+        "hello, output 3, is what it was when it was flashed; 4 steps, save 5.",
+        "The desk's replay of the lessons has the board's state.",
+    ]
+    with pytest.raises(BuildError, match="there is no lesson to undo"):
+        mcutrain.teach(folder, undo=True, port=board.url)
     assert run(*forget, *port).out.startswith("the board is what it was when it was flashed; 0 ")
     assert mcutrain.taught_state(folder, "lessons") == mcutrain.pull(folder, port=board.url).saved
     rows = Path("lessons/lessons.jsonl").read_text().splitlines()
     kinds = [json.loads(row)["kind"] for row in rows]
-    assert kinds == ["class", "lesson", "undo", "forget"]
+    assert kinds == ["class", "lesson", "undo", "forget class", "forget"]
     with np.load("lessons/samples.npz") as arrays:
         assert (arrays["x"].shape[0], arrays["y"].tolist()) == (6, [3, 3, 3, 3, 3, 1])
         assert arrays["names"].tolist() == [*NAMES, "hello"]
@@ -114,6 +120,12 @@ def test_what_cannot_be_taught_is_a_sentence(board: Board, folder: Path, tmp_pat
         mcutrain.teach(folder, **port)
     with pytest.raises(OptionError, match="plays what is taught"):
         mcutrain.teach(folder, undo=True, hear=tmp_path / "one.wav", **port)
+    with pytest.raises(OptionError, match="say one thing"):
+        mcutrain.teach(folder, undo=True, forget=True, **port)
+    with pytest.raises(OptionError, match="plays what is taught"):
+        mcutrain.teach(folder, "low", forget=True, hear=tmp_path / "one.wav", **port)
+    with pytest.raises(OptionError, match="this one is forgotten"):
+        mcutrain.teach(folder, "low", forget=True, samples=2, **port)
     with pytest.raises(OptionError, match="give record, too"):
         mcutrain.teach(folder, "low", check=True, **port)
     with pytest.raises(DataError, match="no output is called 'cap'"):
@@ -149,6 +161,7 @@ def test_damaged_lessons_are_a_sentence(board: Board, folder: Path, tmp_path: Pa
         {"label": -1},
         {"kind": "class", "windows": []},
         {"kind": "other"},
+        *({"kind": "forget class", "label": label} for label in (-1, 4, 0.5, "low")),
         {"shift": "a"},
     ]
     texts = ["{", "3", *(json.dumps({**line, **changed}) for changed in wrong)]

@@ -220,6 +220,56 @@ def test_c_and_numpy_end_with_the_same_state(name: str) -> None:
     np.testing.assert_array_equal(ours.infer(x), theirs.infer(x))
 
 
+@pytest.mark.parametrize("name", STEPS)
+def test_a_class_that_is_forgotten_has_the_row_it_had_at_first(name: str) -> None:
+    """In C as in numpy; the others keep what they have learnt, and training goes on alike."""
+    step = step_of(name)
+    x, labels = samples(step.plan.training.forward, 12, CLASSES)
+    centre = centre_for(step, x)
+    ours, theirs = compiled(step, centre), step.reference(7)
+    head = Classifier.of(step.plan.training)
+    first = {n: np.array(v) for n, v in theirs.state.items()}
+    for simulator in (ours, theirs):
+        simulator.train(x, labels, rates(12))
+    ours.imprint(x[6:], 2, 4)
+    theirs.imprint(x[6:], 2, 4, centre)
+    learnt = {n: np.array(v) for n, v in theirs.state.items()}
+    ours.forget_class(2)
+    theirs.forget_class(2)
+    assert ours.save() == theirs.save()
+    for weight in (head.weight, head.bias):
+        found = theirs.state[weight]
+        np.testing.assert_array_equal(found[2], first[weight][2])
+        assert (first[weight][2] != learnt[weight][2]).any()
+        np.testing.assert_array_equal(np.delete(found, 2, 0), np.delete(learnt[weight], 2, 0))
+    for simulator in (ours, theirs):
+        simulator.train(x, labels, rates(12))
+    assert ours.save() == theirs.save()
+
+
+def test_all_classes_forgotten_are_the_classifier_that_came_with_it() -> None:
+    step = step_of("head")
+    x, labels = samples(step.plan.training.forward, 12, CLASSES)
+    ours = compiled(step, centre_for(step, x))
+    begun = step.reference(7)
+    ours.train(x, labels, rates(12))
+    for label in range(CLASSES):
+        ours.forget_class(label)
+    np.testing.assert_array_equal(ours.infer(x), begun.infer(x))
+
+
+@pytest.mark.parametrize("label", [-1, CLASSES])
+def test_a_class_that_is_none_cannot_be_forgotten(label: int) -> None:
+    step = step_of("head")
+    x, _ = samples(step.plan.training.forward, 4, CLASSES)
+    ours = compiled(step, centre_for(step, x))
+    before = ours.save()
+    for simulator in (ours, step.reference(7)):
+        with pytest.raises(DataError, match=f"class {label} is none of {CLASSES}"):
+            simulator.forget_class(label)
+    assert ours.save() == before
+
+
 @pytest.mark.parametrize("name", ["head", "no residual bits", "two residual bits"])
 def test_the_other_classes_keep_their_outputs(name: str) -> None:
     step = step_of(name)

@@ -23,12 +23,14 @@ def _code(code: Code, told: Told) -> Mapping[str, Any]:
     graph = code.training.graph
     names = (found.weight, found.residual, found.bias)
     state = ("NULL" if name is None else code.expression(graph, name) for name in names)
+    first = ("NULL" if name is None else code.first(name) for name in names)
     return {
         "features": found.features,
         "zero_point": found.zero_point,
         "bits": found.bits,
         "centre": tuple(told.centre),
         "state": ", ".join(state),
+        "first": ", ".join(first),
     }
 
 
