@@ -62,7 +62,7 @@ def made(frontend: str) -> Graph:
     """A network that takes its frames; without a front end if it is empty, of audio's."""
     if frontend.startswith("mfcc"):
         return keyword_listener(FRAMES)
-    if frontend.startswith("motion"):
+    if frontend.startswith(("mel", "motion")):
         return gestures(parse(frontend))
     return listener(FRAMES, frontend=frontend)
 
@@ -130,7 +130,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--frames", type=int, default=52)
-    parser.add_argument("--frontend", default="audio:step_ms=20", help="or mfcc, motion:…")
+    parser.add_argument("--frontend", default="audio:step_ms=20", help="or mfcc, mel:…, motion:…")
     parser.add_argument("--history", type=int, default=0, help="frames, with a trigger")
     arguments = parser.parse_args()
     table = Table("core", "push", "frame", "take", "flash", "stack")

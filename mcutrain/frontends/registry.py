@@ -11,6 +11,7 @@ from typing import Any
 from mcutrain.errors import DataError
 from mcutrain.frontends.camera import CameraFrontend
 from mcutrain.frontends.frontend import MOST_TEXT, Frontend
+from mcutrain.frontends.mel import MelFrontend
 from mcutrain.frontends.rows import MotionFrontend
 from mcutrain.frontends.sound import AudioFrontend
 from mcutrain.frontends.speech import MfccFrontend
@@ -21,7 +22,8 @@ else:  # pragma: no cover
     import tomli as tomllib
 
 KINDS: Mapping[str, type[Frontend]] = {
-    made.kind: made for made in (AudioFrontend, MfccFrontend, MotionFrontend, CameraFrontend)
+    made.kind: made
+    for made in (AudioFrontend, MfccFrontend, MelFrontend, MotionFrontend, CameraFrontend)
 }
 MOST_BYTES = 1 << 16
 

@@ -498,7 +498,7 @@ FrontendFlag = Annotated[
     str,
     Flag(
         "What makes features of raw samples, in integers, here and on the device: audio, mfcc, "
-        "motion, with options as audio:step_ms=10,frames=98, or a .toml file with kind and "
+        "mel, motion, with options as audio:step_ms=10,frames=98, or a .toml file with kind and "
         "options. Data are then WAV, FLAC, CSV or Parquet files, or int16 arrays. By default what "
         "the model's file says.",
         metavar="NAME|FILE",
