@@ -125,10 +125,12 @@ def _decided_by(words: Sequence[str], folder: Path) -> list[object]:
         elif path.is_file():
             searched.add(path.parent)
             found.append((path.name, path.read_bytes()))
+        elif path.is_dir():
+            searched.add(path)
         else:
             found.append(word)
     for place in sorted(searched):
-        found += [(path.name, path.read_bytes()) for path in sorted(place.glob("*.h"))]
+        found += [(path.name, path.read_bytes()) for path in sorted(place.rglob("*.h"))]
     return found
 
 

@@ -89,6 +89,7 @@ def test_zigs_smallest_program_has_symbols(projects_root):
     assert linked_memory(built(projects_root, "rpi-pico", "zig", "-Os", quick_step())).agrees
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("board", drawn_by_commit(WITH_FIRMWARE, 10))
 def test_a_project_is_deterministic_and_names_no_place_of_this_machine(board):
     step = training_step("head" if board in TOO_SMALL_FOR_THE_DEMO else "fashion-sparse")
@@ -100,6 +101,7 @@ def test_a_project_is_deterministic_and_names_no_place_of_this_machine(board):
         assert not name.startswith("/")
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico", "native"])
 def test_the_makefile_builds_without_python(projects_root, tmp_path, board):
     compiler = "cc" if board == "native" else "arm-none-eabi-gcc"

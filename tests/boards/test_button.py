@@ -96,6 +96,7 @@ def press(pair: OnChip, milliseconds: int) -> None:
     pair.machine.press(False, 30 * tick)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("chip", ["nucleo-f446re", "rpi-pico"])
 def test_a_word_is_taught_and_taken_back_by_the_button_alone(

@@ -258,6 +258,7 @@ def learn(device: Device, samples: list[bytes], position: int) -> None:
         device.train(number, number, Rate(RATE.mult_q31, RATE.shift))
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("program", [0, 1, 500])
 def test_a_run_goes_on_after_a_power_cut_in_the_save_behind_a_choice(
     tmp_path_factory: pytest.TempPathFactory, program: int

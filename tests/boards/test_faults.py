@@ -60,6 +60,7 @@ def test_a_bad_cable_loses_and_doubles_no_step(projects_root, tmp_path):
     assert len(lessons()[1]) >= SAMPLES
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("board_name", STM32)
 def test_a_board_that_runs_is_flashed_without_a_button(projects_root, board_name):
     folder = built(projects_root, board_name, step=quick_step())
@@ -104,6 +105,7 @@ def test_a_power_cut_while_flashing_loses_no_saved_state(projects_root, tmp_path
                 assert device.read_state() == simulated_state(3, HEAD)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("board", CHECKED)
 def test_words_that_a_power_cut_left_half_written_are_passed_over(projects_root, board):
@@ -127,6 +129,7 @@ def test_words_that_a_power_cut_left_half_written_are_passed_over(projects_root,
     assert len(broken) > 3
 
 
+@pytest.mark.draws(1)
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("board", CHECKED)
 def test_a_slot_that_a_power_cut_left_half_erased_is_used_again(projects_root, board):
@@ -152,6 +155,7 @@ def test_a_slot_that_a_power_cut_left_half_erased_is_used_again(projects_root, b
     assert device.read_state() == quick_state(1)
 
 
+@pytest.mark.draws(2)
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("board", STM32)
 def test_a_state_whose_write_the_flash_calls_bad_is_not_saved(projects_root, board):

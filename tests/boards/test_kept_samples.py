@@ -31,6 +31,7 @@ def all_of(pair: Pair, first: int) -> tuple[np.ndarray, int, int]:
         found += piece.raw
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("kind", ["rows", "mfcc"])
 def test_what_was_heard_is_given_back(projects_root: Path, kind: str) -> None:
     with as_program(project(projects_root, "native", KEEPING, kind)) as device:
@@ -60,6 +61,7 @@ def test_what_was_heard_is_given_back(projects_root: Path, kind: str) -> None:
         run()
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("chip", ["nucleo-f446re", "rpi-pico"])
 def test_chips_keep_them_in_the_memory_that_was_planned(projects_root: Path, chip: str) -> None:
     folder = project(projects_root, chip, KEEPING, "rows")

@@ -197,6 +197,7 @@ def carry_out(pair: Pair, events: list[tuple[Any, ...]], seed: int = 0) -> None:
         pair.check()
 
 
+@pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("interface", [PLAIN, RING], ids=["plain", "ring"])
 def test_a_board_does_what_the_desk_does_with_any_events(
@@ -250,6 +251,7 @@ class OnChip(Pair):
         self.machine.power_on()
 
 
+@pytest.mark.draws(2)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(
     ("chip", "kind", "interface"),

@@ -118,6 +118,7 @@ class Cut:
         self.begin_to_hear()
 
 
+@pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("remember", [0, 4])
 def test_a_board_is_what_it_was_or_what_it_was_told_to_be(

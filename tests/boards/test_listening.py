@@ -82,6 +82,7 @@ def learnt(device: Device, kind: str) -> tuple[bytes, ...]:
     return (*found, device.read_state())
 
 
+@pytest.mark.draws(2)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(("kind", "board"), with_a_board(KINDS, BOARDS))
 def test_every_chip_hears_numpys_bits_in_the_memory_that_was_planned(
@@ -103,6 +104,7 @@ def test_every_chip_hears_numpys_bits_in_the_memory_that_was_planned(
     assert device.statistics().stack_used_bytes < device.identity.stack_bytes
 
 
+@pytest.mark.draws(2)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_program_and_qemu_hear_numpys_bits(projects_root: Path, kind: str) -> None:
@@ -114,6 +116,7 @@ def test_a_program_and_qemu_hear_numpys_bits(projects_root: Path, kind: str) -> 
             assert learnt(Device(link, PATIENCE), kind) == expected(kind)
 
 
+@pytest.mark.draws(2)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stream_in_pieces_gives_the_windows_of_numpy(projects_root: Path, kind: str) -> None:
@@ -212,6 +215,7 @@ def test_beside_latents_it_has_the_memory_that_was_planned(
     assert device.read_output() != of_latent
 
 
+@pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(("kind", "board"), with_a_board(("audio", "mfcc", "features")))
 def test_a_board_finds_what_stands_out_and_learns_its_window(

@@ -146,6 +146,7 @@ def test_unicorn_ends_with_the_simulations_bits(projects_root, board):
     assert trained(device, *demo_lessons()) == simulated_state(STEPS)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("board", QEMU_BOARDS)
 def test_qemu_ends_with_the_simulations_bits(projects_root, board):
@@ -255,6 +256,7 @@ def deep_network(blocks: int) -> Graph:
     return replace(net.graph(net.conv(net.mean(y), 4)), name=f"deep_{blocks}")
 
 
+@pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
 def test_deep_networks_take_the_stack_of_shallow_ones(projects_root, compiler):
@@ -338,6 +340,7 @@ def test_a_transformer_on_the_pi_ends_with_the_simulations_bits(projects_root):
         assert trained(device, x, y) == simulator.save()
 
 
+@pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("bias_bits", [16, 32])
 def test_biases_of_all_widths_end_with_the_simulations_bits(projects_root, bias_bits):
@@ -354,6 +357,7 @@ def test_biases_of_all_widths_end_with_the_simulations_bits(projects_root, bias_
     assert device.read_state() == simulator.save()
 
 
+@pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(("dtype", "board"), with_a_board(("int8", "int16"), ALL_BODIES))
 def test_gradients_of_both_widths_end_with_the_simulations_bits(projects_root, board, dtype):
@@ -477,6 +481,7 @@ def test_mcunet_on_unicorn(shared, projects_root, board, scheme):
     check_mcunet(shared, projects_root, board, scheme, unicorn)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.shared
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("scheme", MCUNET_SCHEMES)

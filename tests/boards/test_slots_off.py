@@ -68,6 +68,7 @@ def test_slots_that_do_not_adjoin_the_program_stay_unused(tmp_path):
     assert load_target(own).slots_flash_bytes == 0
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("board", TRAINING_THE_DEMO)
 def test_a_board_without_slots_trains_to_the_same_bits_and_forgets(tmp_path, board):
     target, plan = forgetful(board), quick_step().plan

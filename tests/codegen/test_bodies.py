@@ -26,6 +26,7 @@ from mcutrain.memplan import TrainingPlan, find_latent, lay_out, plan_training, 
 from mcutrain.simulation import CompiledSimulator, PlannedReference
 from mcutrain.simulation.build import SANITIZE
 from mcutrain.sparse import UpdateScheme
+from tests.compiled import linked
 from tests.memplan.fronts import draw_face, draw_overwriting, draw_plan
 from tests.memplan.ladders import with_ladder
 from tests.memplan.test_stream import planned_upon_itself
@@ -172,7 +173,7 @@ class Programs:
         tools.compile_objects([*faster, *shared, *FIRMWARE.glob("runtime/*.c"), HARNESS])
         return sorted(str(p) for p in folder.glob("*.o") if p.stem != HARNESS.stem)
 
-    def models(self, cases: Sequence[Case]) -> Path:
+    def models(self, cases: Sequence[Case], are_drawn: bool = False) -> Path:
         """All models and a program's main function, as one object file that lacks the bodies."""
         self.made += 1
         folder = self.folder / f"models{self.made}"
@@ -191,16 +192,21 @@ class Programs:
             seed=SEED,
         )
         sources[0].write_text(text)
-        self._run("-r", *sources, "-o", folder / "models.o")
+        command = self._command("-r", *sources, "-o", folder / "models.o")
+        if not are_drawn:
+            return linked(command, folder)
+        self._run(command)
         return folder / "models.o"
 
     def linked(self, models: Path, isa: str) -> Path:
         program = models.with_name(isa)
-        self._run(models, *self.bodies(isa), "-pthread", "-o", program)
+        self._run(self._command(models, *self.bodies(isa), "-pthread", "-o", program))
         return program
 
-    def _run(self, *arguments: object) -> None:
-        command = [*self.command, "-std=c11", *self.flags, *include_flags(), *map(str, arguments)]
+    def _command(self, *arguments: object) -> list[str]:
+        return [*self.command, "-std=c11", *self.flags, *include_flags(), *map(str, arguments)]
+
+    def _run(self, command: Sequence[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:4000]
 
@@ -300,6 +306,7 @@ def model_of(plan: TrainingPlan) -> str:
     return generate(plan, "head").files["src/mct_model.c"]
 
 
+@pytest.mark.draws(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("isa", ["portable", "armv6m", "dsp"])
 def test_each_kind_of_bodies_computes_the_bits_of_the_reference(
@@ -321,7 +328,7 @@ def test_each_kind_of_bodies_computes_the_bits_of_the_reference(
 def test_a_library_computes_the_bits_of_its_simulation(
     drawn_cases: list[Case], programs: Programs
 ) -> None:
-    program = programs.linked(programs.models(drawn_cases), "portable")
+    program = programs.linked(programs.models(drawn_cases, are_drawn=True), "portable")
     for number, case in enumerate(drawn_cases):
         simulator = CompiledSimulator(case.plan, seed=SEED, extra_flags=QUICK)
         assert_prints(program, number, case, case.expected(simulator))

@@ -150,6 +150,7 @@ def teaching(plan: TrainingPlan, steps: int = STEPS) -> tuple[Any, Any, Any]:
     )
 
 
+@pytest.mark.draws(5)
 @pytest.mark.parametrize("name", PLANS)
 @settings(max_examples=3)
 @given(data=st.data())
@@ -177,6 +178,7 @@ def test_a_step_in_pieces_is_the_whole_step(name: str, data: st.DataObject) -> N
     np.testing.assert_array_equal(parts.infer(x[:3]), whole.infer(x[:3]))
 
 
+@pytest.mark.draws(5)
 @pytest.mark.parametrize("name", PLANS)
 def test_a_whole_step_of_a_budgeted_program_is_that_of_others(name: str) -> None:
     plan, project = made(name)
@@ -239,6 +241,7 @@ def in_the_middle(name: str, pieces: int) -> tuple[Budgeted, bytes]:
     return parts, before
 
 
+@pytest.mark.draws(5)
 @pytest.mark.parametrize("pieces", [0, 1, 9])
 @pytest.mark.parametrize("name", ["plain", "rows", "ladder", "elastic", "swap"])
 def test_other_calls_in_the_middle_are_refused_and_change_nothing(name: str, pieces: int) -> None:
@@ -276,6 +279,7 @@ def test_other_calls_in_the_middle_are_refused_and_change_nothing(name: str, pie
     assert parts.c.mct_train_abort() == IDLE
 
 
+@pytest.mark.draws(5)
 @pytest.mark.parametrize("name", PLANS)
 def test_a_step_is_aborted_as_if_it_had_never_begun_or_goes_on(name: str) -> None:
     """Behind each piece: the state is that from before, or the step is finished as always."""
@@ -394,6 +398,7 @@ def test_a_header_says_what_calls_take(name: str) -> None:
         assert 0 < max(one.nodes.values()) < one.step
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_example_of_a_budgeted_library_trains_in_pieces(language: str, tmp_path: Path) -> None:
     plan = plan_of(tiny())

@@ -166,6 +166,7 @@ def make(folder: Path, cc: str, flags: str) -> str:
     return "" if "gcc" not in cc else run([cc.replace("gcc", "objdump"), "-d", "libmct.a"], folder)
 
 
+@pytest.mark.draws(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("core", [*drawn_by_commit(WITH_SMLAD, 2), *drawn_by_commit(WITHOUT, 4)])
 def test_the_compilers_macros_choose_and_nothing_is_warned_of(core: str, folder: Path) -> None:
@@ -222,6 +223,7 @@ def test_a_contradiction_is_an_error_of_the_compiler(
     assert re.search(rf'error: #error ".*{says}', done.stderr), done.stderr
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("wanted", ["all", "portable"])
 @pytest.mark.parametrize("name", ["gcc", "clang", "g++"])
 def test_a_program_may_ask_what_was_taken(name: str, wanted: str, tmp_path: Path) -> None:
@@ -317,6 +319,7 @@ TAKEN = {
 """Which bodies a library has, and the flags that choose among them. Each commit draws three."""
 
 
+@pytest.mark.draws(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("taken", drawn_by_commit(tuple(TAKEN), 3))
 @pytest.mark.parametrize("seed", [1, 40])
@@ -334,6 +337,7 @@ def test_whichever_bodies_are_taken_the_bits_are_those_of_the_definition(
     assert_prints(made, 0, case, case.expected(PlannedReference(case.plan, seed=SEED)))
 
 
+@pytest.mark.draws(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("graph", "flags"),

@@ -135,6 +135,7 @@ int memcmp(const void *a, const void *b, size_t count);
 """What a freestanding compiler without a C library lacks."""
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("standard", ["c++11", "c++14", "c++17", "c++20", "c++2b"])
 @pytest.mark.parametrize("name", ["g++", "clang++"])
 def test_headers_and_sketches_are_silent_in_cplusplus(
@@ -302,6 +303,7 @@ def stored(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in found}
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("example", LEARNING, ids=lambda e: f"{e.kind}{''.join(e.board)}")
 def test_an_example_learns_on_a_button_and_goes_on_after_a_restart(
     example: Example, archive: Path, tmp_path: Path

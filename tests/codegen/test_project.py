@@ -250,6 +250,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.draws(5)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_any_name_of_a_tensor_node_or_model_compiles(name: str) -> None:
     graph = tiny()

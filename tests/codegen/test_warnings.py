@@ -129,6 +129,7 @@ def of(name: str, folder: Path) -> list[str]:
     return [compiler(command), *(f.format(bare=folder / "bare") for f in flags), "-std=c11"]
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("name", NAMED)
 def test_what_models_share_compiles_without_a_warning(name: str, folder: Path) -> None:
     c = sorted(path.name for path in (folder / "shared").glob("*.c"))
@@ -138,6 +139,7 @@ def test_what_models_share_compiles_without_a_warning(name: str, folder: Path) -
     objects(command, folder / "shared", c, folder / "bare")
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("level", [1, 2, 3])
 @pytest.mark.parametrize("name", NAMED)
 def test_a_models_own_code_compiles_without_a_warning(name: str, level: int, folder: Path) -> None:

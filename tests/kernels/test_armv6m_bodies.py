@@ -212,6 +212,7 @@ def test_the_bodies_compute_the_bits_of_the_plain_ones(armv6m: Toolchain, plain:
     assert_same_bits(armv6m, plain, samples())
 
 
+@pytest.mark.draws(1)
 @pytest.mark.slow
 def test_the_bodies_in_assembly_compute_the_bits_of_the_plain_ones(
     assembly: Toolchain, plain: Toolchain
@@ -220,7 +221,7 @@ def test_the_bodies_in_assembly_compute_the_bits_of_the_plain_ones(
 
 
 @settings(
-    max_examples=12,
+    max_examples=6,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())

@@ -117,7 +117,7 @@ def test_helium_bodies_compute_the_bits_of_the_plain_bodies(
 
 
 @settings(
-    max_examples=8,
+    max_examples=4,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())

@@ -75,6 +75,7 @@ def sample(
     )
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("rule", OTHERS, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("dtype", SHAPES)
 def test_a_rule_has_the_bits_of_numpy_at_the_ends_of_sums_and_exponents(

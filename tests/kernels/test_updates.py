@@ -353,13 +353,14 @@ def seeded(count: int) -> list[Sample]:
 # ------------------------------------------------------------------------------------------- tests
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("name", SETS)
 def test_updates_compute_the_bits_of_numpy(name: str, compiled: Callable[[str], Toolchain]) -> None:
     assert_is_the_reference(compiled(name), seeded(40))
 
 
 @settings(
-    max_examples=12,
+    max_examples=6,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
