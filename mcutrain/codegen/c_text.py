@@ -125,12 +125,12 @@ def characters(values: Array) -> list[str]:
 
 
 def _wrapped(values: Array) -> Iterator[str]:
-    line = ""
-    for value in values.tolist():
-        text = literal(int(value)) + ","
-        if len(line) + len(text) + 1 > LINE_LENGTH:
-            yield line
-            line = ""
-        line = f"{line} {text}" if line else text
-    if line:
-        yield line
+    texts = [f"{value}," if value != -(2**31) else "INT32_MIN," for value in values.tolist()]
+    begin, length = 0, -1
+    for i, text in enumerate(texts):
+        length += 1 + len(text)
+        if length > LINE_LENGTH:
+            yield " ".join(texts[begin:i])
+            begin, length = i, len(text)
+    if texts:
+        yield " ".join(texts[begin:])

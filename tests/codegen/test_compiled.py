@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from mcutrain_host.objects import put
 
-from tests.compiled import Compilation, Texts, make, objects
+from tests import compiled
+from tests.compiled import Compilation, Texts, linked, make, objects
 
 MAKEFILE = "libx.a: src/main.o\n\t$(AR) rcs $@ $^\n\nsrc/main.o: src/main.c\n"
 RULE = "\t$(CC) $(CFLAGS) -c -o $@ $<\n"
@@ -72,3 +73,40 @@ def test_a_warning_fails_and_is_not_kept(folder: Path) -> None:
     for _ in range(2):
         with pytest.raises(AssertionError, match="unused"):
             objects(["gcc", "-Wall"], folder, ["src/main.c"])
+
+
+def test_a_program_is_linked_once_unless_something_that_decides_it_is_another(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flag, a source, a header beside it or in a folder that is searched, another file."""
+    calls: list[list[str]] = []
+    own = compiled.subprocess.run
+
+    def run(command: list[str], *more: object, **how: object) -> object:
+        calls.append(command) if "-o" in command else None
+        return own(command, *more, **how)
+
+    headers, script = tmp_path / "headers", tmp_path / "more.ld"
+    headers.mkdir()
+    script.write_text("/* nothing */")
+    (headers / "deep").mkdir()
+    (folder / "main.c").write_text("int main(void) { return 0; }\n")
+    (folder / "a.h").write_text("")
+    monkeypatch.setattr(compiled.subprocess, "run", run)
+    command = ["gcc", f"-I{headers}", "main.c", script]
+
+    def calls_of(*flags: object) -> int:
+        calls.clear()
+        made = linked([*command, *flags, "-o", tmp_path / f"{len(flags)}"], folder)
+        assert own([made]).returncode == 0
+        return len(calls)
+
+    assert [calls_of(), calls_of(), calls_of("-O1"), calls_of("-O1")] == [1, 0, 1, 0]
+    for place, text in (
+        (folder / "main.c", "int main(void) { return 1 - 1; }\n"),
+        (folder / "a.h", "int x;\n"),
+        (headers / "deep" / "b.h", "int y;\n"),
+        (script, "/* nothing more */"),
+    ):
+        place.write_text(text)
+        assert [calls_of(), calls_of()] == [1, 0], place
