@@ -25,8 +25,13 @@ from tests.formats.test_tflite_float import (
 GROUPS = (1, 8, 7, 2, 2)
 
 
-def of_groups(m, axes=(1, 2, 4), shape=GROUPS, own=(1, 1, 1, 2, 2), activation=NONE, wrong=NONE):
-    """x * g + (-mean * g + beta) with factors that vary along axes which are not normalized."""
+def of_groups(
+    m, axes=(1, 2, 4), shape=GROUPS, own=(1, 1, 1, 2, 2), activation=NONE, wrong=NONE, last=""
+):
+    """x * g + (-mean * g + beta) with factors that vary along axes which are not normalized.
+
+    last: (x - mean) * g instead, and this operator of it and beta.
+    """
     inner = tuple(1 if i in axes else d for i, d in enumerate(shape))
     wide = tuple(np.broadcast_shapes(inner, own))
     keeps = {"KeepDims": True}
@@ -41,8 +46,10 @@ def of_groups(m, axes=(1, 2, 4), shape=GROUPS, own=(1, 1, 1, 2, 2), activation=N
     limit = {"FusedActivationFunction": wrong}
     shift = m.op("ADD", [moved, m.real(*own)], wide, "AddOptions", **limit)
     parts = [m.op("MUL", [x, g], shape, "MulOptions"), shift]
-    limit = {"FusedActivationFunction": activation}
-    y = m.op("ADD", parts, shape, "AddOptions", **limit)
+    if last:
+        parts = [m.op("MUL", [apart, g], shape, "MulOptions"), m.real(*own)]
+    limit, table = {"FusedActivationFunction": activation}, "MulOptions" if last == "MUL" else ""
+    y = m.op(last or "ADD", parts, shape, table or "AddOptions", **limit)
     return m.op("RESHAPE", [y, m.integers(*SHAPE)], SHAPE, "ReshapeOptions")
 
 
@@ -54,6 +61,8 @@ FORMS = {
     "of rows at the end": {"axes": (3, 4), "own": (1, 1, 1, 2, 2), "activation": RELU},
     "along other axes": {"axes": (3, 4), "own": (1, 8, 1, 1, 1)},
     "of one factor": {"own": (1, 1, 1, 1, 1)},
+    "of differences": {"last": "ADD", "activation": RELU},
+    "before a product": {"last": "MUL", "activation": RELU, "own": (1, 1, 1, 1, 2)},
 }
 
 
