@@ -38,6 +38,7 @@ ROWS, TOKENS, WIDTH, HEADS, CLASSES = 256, 16, 32, 2, 8
 PAD, FIRST = 0, 1
 WORDS = np.arange(2, ROWS)
 SYNONYMS, EPOCHS, BOARD = 4, 8, "mps2-an500"
+torch.set_num_threads(1)  # sums of several threads make other networks
 SCHEMES = {"bag": ("head", "full"), "bert": ("head", "last:4", "full", "lora-fa:4")}
 RATES = (0.003, 0.01, 0.03)
 
@@ -188,7 +189,10 @@ def run_seed(
             asked = {"pet": pet} if pet else {"scheme": scheme}
             done = mcutrain.simulate(graph, **split, **asked, epochs=EPOCHS, seed=seed)
             found[name, scheme] = 100 * done.before, 100 * done.accuracy
-            print(f"  {name} {scheme}: {100 * done.before:.1f} -> {100 * done.accuracy:.1f}")
+            print(
+                f"  {name} {scheme}: {100 * done.before:.1f} -> {100 * done.accuracy:.1f}, "
+                f"rate {done.learning_rate}"
+            )
             if seed == 0:
                 model, trains = graph, scheme
                 if pet:
