@@ -252,6 +252,7 @@ def average(
     rounding: Literal["nearest", "stochastic"] = ...,
     trim: int = ...,
     former: Sequence[PathLike] = ...,
+    other: Sequence[PathLike] = ...,
     seed: int = ...,
 ) -> FleetAverage: ...
 

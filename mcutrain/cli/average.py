@@ -68,6 +68,14 @@ def average(
             metavar="FILE",
         ),
     ] = None,
+    other: Annotated[
+        list[Path] | None,
+        shared_flags.option(
+            "The base of boards with another scheme: tensors that both train are averaged over "
+            "all.",
+            metavar="FILE",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of stochastic rounding.")] = 0,
     json: shared_flags.Json = False,
 ) -> None:
@@ -89,6 +97,7 @@ def average(
         rounding=rounding,  # type: ignore[arg-type] # the function says which there are
         trim=trim,
         former=former or (),
+        other=other or (),
         seed=seed,
     )
     if json:

@@ -16,6 +16,7 @@ from mcutrain.fleets.average import (
 )
 from mcutrain.fleets.contribution import Contribution
 from mcutrain.fleets.numbers import FleetLayout, TrainedNumbers
+from mcutrain.fleets.schemes import of_scheme
 
 __all__ = [
     "ROUNDINGS",
@@ -24,6 +25,7 @@ __all__ = [
     "TrainedNumbers",
     "averaged",
     "check_round",
+    "of_scheme",
     "on_time",
     "trimmed",
     "with_momentum",

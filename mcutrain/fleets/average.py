@@ -32,13 +32,16 @@ def averaged(
 
     A trained number moves by floor(sum / weight + 1/2), or by floor(sum / weight + r) with r drawn
     evenly from [0, 1) by seed and by the number's place, so that small means are not lost over
-    many rounds. It saturates as an update does. The outputs' exponent is the largest of a board's.
-    Counters go on by the most updates of a board; all else is the base's. Raises StateError if
+    many rounds; the weight is that of the boards which train it. It saturates as an update does.
+    The outputs' exponent is the largest of a board's. Counters go on by the most updates of a
+    board; all else is the base's. Raises StateError if
     the sum is of another round.
     """
     check_round(layout, base, total)
     moves = {
-        name: _mean(sums, total.weight, rounding, fixedpoint.node_key(seed & 0xFFFFFFFF, place))
+        name: _mean(
+            sums, total.weight_of(name), rounding, fixedpoint.node_key(seed & 0xFFFFFFFF, place)
+        )
         for place, (name, sums) in enumerate(total.sums.items())
     }
     return _moved(layout, base, moves, (total.updates, total.output_exponent))
@@ -66,6 +69,8 @@ def trimmed(
         )
     if any(len(one.boards) > 1 for one in boards):
         raise ArgumentError("a trimmed mean needs each board's own contribution, not a sum of them")
+    if any(one.without for one in boards):
+        raise ArgumentError("a trimmed mean counts boards alike, so all of them have one scheme")
     names = [one.boards[0] for one in boards]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
@@ -94,11 +99,11 @@ def with_momentum(
     """
     kept, whole = round(256 * momentum), {}
     for name, sums in total.sums.items():
-        quotient, rest = np.divmod(sums, total.weight)
-        whole[name] = (quotient << 16) + (rest << 16) // total.weight
+        quotient, rest = np.divmod(sums, total.weight_of(name))
+        whole[name] = (quotient << 16) + (rest << 16) // total.weight_of(name)
         if name in velocity:
             whole[name] += velocity[name] * kept >> 8
-    return replace(total, weight=1 << 16, sums=whole), whole
+    return replace(total, weight=1 << 16, sums=whole, without={}), whole
 
 
 def on_time(parts: Sequence[Contribution], bases: Sequence[str]) -> list[Contribution]:

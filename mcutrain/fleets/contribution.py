@@ -6,7 +6,7 @@ import lzma
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -45,8 +45,8 @@ class Contribution:
     model_hash: of the step. base: SHA-256 of the saved state that the round began with, in hex.
     boards: their names, in alphabetical order. weight: of all of them, usually their samples.
     updates: the most that one of them did. output_exponent: the largest of one of them. sums:
-    int64, flat, by name of the trained tensor. All of it is the same in whatever order boards
-    are added.
+    int64, flat, by name of the trained tensor. without: the weight of the boards whose scheme does
+    not train a tensor, by its name. All of it is the same in whatever order boards are added.
     """
 
     model_hash: int
@@ -56,6 +56,7 @@ class Contribution:
     updates: int
     output_exponent: int
     sums: Mapping[str, Array]
+    without: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -110,7 +111,16 @@ class Contribution:
             updates=max(self.updates, other.updates),
             output_exponent=max(self.output_exponent, other.output_exponent),
             sums={name: value + other.sums[name] for name, value in self.sums.items()},
+            without={
+                name: self.without.get(name, 0) + other.without.get(name, 0)
+                for name in self.sums
+                if name in self.without or name in other.without
+            },
         )
+
+    def weight_of(self, name: str) -> int:
+        """That of the boards which train a tensor; at least 1, for sums of none, which are 0."""
+        return max(self.weight - self.without.get(name, 0), 1)
 
     def late(self, rounds: int, base: str, factor: int) -> Contribution:
         """As one of a later round, where all that is on time has been multiplied by a factor.
@@ -131,6 +141,7 @@ class Contribution:
             boards=tuple(sorted(name + behind for name in self.boards)),
             weight=self.weight * times,
             sums={name: value * times for name, value in self.sums.items()},
+            without={name: weight * times for name, weight in self.without.items()},
         )
 
     @property
@@ -142,8 +153,9 @@ class Contribution:
     @property
     def moved(self) -> float:
         """The root of the mean square of what the boards moved their numbers by, in the mean."""
-        squares = sum(float(np.square(value / self.weight).sum()) for value in self.sums.values())
-        return float(np.sqrt(squares / max(sum(value.size for value in self.sums.values()), 1)))
+        trained = {n: v for n, v in self.sums.items() if self.without.get(n, 0) < self.weight}
+        squares = sum(float(np.square(v / self.weight_of(n)).sum()) for n, v in trained.items())
+        return float(np.sqrt(squares / max(sum(value.size for value in trained.values()), 1)))
 
     def to_bytes(self) -> bytes:
         """As `parse` reads it: a header, JSON, packed sums, a checksum."""
@@ -162,7 +174,10 @@ class Contribution:
             weight=self.weight,
             updates=self.updates,
             output_exponent=self.output_exponent,
-            tensors=tuple(PackedTensor(n, value.size, widths[n]) for n, value in stored.items()),
+            tensors=tuple(
+                PackedTensor(n, value.size, widths[n], self.without.get(n, 0))
+                for n, value in stored.items()
+            ),
         )
         text = to_json(head).encode()
         whole = HEADER.pack(MAGIC, VERSION, self.model_hash, len(text), len(packed)) + text + packed
@@ -196,16 +211,21 @@ class Contribution:
             said.updates,
             said.output_exponent,
             sums,
+            {tensor.name: tensor.without for tensor in said.tensors if tensor.without},
         )
 
 
 @dataclass(frozen=True)
 class PackedTensor:
-    """The sums of a trained tensor in a file. width: bytes of each of count numbers."""
+    """The sums of a trained tensor in a file. width: bytes of each of count numbers.
+
+    without: the weight of boards that do not train it.
+    """
 
     name: str
     count: int
     width: int
+    without: int = 0
 
     def __post_init__(self) -> None:
         if self.width not in WIDTHS or not 0 <= self.count <= MOST_NUMBERS:
@@ -236,6 +256,8 @@ class ContributionHead:
             raise ValueError("no boards, or one twice")
         if self.factor != (self.weight if len(self.boards) == 1 else 1):
             raise ValueError("no such factor")
+        if any(not 0 <= tensor.without <= self.weight for tensor in self.tensors):
+            raise ValueError("no such weight of a tensor")
         if sum(tensor.count for tensor in self.tensors) > MOST_NUMBERS:
             raise ValueError("more numbers than a board has")
 

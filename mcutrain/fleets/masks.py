@@ -62,6 +62,8 @@ class MaskedSum:
         """
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+        if one.without:
+            raise StateError("masked boards have one scheme: leave out those with another")
         if one.weight > MOST_MASKED_WEIGHT // max(len(keys), 1):
             raise StateError(
                 f"the weight of {one.boards[0]!r} and its gateway's others is {one.weight:,}; of "

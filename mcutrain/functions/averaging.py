@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +16,15 @@ from mcutrain_host.saved import HEADER_BYTES, SavedState, with_recipe
 
 from mcutrain.arguments import PathLike, Seed, Within, checked
 from mcutrain.errors import ArgumentError, StateError
-from mcutrain.fleets import Contribution, FleetLayout, averaged, on_time, trimmed
+from mcutrain.fleets import (
+    Contribution,
+    FleetLayout,
+    averaged,
+    check_round,
+    of_scheme,
+    on_time,
+    trimmed,
+)
 from mcutrain.fleets.contribution import MAGIC, MOST_BYTES
 from mcutrain.functions.files import replace_file
 from mcutrain.pipeline import load
@@ -86,6 +95,7 @@ def average(
     rounding: Literal["nearest", "stochastic"] = "nearest",
     trim: Annotated[int, Within(0)] = 0,
     former: Sequence[PathLike] = (),
+    other: Sequence[PathLike] = (),
     seed: Seed = 0,
 ) -> FleetAverage:
     """Average what boards learnt since a base: the next base for all of them.
@@ -104,6 +114,9 @@ def average(
         boards that lie or diverge; weights do not count then.
     former: the bases of the rounds before, newest first: a sum that began with the k-th of them
         counts 1 / 2^k as much. Without, a sum of another round is refused.
+    other: bases of this round of other schemes, of boards that train by them: a tensor that both
+        train alike is averaged over all of these boards. Rounding is nearest then, so that the
+        bases of all schemes keep the same numbers.
 
     Raises StateError for files of another model, scheme or base, and where a board is there twice;
     ArgumentError, ModelError.
@@ -116,7 +129,12 @@ def average(
             f"{target} is to be a new base (.mcts) or a sum for others ({SUFFIX}): end its name so"
         )
     files = _named(trained)
-    fleet = Fleet.of(Path(model), Path(base))
+    fleet = Fleet.of(Path(model), Path(base), tuple(map(Path, other)))
+    if other and (trim or rounding != "nearest"):
+        raise ArgumentError(
+            "boards of other schemes are averaged without trim, and rounded to nearest, so that "
+            "the bases of all schemes keep the same numbers"
+        )
     parts = fleet.parts(files, weights, is_alike=trim > 0)
     if former:
         bases = [fleet.base, *(fleet.state(Path(path)) for path in former)]
@@ -150,15 +168,22 @@ def average(
 
 @dataclass(frozen=True)
 class Fleet:
-    """What all boards of a round have in common: the step that they train, and its base."""
+    """What all boards of a round have in common: the step that they train, and its base.
+
+    others: boards of other schemes.
+    """
 
     layout: FleetLayout
     base: SavedState
     recipe: Recipe
+    others: tuple[Fleet, ...] = ()
 
     @staticmethod
-    def of(model: Path, base: Path) -> Fleet:
-        """Raise StateError where the base does not say how it is trained, or is another model's."""
+    def of(model: Path, base: Path, others: tuple[Path, ...] = ()) -> Fleet:
+        """Raise StateError where a base does not say how it is trained, or is another model's.
+
+        others: bases of other schemes.
+        """
         run = read_state(base)
         if run.recipe is None:
             raise StateError(
@@ -167,7 +192,8 @@ class Fleet:
             )
         graph = model_of(load(model), run.recipe, str(base))
         layout = FleetLayout(step_of(graph, run.recipe))
-        return Fleet(layout, layout.saved(_raw(run, layout), str(base)), run.recipe)
+        saved = layout.saved(_raw(run, layout), str(base))
+        return Fleet(layout, saved, run.recipe, tuple(Fleet.of(model, path) for path in others))
 
     def parts(
         self, files: Mapping[str, Path], weights: Sequence[int] | None, *, is_alike: bool
@@ -189,8 +215,25 @@ class Fleet:
         if _is_sum(file):
             if weight is not None:
                 raise ArgumentError(f"{file} is a sum, which has weights of its own: give none")
-            return Contribution.parse(file.read_bytes(), str(file))
-        return self.contribution(self.state(file), name, 1 if is_alike else weight)
+            return self._adopted(Contribution.parse(file.read_bytes(), str(file)))
+        fleet = next((one for one in self.others if one._trained(file)), self)
+        one = fleet.contribution(fleet.state(file), name, 1 if is_alike else weight)
+        return self._adopted(one)
+
+    def _trained(self, file: Path) -> bool:
+        """Whether a state is of this step."""
+        with suppress(StateError):
+            self.state(file)
+            return True
+        return False
+
+    def _adopted(self, one: Contribution) -> Contribution:
+        """What boards learnt, also by another scheme. Raises StateError as `of_scheme`."""
+        for other in self.others:
+            if one.model_hash == other.base.model_hash != self.base.model_hash:
+                check_round(other.layout, other.base, one)
+                return of_scheme(self.layout, self.base, one, other.layout, other.base)
+        return one
 
     def state(self, file: Path) -> SavedState:
         """Return a state of this fleet's step. Raises StateError."""
