@@ -197,12 +197,12 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         )
         heard, self._tested = [], {}
         masks: list[MaskedSum] = []
-        right = tested = failed = 0.0
+        right = tested = failed = saves = 0.0
         for reply in valid:
             node = reply.metadata.src_node_id
             try:
                 metrics = reply.content["metrics"]
-                said = [float(metrics[name]) for name in ("accuracy", "tested", "failed")]
+                said = [float(metrics[n]) for n in ("accuracy", "tested", "failed", "saves")]
                 accuracies = _accuracies(reply)
                 if self.masked:
                     masks.append(_masked_sum(fleet, reply))
@@ -216,7 +216,7 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
                 heard.append(f"{number}:{node}")
                 self._tested[node] = accuracies
                 right, tested = right + said[0] * said[1], tested + said[1]
-                failed += said[2]
+                failed, saves = failed + said[2], max(saves, said[3])
         if masks:
             self._unmask(sums, masks)
         if not sums.totals:
@@ -242,6 +242,7 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
             "boards": len(total.boards),
             "failed": int(failed),
             "samples": total.weight,
+            "saves": int(saves),  # that a board's flash has borne at most
         }
         if tested:
             told["accuracy-before"] = right / tested
@@ -443,6 +444,7 @@ def gateway_app() -> ClientApp:
             "accuracy": found.accuracy or 0.0,
             "tested": found.tested,
             "failed": len(found.failed),
+            "saves": max(found.saves.values(), default=0),
         }
         content = {"arrays": ArrayRecord(arrays), "metrics": MetricRecord(metrics)}
         return Message(RecordDict(content | _said(found.accuracies)), reply_to=message)

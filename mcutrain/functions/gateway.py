@@ -109,7 +109,8 @@ class Learned:
     contributions: of each that did. failed: why others did not, by name. accuracy: of test samples
     of their own data, with the base, weighted by what they learnt from; None without such samples.
     tested: the weight of the boards that have some. accuracies: of each of these boards. layout: of
-    the step.
+    the step. saves: that the flash of each board has borne so far, of those that are no part of
+    this computer and can save; `plan --board` says how many it outlives.
     """
 
     layout: FleetLayout
@@ -118,6 +119,7 @@ class Learned:
     accuracy: float | None
     tested: int = 0
     accuracies: Mapping[str, float] = field(default_factory=dict)
+    saves: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def total(self) -> Contribution:
@@ -139,10 +141,14 @@ class _BoardNotes(Listener):
 
 @dataclass(frozen=True)
 class _TrainedBoard:
-    """A board's state after a round, and how its test samples were classified with the base."""
+    """A board's state after a round, and how its test samples were classified with the base.
+
+    saves: of its flash so far; 0 where there is none.
+    """
 
     state: SavedState
     accuracy: float | None
+    saves: int = 0
 
 
 @dataclass(frozen=True)
@@ -207,7 +213,8 @@ class Gateway:
             done.append(one)
             if board.accuracy is not None:
                 right, tested = right + board.accuracy * one.weight, tested + one.weight
-            self.tell(f"{name} learnt from {one.weight:,} samples")
+            worn = f"; its flash bore {board.saves:,} saves so far" if board.saves else ""
+            self.tell(f"{name} learnt from {one.weight:,} samples{worn}")
         if not done:
             raise McutrainError("no board learnt anything: " + "; ".join(found.failed.values()))
         accuracy = right / tested if tested else None
@@ -218,6 +225,7 @@ class Gateway:
             accuracy,
             int(tested),
             found.accuracies,
+            {name: board.saves for name, board in found.boards.items() if board.saves},
         )
 
     def test(self, base: bytes, number: int) -> dict[str, float]:
@@ -255,9 +263,9 @@ class Gateway:
         )
         if board.project and lesson.epochs:
             with _started(board, self.folder / board.project) as port:
-                state = self._on_board(replace(board, port=port), fleet, begin, lesson, reading)
+                trained = self._on_board(replace(board, port=port), fleet, begin, lesson, reading)
             tested = self._train(board, fleet, begin, replace(lesson, epochs=0))  # a board's bits
-            return _TrainedBoard(state, tested.accuracy)
+            return replace(trained, accuracy=tested.accuracy)
         step, options = fleet.layout.step, fleet.recipe.options
         training, names = step.plan.training, options.class_names or step.graph.class_names
         graph = replace(step.graph, class_names=names)
@@ -289,7 +297,7 @@ class Gateway:
         begin: Path,
         lesson: FleetRound,
         reading: DataOptions,
-    ) -> SavedState:
+    ) -> _TrainedBoard:
         accumulate = fleet.layout.step.plan.training.accumulate
         state, log = begin.with_name("trained.mcts"), begin.with_name("train.jsonl")
         for path in (state, log):
@@ -314,7 +322,9 @@ class Gateway:
         if done.is_interrupted:
             raise KeyboardInterrupt
         file = StateFile.of(state)
-        return fleet.layout.saved(file.read(file.saved_bytes).raw, board.name)
+        saves = done.outcome.saved.number if done.outcome.saved else 0
+        learnt = fleet.layout.saved(file.read(file.saved_bytes).raw, board.name)
+        return _TrainedBoard(learnt, None, saves)
 
 
 @contextmanager

@@ -89,6 +89,13 @@ def test_a_program_goes_on_from_the_flash_that_it_left(folder: Path) -> None:
     assert found.to_bytes() == expected.to_bytes()
 
 
+def test_a_round_saves_twice_into_a_boards_flash(folder: Path) -> None:
+    """The base, and what was learnt."""
+    boards = gateway_of(folder, [program("s4"), ""])
+    for number in (1, 2, 3):
+        assert boards.learn(base(), FleetRound(number)).saves == {"b0": 2 * number}
+
+
 WRONG = {
     "none/of/them": r"cannot start 'none/of/them' in .*project",
     "'": r"cannot start .*No closing quotation",
