@@ -152,8 +152,8 @@ clean:
 	@touch $@
 
 .venv-flower/.test: pyproject.toml | .venv-flower/.created
-	@echo "setting up .venv-flower with Flower"
-	.venv-flower/$(PIP_INSTALL) -e '.[fleet,images,test]'
+	@echo "setting up .venv-flower with Flower and its simulation"
+	.venv-flower/$(PIP_INSTALL) -e '.[fleet,images,test]' 'flwr[simulation]'
 	@touch $@
 
 # Debian and Ubuntu package ensurepip apart from python3; virtualenv or pip itself can stand in.
