@@ -23,17 +23,18 @@ from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.features import listening_bytes
 from mcutrain.frontends import parse
+from mcutrain.frontends.camera import CameraFrontend
 from mcutrain.ir.graph import Graph
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.frontends.networks import gestures, keyword_listener, listener
+from tests.frontends.networks import gestures, keyword_listener, listener, viewer
 
 FRAMES = 49
 COUNTERS_BYTES = 32
 """Of what is heard, those that are no part of `listening`."""
 MAIN = """
 #include "mct_model.h"
-int16_t sound[512];
+int16_t sound[4096];
 void reset(void);
 void push(uint32_t count);
 uint32_t ready(void);
@@ -64,6 +65,10 @@ def made(frontend: str) -> Graph:
         return keyword_listener(FRAMES)
     if frontend.startswith(("mel", "motion")):
         return gestures(parse(frontend))
+    if frontend.startswith("camera"):
+        front = parse(frontend)
+        assert isinstance(front, CameraFrontend)
+        return viewer(frontend, (front.out_height, front.out_width, front.out_channels))
     return listener(FRAMES, frontend=frontend)
 
 
@@ -116,9 +121,13 @@ def hops(program: CortexM, count: int, frontend: str, history: int) -> tuple[flo
             for i, arguments in enumerate((("push", len(piece)), ("ready",))):
                 program.call(*arguments)
                 counts[i] += program.count
+        if front.takes_images and not history:
+            program.call("take")
         pushed.append(counts[0])
         ready.append(counts[1])
         place = end
+    if front.takes_images and not history:  # what was fed lies in the arena, and no row is kept
+        return float(np.mean(pushed[1:])), float(np.mean(ready[1:])), float(program.count)
     program.call("take")
     found = program.read("listening", listening_bytes(front, history) - COUNTERS_BYTES)
     moved = count % kept if count >= kept else 0
@@ -130,7 +139,8 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--frames", type=int, default=52)
-    parser.add_argument("--frontend", default="audio:step_ms=20", help="or mfcc, mel:…, motion:…")
+    what = "or mfcc, mel:…, motion:…, camera:…"
+    parser.add_argument("--frontend", default="audio:step_ms=20", help=what)
     parser.add_argument("--history", type=int, default=0, help="frames, with a trigger")
     arguments = parser.parse_args()
     table = Table("core", "push", "frame", "take", "flash", "stack")

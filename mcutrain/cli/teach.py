@@ -34,7 +34,8 @@ def teach(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Play this file of sound or rows to the board over the line, before or meanwhile.",
+            help="Play this file of sound, rows or an image, or a folder of images, to the board "
+            "over the line, before or meanwhile.",
             show_default=False,
         ),
     ] = None,
@@ -54,9 +55,9 @@ def teach(
 ) -> None:
     """Tell a board that listens what it has just heard, or take it back.
 
-    The loudest window of its history is a sample of the class. With --samples N the class is new,
-    and the next N windows that stand out are those of it. The project was generated with --board B
-    --listen --history N --app learn.
+    The loudest window of its history, or the last image, is a sample of the class. With --samples N
+    the class is new, and the next N windows that stand out are those of it. The project was
+    generated with --board B --listen --history N --app learn.
 
     Example: `mcutrain teach project --class hello --port /dev/ttyACM0 --record lessons`
     """

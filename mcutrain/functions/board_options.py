@@ -372,8 +372,8 @@ class EmulationOptions(Keywords):
     play: Annotated[
         PathLike | None,
         Flag(
-            "Let firmware of --app learn --sensor hear this file of sound or rows, again and "
-            "again, at its rate.",
+            "Let firmware of --app learn --sensor hear or see this file of sound, rows or an "
+            "image, or a folder of images, again and again, at its rate.",
             metavar="FILE",
             kind=Path,
         ),

@@ -498,9 +498,9 @@ FrontendFlag = Annotated[
     str,
     Flag(
         "What makes features of raw samples, in integers, here and on the device: audio, mfcc, "
-        "mel, motion, with options as audio:step_ms=10,frames=98, or a .toml file with kind and "
-        "options. Data are then WAV, FLAC, CSV or Parquet files, or int16 arrays. By default what "
-        "the model's file says.",
+        "mel, motion, camera, with options as audio:step_ms=10,frames=98, or a .toml file with kind "
+        "and options. Data are then WAV, FLAC, CSV, Parquet or image files, or int16 arrays. By "
+        "default what the model's file says.",
         metavar="NAME|FILE",
         box=READING,
         shown=False,
@@ -544,7 +544,7 @@ KeepSamples = Annotated[
     Within(0, 1 << 24),
     Flag(
         "Raw samples that the application of --app keeps at least, for `mcutrain teach --record`: "
-        "those of a window, and of the time in which they are read.",
+        "those of a window, and of the time in which they are read; of a camera rows.",
         metavar="N",
         box=BOARD,
         shown=False,

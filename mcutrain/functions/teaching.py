@@ -263,12 +263,12 @@ def teach(
 ) -> Taught:
     """Tell a board that listens what it has just heard, or take it back.
 
-    The loudest window of its history is a sample of the class `name`; with samples=N the next N
-    windows that stand out are those of a class that it does not know yet.
+    The loudest window of its history (of a camera the last image) is a sample of the class `name`;
+    with samples=N the next N windows that stand out are those of a class that it does not know yet.
 
     undo: go back to before the last lesson. forget: go back to what was flashed; with a name, only
-    that class does. hear: a WAV file,
-    or rows in a CSV file, played to the board over the line first; it has no sensor, or not now.
+    that class does. hear: a WAV file, rows in a CSV file, an image or a folder of images, played
+    to the board over the line first; it has no sensor, or not now.
     record: a folder that windows and lessons are brought to: `simulate` reads its samples.npz, and
     its folder raw, of raw samples where they are known: by `hear`, or by a board of
     `generate --keep-samples`. check: compare the board's state with the desk's replay of all
