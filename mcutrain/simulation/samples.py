@@ -116,6 +116,11 @@ def raw_augmentation(part: data.Dataset, settings: RunSettings) -> RawAugmentati
             "time shifts and background noise are of raw samples, of which a front end makes the "
             "model's: give --frontend, and WAV or FLAC files, rows of sensors or int16 arrays"
         )
+    if front.takes_images:
+        raise DataError(
+            "time shifts and background noise are of sound and rows, but the front end "
+            f"{front.kind} takes images: give --augment crop, flip, shift or others"
+        )
     if not settings.background:
         return RawAugmentation(settings.augment, np.zeros(0, np.int16), settings.snr_db)
     if front.takes_rows or front.input_shape[0] > MOST_MIXED:

@@ -87,6 +87,15 @@ def float_file(path: Path, frames: int = 49, classes: int = 3) -> Path:
         "v": random.normal(0, 0.5, (classes, 6, 1, 1)),
         "c": np.zeros(classes),
     }
+    return _saved(path, values, (1, 1, frames, 40), classes)
+
+
+def _saved(
+    path: Path,
+    values: dict[str, npt.NDArray[np.float64]],
+    shape: tuple[int, ...],
+    classes: int,
+) -> Path:
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["a"], strides=[2, 4]),
         helper.make_node("Relu", ["a"], ["r"]),
@@ -94,13 +103,25 @@ def float_file(path: Path, frames: int = 49, classes: int = 3) -> Path:
         helper.make_node("Conv", ["m", "v", "c"], ["d"]),
         helper.make_node("Flatten", ["d"], ["y"]),
     ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, frames, 40))
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, classes))
     constants = [numpy_helper.from_array(v.astype(np.float32), n) for n, v in values.items()]
     graph = helper.make_graph(nodes, "sounds", [x], [y], constants)
     opset = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
     return path
+
+
+def float_images(path: Path, classes: int = 2) -> Path:
+    """An .onnx file (1, 3, 12, 10): a convolution, a mean, a head."""
+    random = np.random.default_rng(4)
+    values = {
+        "w": random.normal(0, 0.3, (6, 3, 3, 3)),
+        "b": random.normal(0, 0.1, 6),
+        "v": random.normal(0, 0.5, (classes, 6, 1, 1)),
+        "c": np.zeros(classes),
+    }
+    return _saved(path, values, (1, 3, 12, 10), classes)
 
 
 def sound_folder(root: Path, count: int = 8, seed: int = 0) -> Path:

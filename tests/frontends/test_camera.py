@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mcutrain
 from mcutrain import prepare
 from mcutrain.codegen import Interface
+from mcutrain.data.layout import InputOrder
+from mcutrain.data.transform import Transform
+from mcutrain.data.unlabelled import load_samples
+from mcutrain.errors import DataError
+from mcutrain.features.listening import listening_bytes
+from mcutrain.frontends import MOST_TEXT, parse
 from mcutrain.frontends.camera import CameraFrontend
 from mcutrain.frontends.trigger import activities, windows_heard
+from mcutrain.frontends.vision import Crop, Format, Vision, packed, resized
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.simulation.field import Ear
-from tests.frontends.networks import viewer
+from tests.frontends.networks import float_images, sound_folder, viewer
 
 TEXTS = (
     "camera:width=16,height=14,format=rgb565",
@@ -198,3 +208,161 @@ def test_a_still_image_stands_out_behind_another_one(seed: int, images: int) -> 
         assert (c.mct_window_take_at(ctypes.c_uint32(ago)) == 0) is (expected is not None)
         if expected is not None:
             assert program.infer() == list(program.simulator.infer(expected[np.newaxis])[0])
+
+
+# ---- data ----
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two classes of images."""
+    pillow, random = pytest.importorskip("PIL.Image"), np.random.default_rng(5)
+    root = tmp_path_factory.mktemp("images") / "data"
+    for label, name in enumerate(("dark", "light")):
+        (root / name).mkdir(parents=True)
+        for i in range(3):
+            x = random.integers(100 * label, 100 * label + 90, (28, 32, 3))
+            pillow.fromarray(x.astype(np.uint8)).save(root / name / f"{i}.png")
+    return root
+
+
+def front_of(text: str) -> CameraFrontend:
+    front = parse(text, (12, 10, 1))
+    assert isinstance(front, CameraFrontend)
+    return front
+
+
+def trained(data: Any, text: str = TEXTS[0]) -> bytes:
+    how: dict[str, Any] = {"epochs": 1, "learning_rate": 0.05, "classes": 2, "test_share": 0.4}
+    return bytes(mcutrain.simulate(viewer(text), data, "head", **how).saved)
+
+
+def test_images_frames_and_arrays_train_alike(folder: Path, tmp_path: Path) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    front, expected = front_of(TEXTS[0]), trained(folder)
+    files = sorted(folder.rglob("*.png"))
+    images = np.stack([np.asarray(pillow.open(path)) for path in files])
+    y = np.array([0, 0, 0, 1, 1, 1])
+    raw = front.packed(images[:, ::2, ::2][:, :14, :16])
+    assert raw.shape == (6, 14, 16)
+    fitted = Transform(14, 16, 3).fit(images)
+    raw = front.packed(fitted)
+    for path, frame in zip(files, raw, strict=True):
+        place = tmp_path / "raw" / path.parent.name / f"{path.stem}.raw"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(frame.astype("<i2").tobytes() * 2)  # only the first frame counts
+    for data in (tmp_path / "raw", (images, y), (raw, y), (raw.astype("<i2").view(np.uint8), y)):
+        assert trained(data) == expected
+    order = InputOrder.own((12, 10, 1)).with_frontend(TEXTS[0])
+    drawn = load_samples(folder, 4, order=order)
+    real = {x.tobytes() for x in front.real(raw)}
+    assert {x.tobytes() for x in drawn} <= real
+    assert drawn.dtype == np.float32
+
+
+def test_a_quantized_file_keeps_its_camera(folder: Path, tmp_path: Path) -> None:
+    float_images(tmp_path / "m.onnx")
+    text = "camera:width=16,height=14,format=yuyv,low=-1,rate=5"
+    mcutrain.quantize(tmp_path / "m.onnx", folder, tmp_path / "m.tflite", frontend=text)
+    order = mcutrain.load(tmp_path / "m.tflite").input_order
+    assert order is not None
+    assert order.frontend == parse(text, (12, 10, 3))
+    found = mcutrain.plan(tmp_path / "m.tflite", "head")
+    assert found.listening is not None
+    assert found.listening.sram_bytes == listening_bytes(order.frontend)
+    assert "format=yuyv" in found.listening.summary()
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "part"),
+    [
+        ("camera", (12, 10, 1), "say width, as camera:width=160"),
+        ("camera:width=15,height=14", (12, 10, 1), "rows have 15 .*give an even width"),
+        ("camera:width=16,height=14,format=jpeg", (12, 10, 1), "give grey, rgb565, rgb565be, yuyv"),
+        ("camera:width=16,height=14,left=9,crop_width=8", (12, 10, 1), "outside of 16 x 14 pixels"),
+        ("camera:width=16,height=14,low=1", (12, 10, 1), "low is 1: give -32768 to 0"),
+        ("camera:width=16,height=14,out_width=9", (12, 10, 1), "but the model takes"),
+        ("camera:width=16,height=14", (12, 10, 2), "of 1 or 3 channels"),
+        ("camera:width=16,height=14", (49, 10, 3, 3), "of 1 or 3 channels"),
+        ("camera:width=16,height=14,format=9", (12, 10, 1), "format is 9: give 0 to 4"),
+        ("camera:width=5000,height=14", (12, 10, 1), "rows and columns are 1 to 4096"),
+        ("camera:width=16,height=15,format=bayer", (12, 10, 1), "comes in twos"),
+    ],
+)
+def test_what_is_no_camera_gets_a_sentence(text: str, shape: tuple[int, ...], part: str) -> None:
+    with pytest.raises(DataError, match=part):
+        parse(text, shape)
+
+
+def test_other_data_get_a_sentence(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "data/a").mkdir(parents=True)
+    (tmp_path / "data/b").mkdir()
+    for name in "ab":
+        for i in range(2):
+            (tmp_path / f"data/{name}/{i}.raw").write_bytes(bytes(10))
+    with pytest.raises(
+        DataError, match=r"[ab]/[01]\.raw has 10 bytes, but a frame .* 14 rows of 32"
+    ):
+        trained(tmp_path / "data")
+    with pytest.raises(DataError, match="frames are of a camera: say which one"):
+        mcutrain.data.load(tmp_path / "data", input_shape=(12, 10, 1))
+    with pytest.raises(DataError, match=r"takes images, but there are sounds"):
+        trained(sound_folder(tmp_path / "sounds", 2))
+    y = [0, 1, 0, 1]
+    with pytest.raises(DataError, match=r"takes int16 samples \(n, 14, 16\)"):
+        trained((np.zeros((4, 14, 15), np.int16), y))
+    with pytest.raises(DataError, match="takes images: give --augment crop"):
+        mcutrain.simulate(viewer(TEXTS[0]), folder, "head", classes=2, augment=["time-shift"])
+
+
+def test_every_camera_is_said_in_a_text() -> None:
+    text = (
+        "camera:width=4096,height=4096,format=rgb565be,left=1000,top=1000,crop_width=3000,"
+        "crop_height=3000,out_width=1000,out_height=1000,out_channels=3,method=bilinear,"
+        "low=-32768,high=32768,rate=1000"
+    )
+    assert parse(text).text == text
+    assert len(text) <= MOST_TEXT
+    found = parse("camera:width=16,height=14,format=3,method=1", (12, 10, 3))
+    assert found == parse(found.text)
+    assert "format=yuyv" in found.text
+    assert found == parse("camera:width=16,height=14,format=yuyv,method=bilinear", (12, 10, 3))
+
+
+@pytest.mark.parametrize("low", [-1, 0])
+def test_codes_are_those_of_the_real_numbers(low: int) -> None:
+    front = front_of(f"camera:width=16,height=14,low={low}")
+    pixels = np.arange(256)
+    real = (low + pixels * (1 - low) / 255).astype(np.float32)
+    assert np.array_equal(front.as_real(pixels), real)
+    for scale, zero_point in ((1 / 255, -128), (1 / 127.5, -1), (0.03, 5)):
+        codes = mcutrain.data.quantize_input(real, scale=scale, zero_point=zero_point)
+        assert np.array_equal(front.codes(pixels, scale, zero_point), codes)
+
+
+@pytest.mark.parametrize(
+    ("form", "most"),
+    [(Format.RGB565_LITTLE, 7), (Format.RGB565_BIG, 7), (Format.YUYV, 1), (Format.BAYER_RGGB, 0)],
+)
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 2**32))
+def test_a_picture_comes_back_from_what_the_camera_sends(
+    form: Format, most: int, seed: int
+) -> None:
+    x = np.random.default_rng(seed).integers(0, 256, (2, 5, 6, 3)).astype(np.uint8)
+    x = np.repeat(x, 2, axis=2)  # neighbours share their colour
+    rows, columns = (10, 24) if form == Format.BAYER_RGGB else (5, 12)
+    how = Vision(form, columns, rows, Crop(0, 0, 12, 5), 12, 5, 3)
+    for image, frame in zip(x, packed(form, x), strict=True):
+        assert np.abs(resized(how, frame).astype(int) + 128 - image.astype(int)).max() <= most
+    grey = packed(Format.GREY, x)
+    assert np.array_equal(
+        grey,
+        (
+            77 * x[..., 0].astype(int)
+            + 150 * x[..., 1].astype(int)
+            + 29 * x[..., 2].astype(int)
+            + 128
+        )
+        // 256,
+    )
