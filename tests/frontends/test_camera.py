@@ -210,6 +210,76 @@ def test_a_still_image_stands_out_behind_another_one(seed: int, images: int) -> 
             assert program.infer() == list(program.simulator.infer(expected[np.newaxis])[0])
 
 
+def test_rows_of_two_images_never_make_one(program: Program) -> None:
+    front, c = program.front, program.c
+    rows, size = rows_of(front, 8, 3), front.c.queue
+    c.mct_window_reset()
+    c.mct_frame_begin()
+    program.push(rows[: front.height - size - 2])
+    c.mct_window_ready()
+    program.push(
+        rows[front.height - size - 2 : front.height + 1]
+    )  # 2 rows are lost, and a first one
+    c.mct_window_ready()
+    for row in rows[front.height + 1 : 2 * front.height]:
+        program.push(row[np.newaxis])
+        assert c.mct_window_ready() == 0
+    for row in rows[2 * front.height :]:
+        program.push(row[np.newaxis])
+        ready = c.mct_window_ready()
+    assert ready == 1
+    assert c.mct_window_take() == 0
+    assert program.infer() == program.expected(rows[2 * front.height :])
+
+
+def test_an_image_whose_input_was_taken_from_it_is_left_out() -> None:
+    text = "camera:width=16,height=14,left=0,top=0,crop_width=16,crop_height=6"
+    program = Program(text, "max", 0)
+    front, c = program.front, program.c
+    assert program.is_fed
+    rows, other = rows_of(front, 9, 2), np.zeros(120, np.int8)
+    c.mct_reset(ctypes.c_uint32(1))
+    for i, row in enumerate(rows):
+        program.push(row[np.newaxis])
+        assert c.mct_window_ready() == (i + 1 == len(rows))
+        if i == 2:
+            c.mct_feed(ctypes.c_uint32(0), ctypes.c_void_p(other.ctypes.data), ctypes.c_uint32(120))
+    assert c.mct_window_take() == 0
+    assert program.infer() == program.expected(rows[front.height :])
+
+
+def test_an_image_that_changes_by_the_floor_is_still() -> None:
+    program = Program("camera:width=10,height=12", "max", HISTORY)
+    front, c = program.front, program.c
+    c.mct_window_reset()
+    c.mct_frame_begin()
+    found = []
+    for i, level in enumerate((100, 100, 200, 208, 208, 217, 217)):
+        program.push(front.frames(np.full((1, 12, 10), level, np.uint8))[0][:8])
+        c.mct_window_ready()
+        program.push(front.frames(np.full((1, 12, 10), level, np.uint8))[0][8:])
+        c.mct_window_ready()
+        found += [i] if c.mct_window_heard() == 0 else []
+    assert found == [1, 3, 6]
+    assert c.mct_frame_activity(ctypes.c_uint32(1)) == 9 * 120
+
+
+def test_what_came_of_a_broken_image_does_not_count_twice() -> None:
+    program = Program("camera:width=10,height=12", "max", HISTORY)
+    front, c = program.front, program.c
+    light, dark = (front.frames(np.full((1, 12, 10), n, np.uint8))[0] for n in (90, 40))
+    c.mct_window_reset()
+    c.mct_frame_begin()
+    for piece in (light[:6], light[6:], dark[:5]):
+        program.push(piece)
+        c.mct_window_ready()
+    c.mct_frame_begin()
+    for piece in (light[:6], light[6:]):
+        program.push(piece)
+        c.mct_window_ready()
+    assert c.mct_frame_activity(ctypes.c_uint32(0)) == 50 * 5 * 10
+
+
 # ---- data ----
 
 
