@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mcutrain import data
@@ -20,7 +21,7 @@ from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.sample_reading import samples_of
 from mcutrain.runs.training import fastest_simulator, search_of
 from mcutrain.simulation import LatentSamples, LatentSimulator, RunSettings, Samples, Search
-from mcutrain.simulation.range_test import LONGER, RATES, Trials, first_rate
+from mcutrain.simulation.range_test import LONGER, Trials, first_rate, later_rate
 
 AFFORDABLE_MACS = 200_000_000_000
 """Products of all steps' inferences that are affordable: about half a minute of one core."""
@@ -28,7 +29,8 @@ USUAL_TRIALS = 6
 """Trials of a scheme in the first round."""
 ROUNDS = 3
 LOWER = (0, -1, -2)
-"""What later rounds try, in steps of RATES: a longer run wants no larger rate."""
+"""What later rounds try, in steps of RATES: a longer run mostly wants no larger rate. Where the
+first or the last of them ends best, those beyond it follow."""
 Report = Callable[[int, int], None]
 """Called with the schemes whose trials are done, and how many there may be."""
 
@@ -59,12 +61,10 @@ class _Entrant:
         """Find a rate among all."""
         self.best, self.loss = first_rate(self.trials, steps)
 
-    def later(self, steps: int) -> None:
-        """Try that rate and lower ones for longer."""
+    def later(self, steps: int, affords: Callable[[], bool]) -> None:
+        """Try that rate and lower ones for longer, and those beyond while these end best."""
         tried = [max(self.best + lower, 0) for lower in LOWER]
-        losses = {i: self.trials.outcome(RATES[i], steps).loss for i in dict.fromkeys(tried)}
-        self.best = min(losses, key=lambda i: (losses[i], i))
-        self.loss = losses[self.best]
+        self.best, self.loss = later_rate(self.trials, steps, tried, affords)
 
 
 def contest(
@@ -87,11 +87,16 @@ def contest(
     if any(search.is_blind for search in searches.values()):
         return None
     left = [_Entrant(name, Trials(search), search.macs) for name, search in searches.items()]
+    entrants = tuple(left)
+
+    def affords(macs: int) -> bool:
+        return sum(e.macs * e.trials.spent for e in entrants) + macs <= AFFORDABLE_MACS
+
     length = left[0].trials.first_steps
     second = min(LONGER * length, left[0].trials.whole_steps)
     dearest = sorted(left, key=lambda e: e.macs)[-_half(len(left)) :]
-    spent = sum(e.cost(length, USUAL_TRIALS) for e in left)
-    if spent + sum(e.cost(second, len(LOWER)) for e in dearest) > AFFORDABLE_MACS:
+    first = sum(e.cost(length, USUAL_TRIALS) for e in left)
+    if not affords(first + sum(e.cost(second, len(LOWER)) for e in dearest)):
         return None
     done, most = 0, len(left) + 2 * _half(len(left))
     for entrant in left:
@@ -101,12 +106,13 @@ def contest(
     for _ in range(1, ROUNDS):
         longer = min(LONGER * length, left[0].trials.whole_steps)
         left = _better(left, _half(len(left)))
-        spent += sum(e.cost(longer, len(LOWER)) for e in left)
-        if longer == length or spent > AFFORDABLE_MACS:
+        costs = [e.cost(longer, len(LOWER)) for e in left]
+        if longer == length or not affords(sum(costs)):
             break
         length = longer
-        for entrant in left:
-            entrant.later(length)
+        for i, entrant in enumerate(left):
+            rest = sum(costs[i + 1 :]) + entrant.cost(length, 1)
+            entrant.later(length, partial(affords, rest))
             done += 1
             report(min(done, most), most)
     return Contest(_better(left, 1)[0].name, length)

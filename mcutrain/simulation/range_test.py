@@ -8,9 +8,9 @@ A long run wants a smaller rate than a short one. So trials get longer in rounds
 own length where that is affordable: the first round finds a rate among all, the second tries those
 around it, each later one the better half of these (successive halving: K. Jamieson and A.
 Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS 2016,
-section 3). Where the smallest that is left ends best, smaller ones are tried at the same length:
-the shorter trials gave them up too early. Where a run is n times as long as the last trials, the
-rate is divided by the square root of n. What is affordable is counted in steps and
+section 3). Where the smallest or the largest that is left ends best, those beyond it are tried at
+the same length: the shorter trials gave them up too early. Where a run is n times as long as the
+last trials, the rate is divided by the square root of n. What is affordable is counted in steps and
 multiply-accumulates, not in seconds, so that every machine finds the same rate.
 """
 
@@ -20,7 +20,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -81,7 +81,7 @@ TOO_LARGE = 4
 """A rate so many times the one that trials find is why a run ended badly."""
 FEWEST_STEPS = 200
 """A shorter run may well end with a large loss."""
-FORMAT = 3
+FORMAT = 4
 """Raised when the same run would find another rate."""
 _STILL = LearningRate(0, 0)
 
@@ -288,7 +288,7 @@ def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRa
         steps, losses = more, losses_after(more)
         ranked = sorted(tried, key=lambda i: (losses(i), i))
         best, tried = ranked[0], ranked[: max(FEWEST_TRIALS, math.ceil(len(tried) / 2))]
-    best = _smaller(losses, best, lambda: trials.affords(steps, 1))
+    best = _beyond(losses, best, lambda: trials.affords(steps, 1))
     longer = best - fewer_steps(steps, trials.whole_steps)
     found = min(cautious(losses.by_index, best), longer)  # two reasons for one caution
     outcome = losses.known[best]
@@ -301,11 +301,15 @@ def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRa
     )
 
 
-def _smaller(losses: _TrialOutcomes, best: int, affords: Callable[[], bool]) -> int:
-    """Return the best index, or a smaller one that ends better, if none below `best` was tried."""
-    while best == min(losses.known) and best > 0 and affords():
-        if losses(best - 1) < losses(best):
-            best -= 1
+def _beyond(losses: _TrialOutcomes, best: int, affords: Callable[[], bool]) -> int:
+    """Return the best index, or one beyond all that were tried, downwards or upwards, that ends
+    better.
+    """
+    least, most = min(losses.known), max(losses.known)
+    for end, further, limit in ((least, -1, 0), (most, 1, len(RATES) - 1)):
+        while best == end != limit and affords():
+            end += further
+            best = min(best, end, key=losses)
     return best
 
 
@@ -313,6 +317,18 @@ def first_rate(trials: Trials, steps: int) -> tuple[int, float]:
     """Return the one of RATES whose trials of so many steps end best, and their loss."""
     losses = _TrialOutcomes(lambda i: trials.outcome(RATES[i], steps), lambda: None)
     best = _least(losses, FIRST, COARSE)
+    return best, losses(best)
+
+
+def later_rate(
+    trials: Trials, steps: int, tried: Iterable[int], affords: Callable[[], bool]
+) -> tuple[int, float]:
+    """Return the one of RATES tried, or beyond them, whose trials end best, and their loss.
+
+    affords: whether one trial more beyond those tried is affordable.
+    """
+    losses = _TrialOutcomes(lambda i: trials.outcome(RATES[i], steps), lambda: None)
+    best = _beyond(losses, min(tried, key=lambda i: (losses(i), i)), affords)
     return best, losses(best)
 
 

@@ -51,6 +51,7 @@ class Judge:
 
     def outcome(self, trials: Trials, rate: float | None, steps: int) -> TrialOutcome:
         assert rate is not None
+        trials.spent += trials.round_steps(steps, 1)
         name = self.names[trials._search.model_hash]
         round_ = self.lengths.index(steps)
         i = RATES.index(rate)
@@ -138,16 +139,34 @@ def test_what_takes_too_long_is_not_begun_or_ends_after_two_rounds(
         samples = samples_of(step, split, settings)
         front[name] = module._search(step, split, samples, settings).macs
         assert 0 < front[name] <= macs[name]
-    first = sum(front.values()) * module.USUAL_TRIALS * repeats * (8 + held)
+    steps_of_one = sum(front.values()) * repeats * (8 + held)
+    first, really = module.USUAL_TRIALS * steps_of_one, 3 * steps_of_one
     dear = sum(sorted(front.values())[-2:]) * len(module.LOWER) * repeats
     least = first + dear * (32 + held)
     monkeypatch.setattr(module, "AFFORDABLE_MACS", least - 1)
     assert contest(steps, split) is None
     assert not judge.asked
-    monkeypatch.setattr(module, "AFFORDABLE_MACS", least)
+    whole = dear * (32 + held) + dear * (100 + held)
+    monkeypatch.setattr(module, "AFFORDABLE_MACS", max(least, really + whole - 1))
     assert contest(steps, split) == Contest("full", 32)
-    monkeypatch.setattr(module, "AFFORDABLE_MACS", least + dear * (100 + held))
+    judge.asked.clear()
+    monkeypatch.setattr(module, "AFFORDABLE_MACS", really + whole)
+    judge.best = dict.fromkeys(NAMES, (FIRST, FIRST - 1, FIRST - 2))
     assert contest(steps, split) == Contest("full", 100)
+    judge.best = dict.fromkeys(NAMES, (FIRST, FIRST - 1, FIRST + 3))
+    assert contest(steps, split) == Contest("full", 100)
+    assert max(judge.asked[2]["full"]) == FIRST - 1  # higher ones are not affordable
+
+
+def test_where_the_highest_rate_that_is_left_ends_best_higher_ones_follow(
+    steps: dict[str, TrainingStep], split: Split, judge: Judge
+) -> None:
+    judge.losses = {"head": (1, 1, 1), "last:1": (9, 9, 9), "last:2": (0.8, 0.3, 0.2)}
+    judge.losses["full"] = (0.8, 0.4, 0.1)
+    judge.best = dict.fromkeys(NAMES, (FIRST, FIRST - 1, FIRST - 1))
+    judge.best["full"] = (FIRST, FIRST, FIRST + 3)  # else 27 times the loss
+    assert contest(steps, split) == Contest("full", 100)
+    assert max(judge.asked[2]["full"]) == FIRST + 4
 
 
 def test_samples_of_one_class_say_nothing(steps: dict[str, TrainingStep], split: Split) -> None:

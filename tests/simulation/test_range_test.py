@@ -152,13 +152,14 @@ def test_a_longer_run_finds_a_smaller_rate() -> None:
     assert found(20, 0) < found(1, 0)  # too long for trials: by the root of the length
 
 
-class Falling(Hill):
-    """Ends best with 0.01 after few steps, and with 0.0005 after many."""
+class Turning(Hill):
+    """Ends best with one rate after few steps, and with another after many."""
 
     MANY = 5000
 
-    def __init__(self) -> None:
+    def __init__(self, few: float = 0.01, many: float = 0.0005) -> None:
         super().__init__(1.0, begin=2.0)
+        self.few, self.many = few, many
         self.steps, self.highest, self.taken = 0.0, 0.0, 0
 
     def train(self, x: Array, labels: Array, rates: list[LearningRate]) -> tuple[Array, Array]:
@@ -166,7 +167,7 @@ class Falling(Hill):
         self.taken += len(x)
         self.steps += sum(value > 0 for value in values)
         self.highest = max(self.highest, *values)
-        best = 0.01 if self.steps < self.MANY else 0.0005
+        best = self.few if self.steps < self.MANY else self.many
         loss = 1 + abs(np.log10(self.highest / best)) if self.highest else 10.0
         return np.full(len(x), loss * 65536), np.zeros(len(x), np.int32)
 
@@ -177,21 +178,27 @@ class Falling(Hill):
         self.steps, self.highest = np.frombuffer(saved).tolist()
 
 
-def test_smaller_rates_than_those_left_are_tried_where_the_smallest_ends_best() -> None:
-    run = search(Falling, 2000, RunSettings(epochs=5))
-    assert find_rate(replace(run, macs=10**6)).rate == 0.0005
+@pytest.mark.parametrize(
+    ("few", "many"), [(0.01, 0.0005), (0.0005, 0.01), (0.01, RATES[0]), (0.01, RATES[-1])]
+)
+def test_rates_beyond_those_left_are_tried_where_the_last_one_ends_best(
+    few: float, many: float
+) -> None:
+    run = search(lambda: Turning(few, many), 2000, RunSettings(epochs=5))
+    assert find_rate(replace(run, macs=10**6)).rate == many
 
 
-def test_smaller_rates_are_tried_as_far_as_is_affordable() -> None:
+@pytest.mark.parametrize(("few", "many"), [(0.01, 0.0005), (0.0005, 0.01)])
+def test_rates_beyond_are_tried_as_far_as_is_affordable(few: float, many: float) -> None:
     found = []
     for budget in (40_000, 50_000, 60_000, 100_000):
-        made = Falling()
+        made = Turning(few, many)
         macs = AFFORDABLE_MACS // budget
         run = replace(search(lambda made=made: made, 2000, RunSettings(epochs=5)), macs=macs)
         found.append(find_rate(run).rate)
         assert made.taken <= run.affordable_steps
-    assert found == sorted(found, reverse=True)
-    assert found[0] > found[-1] == 0.0005
+    assert found == sorted(found, reverse=many < few)
+    assert found[0] != found[-1] == many
 
 
 class Known(Hill):
