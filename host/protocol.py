@@ -390,9 +390,11 @@ class LearntReport(Numbers):
     told: the last class that was recognized, at told_frame; -1: none. lessons, collected: windows
     that were learnt, and that were samples of new classes; label, frame: of the last of both. left:
     samples that are awaited. failed: windows that the flash did not take. lost: raw samples.
+    position: of the state. known, steps, replay, mult_q31, shift: how the last lesson, or the one
+    that awaits samples, is done.
     """
 
-    layout: ClassVar[struct.Struct] = struct.Struct("<IIIiIIIiIIII")
+    layout: ClassVar[struct.Struct] = struct.Struct("<IIIiIIIiIIIIIIIIii")
     frames: int
     inferences: int
     detections: int
@@ -405,6 +407,12 @@ class LearntReport(Numbers):
     left: int
     failed: int
     lost: int
+    position: int
+    known: int
+    steps: int
+    replay: int
+    mult_q31: int
+    shift: int
 
 
 @dataclass(frozen=True)

@@ -1063,6 +1063,7 @@ def teach(
     *,
     undo: bool = ...,
     forget: bool = ...,
+    button: bool = ...,
     which: ClassOptions = ...,
     how: LessonOptions = ...,
     line: LineOptions = ...,

@@ -313,6 +313,7 @@ static mct_answer mct_lesson_undo(mct_protocol *p, uint8_t *page) {
 #define MCT_BUTTON_HOLD_MS 1000u
 #endif
 
+_Static_assert(MCT_BUTTON_STEPS > 0, "a lesson has steps");
 _Static_assert(MCT_BUTTON_CLASS >= 0 && MCT_BUTTON_CLASS < MCT_CLASSES, "a button teaches a class");
 _Static_assert(MCT_BUTTON_HOLD_MS <= UINT32_MAX / (MCT_CLOCK_HZ / 1000u) &&
                    MCT_BUTTON_SETTLE_MS <= UINT32_MAX / (MCT_CLOCK_HZ / 1000u),
@@ -491,9 +492,24 @@ static mct_outcome mct_tell_learnt(mct_protocol *p, mct_body body) {
     }
     const mct_lesson *lesson = &p->lesson;
     const uint32_t numbers[] = {
-        mct_window_total(), lesson->inferences, lesson->detections, (uint32_t)lesson->told,
-        lesson->told_frame, lesson->number,     lesson->collected,  (uint32_t)lesson->label,
-        lesson->frame,      p->learn.left,      lesson->failed,     mct_push_lost(),
+        mct_window_total(),
+        lesson->inferences,
+        lesson->detections,
+        (uint32_t)lesson->told,
+        lesson->told_frame,
+        lesson->number,
+        lesson->collected,
+        (uint32_t)lesson->label,
+        lesson->frame,
+        p->learn.left,
+        lesson->failed,
+        mct_push_lost(),
+        mct_position(),
+        (uint32_t)p->learn.known,
+        lesson->steps,
+        lesson->replay,
+        (uint32_t)lesson->rate.mult_q31,
+        (uint32_t)lesson->rate.shift,
     };
     for (uint32_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         mct_put32(body.bytes + 4 * i, numbers[i]);

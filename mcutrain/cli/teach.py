@@ -27,6 +27,12 @@ def teach(
         bool,
         typer.Option("--forget", help="Go back to what was flashed; with --class, of that class."),
     ] = False,
+    button: Annotated[
+        bool,
+        typer.Option(
+            "--button", help="Wait for what the board's button teaches or takes back (--record)."
+        ),
+    ] = False,
     which: ClassOptions,
     how: LessonOptions,
     line: LineOptions,
@@ -68,6 +74,7 @@ def teach(
         name,
         undo=undo,
         forget=forget,
+        button=button,
         which=which,
         how=how,
         line=line,

@@ -54,6 +54,10 @@ class HeardLesson:
         self.windows.append(window)
         self.ends.append((frame - self.begun) % 2**32)
 
+    def forget(self) -> None:
+        """Forget windows that no lesson has."""
+        self.windows, self.ends = [], []
+
     def windows_of(self, ends: list[int]) -> list[bytes]:
         """The windows that end with so many frames of the raw samples, as the input has them."""
         if self.front is None or self.raw is None:

@@ -28,6 +28,7 @@ from mcutrain.errors import DataError, McutrainError, OptionError
 from mcutrain.functions.board_line import connected
 from mcutrain.functions.board_options import ClassOptions, LessonOptions, LineOptions
 from mcutrain.functions.board_samples import added_classes
+from mcutrain.functions.button_lessons import by_button
 from mcutrain.functions.files import check_writable_folder
 from mcutrain.functions.heard import NO_RAW, HeardLesson
 from mcutrain.functions.imprinting import numbers_of_class
@@ -253,6 +254,7 @@ def teach(
     *,
     undo: bool = False,
     forget: bool = False,
+    button: bool = False,
     which: ClassOptions = ClassOptions(),
     how: LessonOptions = LessonOptions(),
     line: LineOptions = LineOptions(),
@@ -267,8 +269,9 @@ def teach(
     with samples=N the next N windows that stand out are those of a class that it does not know yet.
 
     undo: go back to before the last lesson. forget: go back to what was flashed; with a name, only
-    that class does. hear: a WAV file, rows in a CSV file, an image or a folder of images, played
-    to the board over the line first; it has no sensor, or not now.
+    that class does. button: tell nothing, but wait for what the board's button teaches or takes
+    back, and record that. hear: a WAV file, rows in a CSV file, an image or a folder of images,
+    played to the board over the line first; it has no sensor, or not now.
     record: a folder that windows and lessons are brought to: `simulate` reads its samples.npz, and
     its folder raw, of raw samples where they are known: by `hear`, or by a board of
     `generate --keep-samples`. check: compare the board's state with the desk's replay of all
@@ -281,10 +284,12 @@ def teach(
     >>> teach("project", "hello", samples=5, port="/dev/ttyACM0", record="lessons")
     """
     found = BoardProject.read(Path(project))
-    kind = _kind(name, undo=undo, forget=forget, is_new=how.samples > 0)
+    kind = _kind(name, undo=undo, forget=forget, button=button, is_new=how.samples > 0)
     is_taught = kind in ("lesson", "class")
     if hear is not None and not is_taught:
         raise OptionError("hear", "plays what is taught: name its class, too, and forget nothing")
+    if button and record is None:
+        raise OptionError("button", "brings what a button taught: give record, too")
     if check and record is None:
         raise OptionError("check", "compares with lessons that were recorded: give record, too")
     label, known = numbers_of_class(found, name, which) if name else (0, 0)
@@ -300,7 +305,11 @@ def teach(
     with connected(found, line, listener) as device:
         _check_learns(found, device)
         try:
-            _tell(device, kind, label, known, how, plan, sound, heard)
+            if button:
+                kind, label, more = by_button(device, how.wait, heard)
+                name = _name_of(found, label) if heard.windows else ""
+            else:
+                _tell(device, kind, label, known, how, plan, sound, heard)
         except RefusedError as error:
             meaning = MEANINGS.get(Status(error.status))
             raise (
@@ -318,12 +327,20 @@ def teach(
     return Taught(kind, name, own, len(heard.windows), *numbers, agrees)
 
 
-def _kind(name: str, *, undo: bool, forget: bool, is_new: bool) -> str:
+def _name_of(project: BoardProject, label: int) -> str:
+    names = _names(project)
+    return names[label] if label < len(names) else f"output-{label}"
+
+
+def _kind(name: str, *, undo: bool, forget: bool, button: bool, is_new: bool) -> str:
     """What the board is told. Raises OptionError."""
-    if undo + (forget or bool(name)) != 1:
-        raise OptionError("name", "say one thing: a class, undo, or forget")
-    if forget and is_new:
-        raise OptionError("samples", "are of a class that is taught, and this one is forgotten")
+    if undo + button + (forget or bool(name)) != 1:
+        raise OptionError("name", "say one thing: a class, undo, forget, or button")
+    if (forget or button) and is_new:
+        what = "is chosen by the firmware" if button else "is forgotten"
+        raise OptionError("samples", f"are of a class that is taught, and this one {what}")
+    if button:
+        return "button"
     if undo:
         return "undo"
     if forget:
