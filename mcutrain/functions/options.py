@@ -498,9 +498,9 @@ FrontendFlag = Annotated[
     str,
     Flag(
         "What makes features of raw samples, in integers, here and on the device: audio, mfcc, "
-        "mel, motion, camera, with options as audio:step_ms=10,frames=98, or a .toml file with kind "
-        "and options. Data are then WAV, FLAC, CSV, Parquet or image files, or int16 arrays. By "
-        "default what the model's file says.",
+        "mel, motion, camera, with options as audio:step_ms=10,frames=98, or a .toml file with "
+        "kind and options. Data are then WAV, FLAC, CSV, Parquet or image files, or int16 arrays. "
+        "By default what the model's file says.",
         metavar="NAME|FILE",
         box=READING,
         shown=False,
