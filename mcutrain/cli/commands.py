@@ -17,6 +17,7 @@ import mcutrain
 from mcutrain.cli import INTERRUPTED, leaving_at_once
 from mcutrain.cli.flags import spelled_out
 from mcutrain.cli.output import say
+from mcutrain.cli.reading import read_by
 from mcutrain.cli.short_help import ShortHelp
 from mcutrain.errors import ITEM, McutrainError
 
@@ -79,6 +80,12 @@ class _Interruptible(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands: Any = _Commands()
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the flags before a command's name."""
+        found = super().get_params(ctx)
+        read_by({}, found)
+        return found
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Flags of all commands, read."""

@@ -19,6 +19,7 @@ import typer
 from mcutrain.arguments import Within
 from mcutrain.cli.needed import check_packages
 from mcutrain.cli.panels import flag_of, in_panels, option_of
+from mcutrain.cli.reading import reader_of
 from mcutrain.errors import ArgumentError, OptionError
 from mcutrain.functions.keywords import Flag
 
@@ -65,6 +66,8 @@ def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
         except OptionError as error:
             raise typer.BadParameter(error.why, param_hint=named[error.option]) from error
 
+    readers = {p.name: reader for p in parameters if (reader := reader_of(p)) is not None}
+    run.readers = readers  # type: ignore[attr-defined]
     run.__signature__ = inspect.Signature(in_panels(parameters))  # type: ignore[attr-defined]
     run.__annotations__ = {}  # as text, typer would compile those of all commands at each start
     return run

@@ -9,7 +9,8 @@ import typer
 from typer.core import TyperCommand
 
 from mcutrain.cli.output import say
-from mcutrain.cli.panels import COMMON, MANY, flags_of_boxes
+from mcutrain.cli.panels import COMMON, MANY
+from mcutrain.cli.reading import read_by
 
 ALL = "mcutrain.help_all"
 """Where a context says that all flags are asked for."""
@@ -38,7 +39,9 @@ class ShortHelp(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return arguments and flags, as they are read; --help-all is the last."""
-        return [*super().get_params(ctx), self._help_all(ctx)]
+        found = [*super().get_params(ctx), self._help_all(ctx)]
+        read_by(getattr(self.callback, "readers", {}), found)
+        return found
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help that is asked for."""
@@ -49,12 +52,11 @@ class ShortHelp(TyperCommand):
 
     def _rare(self) -> list[Any]:
         """Return the flags that only --help-all shows; none where all fit into one box."""
-        options = [p for p in self.params if p.param_type_name == "option"]
+        options: list[Any] = [p for p in self.params if p.param_type_name == "option"]
         if len(options) <= MANY:
             return []
         common = COMMON.get(self.name or "", ())
-        boxed = {flag for flags in flags_of_boxes().values() for flag in flags}
-        return [p for p in options if _flag(p) in boxed and _flag(p) not in common]
+        return [p for p in options if p.rich_help_panel and _flag(p) not in common]
 
     def _short(self, ctx: Any) -> TyperCommand:
         """Return a command for printing: the common flags, in one box."""
