@@ -19,6 +19,7 @@ from mcutrain.functions.options import (
     ProgramOptions,
     Seed,
 )
+from mcutrain.functions.run_options import SplitBy
 
 if TYPE_CHECKING:
     from mcutrain.functions.generating import Front, Generated
@@ -50,6 +51,7 @@ def generate(
             "--head-start prototypes, and the centre of --imprint."
         ),
     ] = None,
+    split_by: SplitBy = "",
     save_model: shared_flags.SaveModel = None,
     seed: Seed = 0,
     json: shared_flags.Json = False,
@@ -86,6 +88,7 @@ def generate(
             head=head,
             program=program,
             data=data,
+            split_by=split_by,
             save_model=save_model,
             seed=seed,
             listener=OnScreen(json),

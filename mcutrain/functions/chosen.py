@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcutrain.arguments import EPOCHS
 from mcutrain.data import (
     Data,
     ModelInput,
@@ -15,7 +16,6 @@ from mcutrain.data import (
     Split,
     input_notes,
     is_path,
-    is_table,
 )
 from mcutrain.errors import OptionError
 from mcutrain.formats import with_class_names
@@ -39,13 +39,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choosing:
-    """How a scheme is chosen for a model and a memory. classes: of a new head. seed: of samples."""
+    """How a scheme is chosen for a model and a memory.
+
+    classes: of a new head. seed: of samples. epochs: of the run that it is for.
+    """
 
     graph: Graph
     classes: int | None
     memory: MemoryLimit
     seed: int = 0
     listener: Listener = SILENT
+    epochs: int = EPOCHS
 
     def chosen(
         self, asked: Asked, split: Split, normalization: Normalization | None
@@ -83,7 +87,9 @@ class Choosing:
 
         bits = replace(asked, scheme=HEAD).update_scheme()
         options = replace(asked.options, classes=self.classes)
-        return Chooser(self.graph, self.classes, self.memory, plan, options, bits)
+        return Chooser(
+            self.graph, self.classes, self.memory, plan, options, bits, epochs=self.epochs
+        )
 
 
 def with_scheme(
@@ -93,12 +99,13 @@ def with_scheme(
     data: Data | None,
     fixed: Mapping[str, object],
     normalization: Normalization | None = None,
+    split_by: str = "",
 ) -> Asked:
     """What is asked for, with the scheme that is given, or that auto chooses by training samples.
 
     Without a scheme it is auto if there is data, else, and beside what is `fixed`, the head. fixed:
-    as wanted_scheme takes it. choosing: its classes are those that are asked for. Raises
-    McutrainError.
+    as wanted_scheme takes it. choosing: its classes are those that are asked for. split_by: as
+    `read` takes it. Raises McutrainError.
     """
     if given is None and (data is None or any(fixed.values())):
         return replace(asked, scheme=HEAD)
@@ -108,7 +115,7 @@ def with_scheme(
     if data is None:
         raise OptionError("scheme", "auto chooses by training samples: give them, too (--data)")
     graph = choosing.graph
-    split = read(graph, data, choosing.listener, seed=choosing.seed)
+    split = read(graph, data, choosing.listener, choosing.seed, split_by)
     fitted = fitted_to(graph, split, choosing.classes or "keep", asked, choosing.listener)
     fitting = asked.fitted(graph, fitted)
     choosing = replace(choosing, classes=fitted.classes)
@@ -124,10 +131,16 @@ def with_targets(
     data: Data | None,
     listener: Listener,
     seed: int = 0,
+    split_by: str = "",
 ) -> tuple[Asked, int | None]:
-    """Ask for real targets where arrays have them, or the run of a saved state learnt them."""
+    """Ask for real targets where arrays have them, or the run of a saved state learnt them.
+
+    split_by: as `read` takes it. Raises OptionError for that without samples.
+    """
+    if split_by and data is None:
+        raise OptionError("split_by", "parts training samples: give them, too (--data)")
     if data is not None and (not is_path(data) or Path(data).suffix.lower() == ".npz"):
-        split = read(graph, data, listener, seed)
+        split = read(graph, data, listener, seed, split_by)
         if split.has_targets:
             fitted = fitted_to(graph, split, classes or "auto", asked, listener)
             return asked.fitted(graph, fitted), fitted.classes
@@ -140,9 +153,9 @@ def named(graph: Graph, reading: ReadingOptions) -> Graph:
     return graph if given is None else with_class_names(graph, given)
 
 
-def read(graph: Graph, data: Data, listener: Listener, seed: int = 0) -> Split:
-    """All samples for a model. Raises DataError."""
-    return read_samples(graph, data, DataOptions(), Asked(), seed, listener)
+def read(graph: Graph, data: Data, listener: Listener, seed: int = 0, split_by: str = "") -> Split:
+    """All samples for a model. split_by: what keeps groups in one part. Raises DataError."""
+    return read_samples(graph, data, DataOptions(split_by=split_by), Asked(), seed, listener)
 
 
 def read_samples(
@@ -169,7 +182,11 @@ def read_samples(
 
 def of_outputs(names: Sequence[str], data: Data, reading: DataOptions) -> DataOptions:
     """The options by which arrays are read that are named after several outputs, if there are."""
-    if not names or reading.targets or is_table(data) or not is_path(data):
+    if not names or reading.targets or not is_path(data):
+        return reading
+    from mcutrain.data import is_table  # whoever only plans reads nothing
+
+    if is_table(data):
         return reading
     return replace(reading, targets=",".join(names))
 

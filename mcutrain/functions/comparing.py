@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from mcutrain.arguments import Count, PathLike, checked
+from mcutrain.arguments import EPOCHS, Count, PathLike, checked
 from mcutrain.data import Data, Split, is_path
 from mcutrain.errors import DataError, OptionError
 from mcutrain.experiments.parallel import Elastic, Lesson, Standing, Swapping, train_all
@@ -300,7 +300,8 @@ class _Experiment:
             wanted_scheme(AUTO, (), {"--ways": self.runs.episodes})  # or a sentence
             memory = MemoryLimit.of(self.budget.target, self.budget.sram_bytes)
             classes = self.asked.options.classes
-            choosing = Choosing(self.graph, classes, memory, listener=self.listener)
+            epochs = self.settings.epochs or EPOCHS
+            choosing = Choosing(self.graph, classes, memory, listener=self.listener, epochs=epochs)
             found, _ = choosing.chosen(self.asked, self.split, self.reading.normalization)
             chosen = found.scheme
         return [

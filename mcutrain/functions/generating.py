@@ -45,7 +45,7 @@ from mcutrain.functions.planning import (
     with_fewer_rows,
 )
 from mcutrain.functions.preparing import HEAD, Asked, Scheme, with_frontend
-from mcutrain.functions.run_options import normalization_of
+from mcutrain.functions.run_options import SplitBy, normalization_of
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.memplan import check_board
 from mcutrain.modules import Pet
@@ -138,6 +138,7 @@ def generate(
     head: HeadOptions = HeadOptions(),
     program: ProgramOptions = ProgramOptions(),
     data: Data | None = None,
+    split_by: SplitBy = "",
     normalization: Normalization | None = None,
     save_model: PathLike | None = None,
     seed: Seed = 0,
@@ -166,6 +167,7 @@ def generate(
         and pixels (class_names, mean, std).
         normalization: of pixels, instead of mean and std.
     data: samples that the scheme is chosen by, modules of pet, prototypes and a centre are made of.
+        split_by keeps groups of them in one part, as `simulate` takes it.
     save_model: the file for the model with the modules of pet.
     seed: of random weights.
     listener: hears notes and progress; by default notes are Python warnings.
@@ -190,7 +192,7 @@ def generate(
         file = None if save_model is None else Path(save_model)
         pet = wanted_modules(model, request.pet, file)
         graph = with_frontend(loaded(model, listener), program.frontend)
-        making = _Making(graph, request, head, data, pet, file, pixels, seed, listener)
+        making = _Making(graph, request, head, data, split_by, pet, file, pixels, seed, listener)
         step, centre = making.step(
             scheme, classes, MemoryLimit.of(target), program.class_names or ()
         )
@@ -307,6 +309,7 @@ class _Making:
     request: GeneratedRequest
     head: HeadOptions
     data: Data | None
+    split_by: str
     pet: Pet | None
     save_model: Path | None
     pixels: Normalization | None
@@ -332,11 +335,11 @@ class _Making:
         graph, split, put = self._with_modules()
         asked = replace(self._asked, put=put)
         asked, classes = with_targets(
-            asked, graph, scheme, classes, self.data, self.listener, self.seed
+            asked, graph, scheme, classes, self.data, self.listener, self.seed, self.split_by
         )
         choosing = Choosing(graph, classes, memory, self.seed, self.listener)
         data = None if scheme is None and self.needs_samples else self.data
-        asked = with_scheme(asked, choosing, scheme, data, fixed, self.pixels)
+        asked = with_scheme(asked, choosing, scheme, data, fixed, self.pixels, self.split_by)
         start = start_of_samples(
             head.head_start, graph, split, classes, self.pixels, self.seed, class_names=class_names
         )
@@ -396,7 +399,7 @@ class _Making:
 
     def _split(self) -> Split:
         assert self.data is not None, "there are samples"
-        return read(self.graph, self.data, self.listener, self.seed)
+        return read(self.graph, self.data, self.listener, self.seed, self.split_by)
 
 
 def start_of_samples(

@@ -31,6 +31,7 @@ from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.loading import loaded
 from mcutrain.functions.options import GeneratedRequest, PlanOptions, StepRequest
 from mcutrain.functions.preparing import Asked, with_frontend
+from mcutrain.functions.run_options import SplitBy
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import (
     STEP,
@@ -196,6 +197,7 @@ def plan(
     classes: Count | None = None,
     request: StepRequest = StepRequest(),
     data: Data | None = None,
+    split_by: SplitBy = "",
     hardware: PlanOptions = PlanOptions(),
     remember: Annotated[int, Within(0)] = 0,
     listener: Listener = SILENT,
@@ -207,6 +209,7 @@ def plan(
         data; without a scheme it is that where there is data, else the head.
     classes: as `prepare` takes them.
     request: how the step learns; its fields are keywords, too (see mcutrain.functions.options).
+    split_by: what keeps groups of data in one part, as `simulate` takes it.
     hardware: board is a board's name or folder, whose firmware and stack count, too; sram the bytes
         that arena and state may take; slots "off" gives the flash that would keep the trained state
         to the program.
@@ -232,9 +235,11 @@ def plan(
         graph = with_frontend(loaded(model, listener), hardware.frontend)
         if request.pet is not None:
             graph = parse_pet(request.pet).outline(graph)
-        asked, classes = with_targets(Asked.of(request), graph, scheme, classes, data, listener)
+        asked, classes = with_targets(
+            Asked.of(request), graph, scheme, classes, data, listener, split_by=split_by
+        )
         choosing = Choosing(graph, classes, hardware.memory, listener=listener)
-        asked = with_scheme(asked, choosing, scheme, data, fixed_of(request))
+        asked = with_scheme(asked, choosing, scheme, data, fixed_of(request), split_by=split_by)
         step = planned_step(asked, graph, classes, listener)
     interface = planned_interface(step, target, request.latent, remember)
     interface = replace(

@@ -300,7 +300,9 @@ class _Runs:
         start = head_start_of(  # first: it fails where there is no new classifier
             simulation.head_start, self.graph, fitted.split, fitted.classes, pixels, seed
         )
-        choosing = Choosing(self.graph, fitted.classes, simulation.memory, seed, listener)
+        choosing = Choosing(
+            self.graph, fitted.classes, simulation.memory, seed, listener, settings.epochs
+        )
         choice = None
         if asked.scheme == AUTO:
             asked, choice = choosing.compared(asked, fitted.split, pixels)
