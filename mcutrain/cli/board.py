@@ -9,6 +9,7 @@ import time
 from types import FrameType
 
 from mcutrain.cli import shared_flags
+from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import say, show
 from mcutrain.functions.board_options import EmulationOptions
 
@@ -25,7 +26,7 @@ def board(folder: shared_flags.Project, *, how: EmulationOptions) -> None:
     from mcutrain.functions.firmware import virtual_board
 
     signal.signal(signal.SIGTERM, _exit)  # so that the board ends in order with this process
-    with virtual_board(folder, how=how) as running:
+    with virtual_board(folder, how=how, listener=OnScreen()) as running:
         show(f"port {running.port}")
         port = shlex.quote(running.port)
         say(f"Ctrl-C ends it. In another terminal: mcutrain monitor --port {port}")

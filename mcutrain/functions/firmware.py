@@ -231,12 +231,18 @@ class RunningBoard(Shown):
 
 @with_keywords
 @checked
-def virtual_board(project: PathLike, *, how: EmulationOptions = EmulationOptions()) -> RunningBoard:
+def virtual_board(
+    project: PathLike,
+    *,
+    how: EmulationOptions = EmulationOptions(),
+    listener: Listener = SILENT,
+) -> RunningBoard:
     """Make a virtual board of built firmware: the same ELF file, the same bits.
 
     It runs in a `with` block, in a thread of this process; `port` is what other functions take.
     how: link, flash (a file that keeps the flash), empty, noise, play (a file that it hears) and
     emulator, keywords, too; mcutrain.functions.board_options explains each.
+    listener: hears notes; by default they are Python warnings.
 
     Raises BuildError where the project is not built, or the board has no emulator, and at the end
     of the block if the firmware failed; ArgumentError.
@@ -257,7 +263,7 @@ def virtual_board(project: PathLike, *, how: EmulationOptions = EmulationOptions
     from mcutrain_host.virtual.board import VirtualBoard  # needs what was checked
 
     found = BoardProject.read(folder)
-    played = None if how.play is None else _Played.of(found, Path(how.play))
+    played = None if how.play is None else _Played.of(found, Path(how.play), listener)
     fault = LinkFaults(drop=how.noise / 3, corrupt=how.noise / 3, double=how.noise / 3)
     machine = VirtualBoard.from_folder(
         folder,
@@ -284,7 +290,7 @@ class _Played:
     frame: int
 
     @staticmethod
-    def of(project: BoardProject, path: Path) -> _Played:
+    def of(project: BoardProject, path: Path, listener: Listener) -> _Played:
         """Raises DataError for a file that does not fit, ProjectError for other firmware."""
         front = front_of(project)
         if not project.board.sensor or front is None:
@@ -297,7 +303,7 @@ class _Played:
                 f"the front end {front.kind} does not say how many rows come in a second: give "
                 "`rate` to it, such as motion:rate=50, when you quantize"
             )
-        rows = played(front, path)
+        rows = played(front, path, listener.note)
         clock_hz = int(project.board.define["CLOCK_HZ"])
         frame = front.hop if front.takes_images else 0
         return _Played(rows.reshape(len(rows), -1).tolist(), front.rate_hz, clock_hz, frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import wave
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,11 @@ def front_of(project: BoardProject) -> Frontend | None:
     return None if order is None else parse(order.frontend, project.manifest.input.shape[1:])
 
 
-def read_raw(front: Frontend | None, path: Path) -> Raw:
-    """The samples (n,) or rows (n, …) of a WAV or CSV file, or of images. Raises DataError."""
+def read_raw(front: Frontend | None, path: Path, note: Callable[[str], None] | None = None) -> Raw:
+    """The first MOST_SAMPLES samples (n,) or rows (n, …) of a WAV or CSV file, or all of images.
+
+    note: called with a sentence for a longer one. Raises DataError.
+    """
     if front is None:
         raise DataError("a file that is played is of raw samples, but this model has no front end")
     if isinstance(front, CameraFrontend):
@@ -39,21 +43,26 @@ def read_raw(front: Frontend | None, path: Path) -> Raw:
     what = "CSV" if front.takes_rows else "WAV"
     try:
         if front.takes_rows:
-            return read_rows(path, front.kind, front.channels, MOST_SAMPLES)
-        return read_samples(path, front.rate_hz, MOST_SAMPLES)
+            found = read_rows(path, front.kind, front.channels, MOST_SAMPLES + 1)
+        else:
+            found = read_samples(path, front.rate_hz, MOST_SAMPLES + 1)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error}; give a {what} file") from error
     except DataError as error:
         raise DataError(f"{path} {error}") from error
+    if len(found) > MOST_SAMPLES and note is not None:
+        rows = "rows" if front.takes_rows else "samples"
+        note(f"{path} is longer than is played: only its first {MOST_SAMPLES:,} {rows} are")
+    return found[:MOST_SAMPLES]
 
 
-def played(front: Frontend | None, path: Path) -> Raw:
+def played(front: Frontend | None, path: Path, note: Callable[[str], None] | None = None) -> Raw:
     """What a board is to hear or see of a file, or of a folder of images. Raises DataError.
 
     Each file of one image is shown as by hand: something else, then the image, held still.
     """
     if not isinstance(front, CameraFrontend):
-        return read_raw(front, path)
+        return read_raw(front, path, note)
     return np.concatenate([_shown(front, rows) for rows in _files(front, path)])
 
 

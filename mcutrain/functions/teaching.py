@@ -297,7 +297,7 @@ def teach(
     if record is not None:
         check_writable_folder(Path(record))
     heard = HeardLesson.of(found)
-    sound = None if hear is None else played(heard.front, Path(hear))
+    sound = None if hear is None else played(heard.front, Path(hear), listener.note)
     rate = LearningRate.of(how.learning_rate)
     plan = LessonPlan.of(how.steps, how.replay, Rate(rate.mult_q31, rate.shift))
     rates = {"mult_q31": rate.mult_q31, "shift": rate.shift}
