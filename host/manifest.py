@@ -12,12 +12,11 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcutrain_host.errors import ProjectError
 from mcutrain_host.files import restore_folder
 from mcutrain_host.json_values import ValuesError, from_values, known, parse, table
-from mcutrain_host.protocol import Firmware
 from mcutrain_host.reading import read_text
 from mcutrain_host.saved import recipe_text
 from mcutrain_host.state import (
@@ -29,6 +28,9 @@ from mcutrain_host.state import (
     StateTable,
 )
 from mcutrain_host.text import reason
+
+if TYPE_CHECKING:
+    from mcutrain_host.protocol import Firmware
 
 FORMAT = 1
 FILE = "manifest.json"
@@ -485,6 +487,8 @@ class BoardProject:
     @property
     def firmware(self) -> Firmware:
         """What a board with this firmware says of itself."""
+        from mcutrain_host.protocol import Firmware  # who only plans has no board
+
         manifest = self.manifest
         return Firmware(
             self.model_hash,

@@ -1,24 +1,20 @@
-"""Data sets: loaded, split, ordered, made to fit a model's input, and quantized for it."""
+"""Data sets: loaded, split, ordered, made to fit a model's input, and quantized for it.
 
-from pathlib import Path
+What reads them is imported when it is asked for: a plan reads none.
+"""
 
-from mcutrain.data._compressed import SUFFIXES as COMPRESSED
-from mcutrain.data._folders import SUFFIXES as IMAGE_SUFFIXES
-from mcutrain.data._folders import Progress, read_image
-from mcutrain.data._parquet import SUFFIXES as _PARQUET
-from mcutrain.data._raw_images import frame_files, read_frames
-from mcutrain.data._raw_rows import read_rows
-from mcutrain.data._sounds import read_noise, read_samples
-from mcutrain.data._tables import TABLES as _TABLES
-from mcutrain.data.arrays import Data, is_path, of_arrays, samples_of
+from typing import TYPE_CHECKING
+
 from mcutrain.data.check import check
 from mcutrain.data.dataset import (
     AtMost,
+    Data,
     Dataset,
     Split,
     as_names,
     drawn,
     has_real_targets,
+    is_path,
     order,
     stratified,
 )
@@ -33,7 +29,6 @@ from mcutrain.data.layout import (
     is_same_shape,
     split_in_order,
 )
-from mcutrain.data.load import load
 from mcutrain.data.names import parse_names, read_names
 from mcutrain.data.outputs import Outputs, better_order
 from mcutrain.data.quantize import Normalization, pixel_codes, quantize_input, takes_pixels
@@ -41,14 +36,22 @@ from mcutrain.data.ranges import ModelInput, input_notes
 from mcutrain.data.targets import IGNORED, TargetPart, Targets
 from mcutrain.data.transform import Transform
 
-NEEDED_BY = {"pillow": IMAGE_SUFFIXES, "soundfile": COMPRESSED, "pyarrow": _PARQUET}
-"""Endings of the files that an optional package reads."""
-
-
-def is_table(data: Data) -> bool:
-    """Return whether it is the path of one table."""
-    return is_path(data) and Path(data).suffix.lower() in _TABLES.suffixes
-
+if TYPE_CHECKING:
+    from mcutrain.data._reading import (
+        IMAGE_SUFFIXES,
+        NEEDED_BY,
+        Progress,
+        frame_files,
+        is_table,
+        load,
+        of_arrays,
+        read_frames,
+        read_image,
+        read_noise,
+        read_rows,
+        read_samples,
+        samples_of,
+    )
 
 __all__ = [
     "IGNORED",
@@ -100,3 +103,12 @@ __all__ = [
     "stratified",
     "takes_pixels",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of these
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module 'mcutrain.data' has no attribute {name!r}")
+        from mcutrain.data import _reading
+
+        return getattr(_reading, name)

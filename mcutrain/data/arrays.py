@@ -2,27 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.data._npz import KEYS, Arrays, of_raw, split_of
-from mcutrain.data.dataset import Split
+from mcutrain.data.dataset import Data, Split
 from mcutrain.data.groups import Drawing
 from mcutrain.data.layout import InputOrder, Note, in_order
 from mcutrain.data.unlabelled import drawn_samples, ordered_samples
 from mcutrain.errors import DataError
-
-Data: TypeAlias = Any
-"""A path, a Split, (x, y), ((x_train, y_train), (x_test, y_test)), x alone, or a mapping of arrays
-by the names that an .npz file has."""
-
-
-def is_path(data: Data) -> bool:
-    """Return whether it is to be read from a file or folder."""
-    return isinstance(data, str | PathLike)
 
 
 def of_arrays(

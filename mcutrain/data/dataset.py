@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 Samples: TypeAlias = npt.NDArray[Any]
 Labels: TypeAlias = npt.NDArray[Any]
 Indices: TypeAlias = npt.NDArray[np.int64]
+Data: TypeAlias = Any
+"""A path, a Split, (x, y), ((x_train, y_train), (x_test, y_test)), x alone, or a mapping of arrays
+by the names that an .npz file has."""
 
 SAMPLE_DTYPES = tuple(map(np.dtype, (np.uint8, np.int8, np.float32, np.int16)))
 NORMAL_AND_ANOMALY = ("normal", "anomaly")
@@ -28,6 +32,11 @@ MAX_CLASSES = 65_536
 """A label above this is taken for a mistake, not for a class."""
 MOST_NAMES = 16
 """Most names that an error lists."""
+
+
+def is_path(data: Data) -> bool:
+    """Return whether it is to be read from a file or folder."""
+    return isinstance(data, str | PathLike)
 
 
 @dataclass(frozen=True, eq=False)

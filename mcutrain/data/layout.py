@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +16,9 @@ from mcutrain.data.dataset import Samples, Split
 from mcutrain.data.quantize import quantize_input
 from mcutrain.data.transform import Transform
 from mcutrain.errors import DataError
-from mcutrain.frontends import Frontend, parse
+
+if TYPE_CHECKING:
+    from mcutrain.frontends import Frontend
 
 IMAGE_CHANNELS = (1, 3)
 AXIS_NAMES = {2: ("channels", "steps"), 3: ("channels", "height", "width")}
@@ -93,6 +96,8 @@ class InputOrder:
         """
         if not text:
             return self
+        from mcutrain.frontends import parse  # few models have one
+
         found = parse(text, self.model_shape)
         if self.frontend not in (None, found):
             raise DataError(

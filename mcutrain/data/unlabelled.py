@@ -22,6 +22,7 @@ from mcutrain.data._folders import (
     left_out_files,
     require_pillow,
 )
+from mcutrain.data._load import KINDS, read_files, windows_of
 from mcutrain.data._npz import Arrays, given_split, of_raw, read_arrays
 from mcutrain.data._place import read_place
 from mcutrain.data._raw_rows import of_rows, raw_windows, takes_rows
@@ -29,7 +30,6 @@ from mcutrain.data._tables import TABLES, check_windows, dataset_of, read_series
 from mcutrain.data.dataset import Indices, Labels, Samples, as_samples, drawn, order
 from mcutrain.data.groups import Drawing
 from mcutrain.data.layout import InputOrder, Note, in_order
-from mcutrain.data.load import KINDS, read_files, windows_of
 from mcutrain.errors import DataError
 
 

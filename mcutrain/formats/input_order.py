@@ -17,7 +17,6 @@ import numpy as np
 from mcutrain.data.layout import InputOrder
 from mcutrain.errors import DataError, ModelError
 from mcutrain.formats.metadata import read_metadata, with_entries
-from mcutrain.frontends import MOST_TEXT
 from mcutrain.ir.graph import Graph
 
 KEY = "mcutrain.input"
@@ -109,7 +108,7 @@ def _parsed(entry: bytes, path: Path) -> InputOrder:
         name = "".join(c for c in file[:MOST_NAME] if c.isprintable())
         said = InputOrder(name, tuple(shape), tuple(axes))
         frontend = values.get("frontend", "")
-        if not isinstance(frontend, str) or len(frontend) > MOST_TEXT or ".toml" in frontend:
+        if not isinstance(frontend, str) or ".toml" in frontend:
             raise ValueError
         return said.with_frontend(frontend)
     except (DataError, LookupError, RecursionError, TypeError, ValueError) as error:

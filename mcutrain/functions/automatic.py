@@ -21,7 +21,6 @@ from mcutrain.pipeline import TrainingStep, load
 from mcutrain.pipeline.losses import fit_to_data
 from mcutrain.runs.sample_reading import load_data
 from mcutrain.sparse import UpdateScheme, find_head
-from mcutrain.trained.state import read_state
 
 AUTO = "auto"
 Scheme = UpdateScheme | PathLike
@@ -55,6 +54,8 @@ def _kept_scheme(run: Path | None) -> UpdateScheme | None:
     file.
     """
     if run is not None and run.exists():
+        from mcutrain.trained.state import read_state  # only for a file that is there
+
         with suppress(McutrainError):
             recipe = read_state(run).recipe
             return None if recipe is None else recipe.scheme

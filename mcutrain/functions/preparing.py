@@ -28,10 +28,8 @@ from mcutrain.pipeline import MakesLadder, StepOptions, TrainingStep
 from mcutrain.pipeline.emphasis import BALANCED
 from mcutrain.pipeline.losses import Fitted, weights_for
 from mcutrain.pipeline.recipe import PutModules, Recipe
-from mcutrain.proxies import kept_ladder, read_facts
 from mcutrain.quant import HeadStart
 from mcutrain.sparse import UpdateScheme, as_scheme
-from mcutrain.trained.state import is_state, read_state
 
 Scheme = UpdateScheme | PathLike
 HEAD = "head"
@@ -102,7 +100,7 @@ class Asked:
         """Ask for real targets, and their head, where the run of a saved state learnt them."""
         if scheme is None or isinstance(scheme, UpdateScheme):
             return self, classes
-        recipe = read_state(Path(scheme)).recipe if _is_state(Path(scheme)) else None
+        recipe = _recipe_of(Path(scheme))
         if recipe is None or recipe.options.targets is None:
             return self, classes
         of_run = recipe.options
@@ -122,6 +120,8 @@ class Asked:
         """Write it as a recipe, to compare with one. Proxies are written as a number of fronts."""
         options = replace(self.options, classes=classes)
         if self.proxies is not None:
+            from mcutrain.proxies import read_facts  # few steps have them
+
             count = 1 + read_facts(self.proxies)["proxies"]
             options = replace(options, levels=Levels(count, "", any(correcting(options))))
         return Recipe(self.update_scheme(), options, pet=self.pet or "")
@@ -142,7 +142,7 @@ class Asked:
             graph,
             self.update_scheme(),
             replace(self.options, classes=classes),
-            ladder=None if self.proxies is None else kept_ladder(self.proxies),
+            ladder=None if self.proxies is None else _kept_ladder(self.proxies),
             head_start=head_start,
             head_seed=head_seed,
             stream=self.stream,
@@ -167,15 +167,23 @@ def scheme_of(given: Scheme) -> UpdateScheme:
 
     Raises SchemeError, StateError.
     """
-    if not isinstance(given, UpdateScheme) and _is_state(Path(given)):
-        recipe = read_state(Path(given)).recipe
-        if recipe is not None:
-            return recipe.scheme
-    return as_scheme(given)
+    recipe = None if isinstance(given, UpdateScheme) else _recipe_of(Path(given))
+    return as_scheme(given) if recipe is None else recipe.scheme
 
 
-def _is_state(path: Path) -> bool:
-    return path.is_file() and is_state(path)
+def _recipe_of(path: Path) -> Recipe | None:
+    """Return what the run of a checkpoint or a state learnt by; None of what is none."""
+    if not path.is_file():
+        return None
+    from mcutrain.trained.state import is_state, read_state  # most schemes are no file
+
+    return read_state(path).recipe if is_state(path) else None
+
+
+def _kept_ladder(folder: Path) -> MakesLadder:
+    from mcutrain.proxies import kept_ladder  # few steps have one
+
+    return kept_ladder(folder)
 
 
 def left_out_note(step: TrainingStep) -> str:
@@ -223,7 +231,7 @@ def prepare(
     """
     asked = Asked.of(request, scheme, class_names=tuple(class_names), classes=classes)
     if ladder is None and asked.proxies is not None:
-        ladder = kept_ladder(asked.proxies)
+        ladder = _kept_ladder(asked.proxies)
     return pipeline.prepare(
         model,
         asked.update_scheme(),

@@ -162,7 +162,8 @@ def lay_out(
     memory as a whole, since a policy sees it first. room_bytes: that the arena may take anyway.
     """
     plain = _laid_out(replace(training, graph=schedule(training.graph)), ())
-    if stream == "off":
+    is_small = stream == "least" and peak(plain.buffers, align_bytes)[1] <= room_bytes
+    if stream == "off" or is_small:
         return plain
     segments = _front(plain, align_bytes, cut).choose(stream == "max", room_bytes)
     streamed = _laid_out(plain.training, segments)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcutrain import codegen, formats
 from mcutrain.arguments import PathLike, checked
@@ -63,16 +63,17 @@ from mcutrain.quant import (
     replace_head,
 )
 from mcutrain.shown import Record, Shown
-from mcutrain.simulation import (
-    CompiledSimulator,
-    Compiler,
-    LatentSimulator,
-    PlannedReference,
-    reference_of,
-)
 from mcutrain.sparse import ChannelOrder, UpdateScheme, arrange, as_scheme, find_head, heads_of
 from mcutrain.sparse.leaving_out import left_out, trained_modules_only
 from mcutrain.target import Target
+
+if TYPE_CHECKING:
+    from mcutrain.simulation import (
+        CompiledSimulator,
+        Compiler,
+        LatentSimulator,
+        PlannedReference,
+    )
 
 MakesLadder = Callable[[Callable[[str], Graph]], Ladder]
 """Gets what gives a step's front, by the name of its latent."""
@@ -191,6 +192,8 @@ class TrainingStep(Shown):
         self, seed: int = 1, compiler: Compiler | None = None, portable: bool = False
     ) -> CompiledSimulator:
         """The C project, compiled for this machine and loaded."""
+        from mcutrain.simulation import CompiledSimulator  # what only plans does without
+
         return CompiledSimulator(
             self.plan, self.scheme.name, seed, compiler, portable, project=self.project
         )
@@ -199,11 +202,15 @@ class TrainingStep(Shown):
         self, latent: Latent, seed: int = 1, portable: bool = False
     ) -> LatentSimulator:
         """Compile functions that begin with the latent; the simulator takes latents for samples."""
+        from mcutrain.simulation import LatentSimulator
+
         project = self.library(codegen.Interface(latent=latent.tensor))
         return LatentSimulator(self.plan, latent, project, seed, portable=portable)
 
     def reference(self, seed: int = 1) -> PlannedReference:
         """Make the same step in numpy, with the same saved state."""
+        from mcutrain.simulation import reference_of
+
         return reference_of(self.plan, seed)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from mcutrain.arguments import warn
 from mcutrain.errors import DataError
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.pipeline import TrainingStep
-from mcutrain.simulation import RunSettings, Samples
+
+if TYPE_CHECKING:
+    from mcutrain.simulation import RunSettings, Samples
 
 
 def load_data(
@@ -143,6 +146,8 @@ def prepare_samples(
     for dataset in (split.train, split.test, split.validation):
         if dataset is not None and len(dataset) == 0:
             raise DataError("the data set has no training, no test or no validation sample")
+    from mcutrain.simulation import Samples  # who only plans has none
+
     split = _with_ids(split, model.ids, settings, normalization)
     if classes is not None and split.positions:
         _check_ring(settings)

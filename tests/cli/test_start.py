@@ -7,13 +7,17 @@ import pytest
 
 from mcutrain.demo import MODEL
 
+READERS = {"mcutrain.data._reading", "mcutrain.frontends"}
 LARGE = {
     *("mcutrain.autodiff", "mcutrain.codegen", "mcutrain.pipeline", "mcutrain.simulation"),
-    *("jinja2", "joblib", "mcutrain.memplan", "onnx", "scipy"),
+    *("jinja2", "joblib", "mcutrain.memplan", "onnx", "pydantic", "scipy"),
 }
 OF_OTHERS = {
-    *("jinja2", "joblib", "onnx", "scipy", "elftools", "mcutrain.quant.quantizer"),
+    *("jinja2", "joblib", "onnx", "pydantic", "scipy", "elftools", "mcutrain.quant.quantizer"),
     *("mcutrain.analysis", "mcutrain.experiments", "mcutrain.functions.chooser"),
+    *("mcutrain.simulation", "mcutrain.proxies", "mcutrain.trained", *READERS),
+    *("mcutrain.functions.board_options", "mcutrain.functions.quantize_options"),
+    "mcutrain_host.protocol",
 }
 """What a plan of a scheme that was named does without."""
 ASK = """
@@ -32,7 +36,7 @@ finally:
         (["--version"], LARGE | {"mcutrain.quant", "numpy"}),
         (["--help"], LARGE | {"mcutrain.quant", "numpy", "PIL", "serial"}),
         (["info", "--help"], LARGE | {"mcutrain.quant", "numpy", "mcutrain.functions.options"}),
-        (["info", str(MODEL)], LARGE | {"mcutrain.quant.quantizer"}),
+        (["info", str(MODEL)], LARGE | READERS | {"mcutrain.quant.quantizer"}),
         (["plan", str(MODEL), "--scheme", "head", "--board", "rpi-pico"], OF_OTHERS),
     ],
     ids=["version", "help", "help of one", "info", "plan"],

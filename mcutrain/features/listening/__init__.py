@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import McutrainError
 from mcutrain.features.feature import Code, ProgramFeature
-from mcutrain.frontends import Frontend
-from mcutrain.frontends.trigger import TriggerParams
 from mcutrain.target import Target
+
+if TYPE_CHECKING:
+    from mcutrain.frontends import Frontend
 
 __all__ = [
     "FEATURE",
@@ -180,6 +181,8 @@ def _check_history(front: Frontend | None, told: Any, is_board: bool) -> None:
 
 def _code(code: Code, told: Any) -> Mapping[str, Any]:
     """What the templates need."""
+    from mcutrain.frontends.trigger import TriggerParams  # few programs listen
+
     front = _front(code)
     frames, width = front.output_shape
     x = code.training.input_type
