@@ -201,6 +201,7 @@ def test_slots_say_what_is_erased_at_once_and_how_often(board):
     assert (board.erasures is None) == board.name.startswith("mps")  # whose slots are in RAM
 
 
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("board", CHIPS, ids=named)
 def test_slots_that_a_ring_needs_larger_take_no_byte_of_the_program(board):
     """Whole units of erasing, up to the end of the flash; ever larger, and never larger at once."""
