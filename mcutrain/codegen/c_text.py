@@ -49,6 +49,8 @@ def unused(name: str, taken: set[str]) -> str:
 def _printable(text: str) -> str:
     """Printable ASCII, with ? for all else."""
     plain = text.encode("ascii", "replace").decode()
+    if plain.isprintable():
+        return plain
     return "".join(c if c.isprintable() else "?" for c in plain)
 
 

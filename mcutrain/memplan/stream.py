@@ -210,7 +210,7 @@ def row_flow_of(
     return RowFlow(pairs, heights, inputs, tuple(map(tuple, readers)), is_fed)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def rooms(flow: RowFlow) -> tuple[int, ...]:
     """The rows that each tensor must have room for; all of them for those that nobody reads."""
     most = [0] * len(flow.heights)
@@ -386,6 +386,7 @@ class StreamableFront:
         ending: dict[int, int] = {}
         sources: set[str] = set()
         overhead = most_scratch = 0
+        may_be_fed = first + begin == 0
         made: set[str] = set()
         for i in range(begin, len(parts)):
             part, end = parts[i], first + i + 1
@@ -399,7 +400,7 @@ class StreamableFront:
             overhead += part.overhead
             progress = align_up(PROGRESS_BYTES * (len(sources) + len(made)), self.align_bytes)
             scratch, total = most_scratch, kept + progress
-            if self._is_fed(first + begin, end, sources):
+            if may_be_fed and self._is_fed(first + begin, end, sources):
                 total -= known[self.x][0] - known[self.x][1]
             elif overlays:
                 able = [o for o in overlays if o.x in sources and o.y in made]
@@ -554,6 +555,8 @@ def _are_ahead(stages: Sequence[Stage], place: int, x: str, heights: Mapping[str
     readers = [i for i, s in enumerate(stages[:place]) if x in s.node.inputs]
     if any(stages[i].node.inputs.index(x) not in stages[i].rows.inputs for i in readers):
         return False
+    if not readers:
+        return True
     strip, rows = stages[place].strip, heights[stages[place].node.outputs[0]]
     for begin in range(0, rows, strip):
         end = min(begin + strip, rows)

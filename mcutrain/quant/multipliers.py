@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -318,6 +319,10 @@ def _rescaling(factor: float) -> tuple[int, int]:
     return mult, shift
 
 
+_multiplier = lru_cache(maxsize=16384)(fixedpoint.quantize_multiplier)
+"""Kept: layers have one for each channel, and a model is read again and again."""
+
+
 def _pairs(factors: Sequence[float]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    pairs = [fixedpoint.quantize_multiplier(f) for f in factors]
+    pairs = [_multiplier(f) for f in factors]
     return tuple(m for m, _ in pairs), tuple(s for _, s in pairs)
