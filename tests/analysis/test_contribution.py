@@ -181,7 +181,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_change_is_read_or_refused_with_a_sentence(tmp_path: Path, data: Any) -> None:
     """Some value anywhere in the file is replaced or removed."""

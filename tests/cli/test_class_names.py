@@ -23,6 +23,7 @@ from tests.cli.test_other_losses import trained_on_a_board
 WORDS = ("yes", "no", "up", "down", "left", "right")
 LIST = ",".join(WORDS)
 LEARN = ("--epochs", 1, "--lr", 0.001)
+HEAD = ("--scheme", "head", *LEARN)
 RNG = np.random.default_rng(0)
 TYPICAL = RNG.uniform(0, 1, (len(WORDS) + 1, 6, 6, 1)).astype(np.float32)
 
@@ -85,7 +86,7 @@ def files(made: Path, tmp_path: Path) -> Path:
 
 
 def before(run: Run, *arguments: object) -> float:
-    found: float = run("simulate", *arguments, *LEARN, "--json").json["accuracy_before"]
+    found: float = run("simulate", *arguments, *HEAD, "--json").json["accuracy_before"]
     return found
 
 
@@ -105,21 +106,21 @@ def test_data_find_their_outputs_by_name(run: Run, files: Path) -> None:
     assert before(run, "named.tflite", "--data", "all.npz") == 1
     assert before(run, "named.tflite", "--data", "some.npz") == 1
     assert before(run, "plain.tflite", "--data", "all.npz", "--class-names", LIST) == 1
-    outcome = run("simulate", "named.tflite", "--data", "all.npz", *LEARN)
+    outcome = run("simulate", "named.tflite", "--data", "all.npz", *HEAD)
     assert "output 0" not in outcome.err
-    some = run("simulate", "named.tflite", "--data", "some.npz", *LEARN)
+    some = run("simulate", "named.tflite", "--data", "some.npz", *HEAD)
     assert "3 classes are among the model's 6, so its classifier stays" in some.err
     assert "no training sample of 3 of the 6 classes" in some.err
 
 
 def test_a_guessed_order_is_said_and_so_is_one_that_fits_better(run: Run, files: Path) -> None:
-    outcome = run("simulate", "plain.tflite", "--data", "all.npz", *LEARN)
+    outcome = run("simulate", "plain.tflite", "--data", "all.npz", *HEAD)
     guess, doubt = "output 0 = down, output 1 = left", "output 0 = yes, output 1 = no, output 2"
     assert f"note: {guess}" in outcome.err
     assert "would be with " + doubt in outcome.err
-    facts = run("simulate", "plain.tflite", "--data", "all.npz", *LEARN, "--json").json
+    facts = run("simulate", "plain.tflite", "--data", "all.npz", *HEAD, "--json").json
     assert doubt in facts["warning"]
-    new = run("simulate", "plain.tflite", "--data", "some.npz", *LEARN)
+    new = run("simulate", "plain.tflite", "--data", "some.npz", *HEAD)
     assert "output 0" not in new.err  # its classifier is new, and any order is right
 
 
@@ -142,39 +143,39 @@ def test_a_class_with_a_blank_is_suggested_as_a_shell_takes_it(run: Run, files: 
 
 
 def test_classes_of_which_the_model_knows_none_get_a_new_classifier(run: Run, files: Path) -> None:
-    facts = run("simulate", "named.tflite", "--data", "foreign.npz", *LEARN, "--json").json
+    facts = run("simulate", "named.tflite", "--data", "foreign.npz", *HEAD, "--json").json
     assert (facts["classes"], facts["class_names"]) == (2, ["cat", "dog"])
     kept = ("--data", "foreign.npz", "--classes", "keep")
     assert "does not know the classes" in run("simulate", "named.tflite", *kept).sentence
     others = [f"class {i}" for i in range(len(WORDS))]
     as_many = ("--data", data(files / "others.npz", {name: i for i, name in enumerate(others)}))
     assert "does not know the classes" in run("simulate", "named.tflite", *as_many).sentence
-    new = run("simulate", "named.tflite", *as_many, "--classes", 6, *LEARN, "--json").json
+    new = run("simulate", "named.tflite", *as_many, "--classes", 6, *HEAD, "--json").json
     assert new["class_names"] == others
 
 
 def test_someone_who_has_only_the_new_word_can_add_it(run: Run, files: Path) -> None:
     for model in ("named.tflite", "plain.tflite"):
         data = ("--data", "new.npz", "--add-class", "marvin")
-        outcome = run("simulate", model, *data, *LEARN)
+        outcome = run("simulate", model, *data, *HEAD)
         assert outcome.code == 0, outcome.err
         assert "no training sample of any of the 6 classes" in outcome.err
         assert "may be forgotten" in outcome.err
-    facts = run("simulate", "named.tflite", *data, *LEARN, "--json").json
+    facts = run("simulate", "named.tflite", *data, *HEAD, "--json").json
     assert facts["class_names"] == [*WORDS, "marvin"]
     searched = run("simulate", "named.tflite", *data, "--epochs", 1)
     assert "--lr 0.01\n" in searched.err  # trials would find 50, and all else forgotten
     assert "do not show what is forgotten" in " ".join(searched.err.split())
     mixed = ("--data", "mixed.npz", "--add-class", "marvin")
-    assert run("simulate", "named.tflite", *mixed, *LEARN).code == 0
-    assert "--class-names" in run("simulate", "plain.tflite", *mixed, *LEARN).sentence
+    assert run("simulate", "named.tflite", *mixed, *HEAD).code == 0
+    assert "--class-names" in run("simulate", "plain.tflite", *mixed, *HEAD).sentence
 
 
 @pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
 def test_exported_files_name_their_classes(run: Run, files: Path, suffix: str) -> None:
     def exported(model: str, *flags: object) -> tuple[str, ...]:
         (files / "c.npz").unlink(missing_ok=True)
-        kept = ("--checkpoint", "c.npz", *LEARN)
+        kept = ("--checkpoint", "c.npz", *HEAD)
         assert run("simulate", model, *flags, *kept).code == 0
         assert run("export", model, "--state", "c.npz", "-o", f"t{suffix}").code == 0
         return load(files / f"t{suffix}").class_names
@@ -193,7 +194,7 @@ def test_names_change_no_bit_and_no_checkpoint(run: Run, files: Path) -> None:
     np.savez(files / "numbers.npz", x=numbers["x"], y=y, split=split)
     (files / "same").mkdir()
     shutil.copy(files / "plain.tflite", files / "same/named.tflite")
-    flags = (*LEARN, "--json", "--checkpoint", "c.npz")
+    flags = (*HEAD, "--json", "--checkpoint", "c.npz")
     first = run("simulate", "named.tflite", "--data", "texts.npz", *flags).json
     second = run("simulate", "same/named.tflite", "--data", "numbers.npz", *flags).json
     assert first["state_sha256"] == second["state_sha256"]
@@ -291,7 +292,7 @@ def test_folders_of_one_class_do_where_the_model_knows_others(run: Run, files: P
         for i, x in enumerate(samples_of(6 if name == "marvin" else 1, 6)):
             pixels = (x[..., 0] * 255).astype(np.uint8)
             Image.fromarray(pixels).save(files / name / name / f"{i}.png")
-    flags = (*LEARN, "--mean", 0, "--std", 1)
+    flags = (*HEAD, "--mean", 0, "--std", 1)
     alone = run("simulate", "plain.tflite", "--data", "marvin", *flags).sentence
     assert "there is one class folder" in alone
     assert (

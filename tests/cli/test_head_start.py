@@ -38,13 +38,14 @@ def test_without_a_step_it_tells_classes_apart_and_can_be_exported(
 
 
 def test_all_ways_to_compute_learn_the_same_from_it(run: Run, model: Path, images: Path) -> None:
-    flags = ("--data", images, *DATA, *START, "--epochs", 1, "--lr", "0.001", "--scheme", "last:2")
+    few = ("--samples", 30, "--test-samples", 10)
+    flags = ("--data", images, *few, *START, "--epochs", 1, "--lr", "0.001", "--scheme", "last:2")
     found = run("simulate", model, *flags, "--json").json["state_sha256"]
     for way in (("--reference",), ("--portable", "--latent", "off")):
         assert run("simulate", model, *flags, *way, "--json").json["state_sha256"] == found
     result = mcutrain.simulate(
         model,
-        load_data(load(model), images, samples=60, test_samples=40),
+        load_data(load(model), images, samples=30, test_samples=10),
         "last:2",
         classes=10,
         head_start="prototypes",

@@ -179,6 +179,7 @@ def test_there_are_tutorials() -> None:
     assert TUTORIALS
 
 
+@pytest.mark.draws(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
 def test_tutorial(

@@ -98,6 +98,7 @@ def test_all_is_trained_where_all_fits_and_nothing_is_analysed(
     assert chooser(graph, size - 1).choose(learnable(graph)).scheme != "full"
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("best", ["head", "last:2", "full"])
 def test_where_all_fits_short_runs_say_what_is_trained(
     best: str, monkeypatch: pytest.MonkeyPatch, fresh_cache: Path
