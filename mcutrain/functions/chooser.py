@@ -356,6 +356,8 @@ class Chooser:
     def _most(self, name: Callable[[int], str]) -> int:
         """Return how many layers, or biases, from the end fit; needs grow with them."""
         low, high = 0, self.layers
+        if self._may_fit(name(high)):  # a small model often fits as a whole
+            low = high
         while low < high:
             k = (low + high + 1) // 2
             low, high = (k, high) if self._may_fit(name(k)) else (low, k - 1)
