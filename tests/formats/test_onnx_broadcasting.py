@@ -56,6 +56,7 @@ def flat(net, y):
     return net.op("Reshape", y, integers(net, 1, -1))
 
 
+@pytest.mark.draws(2)
 @pytest.mark.oracle
 @pytest.mark.parametrize("kind", KINDS)
 @FEW
@@ -74,6 +75,7 @@ def test_a_float_result_is_that_of_onnxruntime(kind, both, tmp_path_factory):
     assert snr_db(wanted, found.reshape(wanted.shape)) > LEAST_DB
 
 
+@pytest.mark.draws(2)
 @pytest.mark.oracle
 @pytest.mark.parametrize("kind", KINDS)
 @FEW

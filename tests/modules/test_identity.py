@@ -203,6 +203,7 @@ def test_blocks_read_what_skips_them_or_what_the_block_before_made() -> None:
     assert blocks_of(graph) == {"node6": graph.nodes[2].outputs[0]}
 
 
+@pytest.mark.draws(1)
 @pytest.mark.shared
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)

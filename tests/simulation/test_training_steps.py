@@ -133,6 +133,7 @@ BY_ZIG = drawn_by_commit([(dtype, True) for dtype in ("int8", "int16")] + [("int
 """Types of gradients, and whether the bodies are portable."""
 
 
+@pytest.mark.draws(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("portable", [True, False], ids=["portable", "host"])
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
@@ -408,6 +409,7 @@ def mcunet(shared: Path) -> Graph:
     return replace_head(graph, head, 10, random_start(graph, head, 10, 0))
 
 
+@pytest.mark.draws(1)
 @pytest.mark.shared
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", drawn_by_commit(("49kb", "74kb", "100kb", "124kb", "148kb"), 2))

@@ -161,6 +161,7 @@ def test_a_state_of_another_loss_says_so(run: Run, model: Path) -> None:
     assert difference(exported(run, "auto.onnx", bare, "--scheme", "last:2"), graph) == ""
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("drift", ["", "--policy-feedback"])
 def test_a_state_knows_its_ladder(run: Run, drift: str) -> None:
     whole, _ = ladders.front_of(ladders.step())

@@ -37,6 +37,7 @@ def test_both_formats_hold_the_network_bit_for_bit(source: Path, tmp_path: Path)
     assert_onnx_holds(graph, tmp_path)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_trained_files_compute_the_bits_of_the_device(
     source: Path, scheme: str, tmp_path: Path
