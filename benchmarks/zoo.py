@@ -3,6 +3,7 @@
     .venv/bin/python benchmarks/zoo.py nets --write    # onnx.helper, onnxruntime's two forms
     python benchmarks/export_torch.py nets             # with PyTorch, in an environment of its own
     python benchmarks/export_keras.py nets --onnx      # with TensorFlow, in another one
+    python benchmarks/export_classes.py nets           # with timm and transformers
     .venv/bin/python benchmarks/zoo.py nets            # the table, and every refusal
 
 Files are named NETWORK.EXPORTER.onnx or .tflite. A float file is read if it is quantized by noise,
