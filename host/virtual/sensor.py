@@ -3,8 +3,8 @@
 At 0x5F000000: word 0 says how many samples wait, at most DEPTH; word 4 is the next number, an int16
 with its sign, of those of a sample one after the other; 0 where none waits. Word 8 says 1 if the
 next sample is the first row of a camera's frame. Reading changes nothing else, and what is written
-is a fault. Samples come by the board's time, one in so many instructions;
-those that find no room are lost. Or they wait until they are read.
+is a fault. Samples come by the board's time, one in so many instructions; those that find no room
+are lost, of a camera with the rest of their frame. Or they wait until they are read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sensor:
         self._repeats = False
         self._waiting: deque[int] = deque()
         self._begins: deque[bool] = deque()
-        self._width, self._frame = 1, 0
+        self._width, self._frame, self._is_broken = 1, 0, False
 
     def play(
         self,
@@ -89,12 +89,17 @@ class Sensor:
 
     def _arrive(self) -> None:
         room = DEPTH - len(self._waiting) // self._width
-        due = room
+        due = before = room
         if self._instructions:
             due = (self.board.now - self._begin) // self._instructions - self._next
         come = due if self._repeats else min(due, len(self._coming) - self._next)
-        for i in range(self._next, self._next + min(come, room)):
+        for i in range(self._next, self._next + (come if self._frame else min(come, room))):
+            begins = self._frame > 0 and i % self._frame == 0
+            self._is_broken = not room or (self._is_broken and not begins)
+            if self._is_broken:
+                continue
+            room -= 1
             self._waiting += self._coming[i % len(self._coming)]
-            self._begins.append(self._frame > 0 and i % self._frame == 0)
-        self.lost += max(0, come - room)
+            self._begins.append(begins)
+        self.lost += max(0, come) - (before - room)
         self._next += come

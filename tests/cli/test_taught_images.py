@@ -7,9 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from mcutrain_host.client import Device
+from mcutrain_host.errors import RefusedError
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.memory import linked_memory
+from mcutrain_host.protocol import Status
+from mcutrain_host.virtual.board import DirectLink, load_machine
+from mcutrain_host.virtual.link import LoopbackLink
+from mcutrain_host.virtual.machine import Machine as VirtualMachine
 
 import mcutrain
 from mcutrain.errors import DataError, McutrainError
@@ -17,6 +24,7 @@ from mcutrain.features import listening_bytes
 from mcutrain.frontends import parse
 from mcutrain.frontends.camera import CameraFrontend
 from mcutrain.functions.raw_samples import played, read_raw
+from tests.boards.test_same_bits import PATIENCE
 from tests.frontends.networks import viewer
 
 Image = pytest.importorskip("PIL.Image")
@@ -154,6 +162,53 @@ def test_a_virtual_camera_is_watched_and_its_frames_are_brought_back(
         assert len(frames)
         assert {rows.tobytes() for rows in frames} <= shown
     assert len(list((lessons / "raw").rglob("*.raw"))) == 3
+
+
+def machine_of(project: Path) -> tuple[VirtualMachine, Device]:
+    machine = load_machine(project, LoopbackLink())
+    return machine, Device(DirectLink(machine), PATIENCE)
+
+
+def codes_of(front: CameraFrontend, rows: npt.NDArray[np.int16]) -> list[bytes]:
+    """Images as the network takes them."""
+    (x,) = GRAPH.types(GRAPH.inputs)
+    frames = rows.reshape(-1, HEIGHT, 16)
+    return [image.tobytes() for image in front.compute(frames, x.scale, x.zero_point)]
+
+
+@pytest.mark.slow
+def test_frames_are_kept_beside_the_one_that_arrives(learner: Path) -> None:
+    _, device = machine_of(learner)
+    front = front_of(learner)
+    x = np.random.default_rng(2).integers(-(2**15), 2**15, (13 * HEIGHT, 16)).astype(np.int16)
+    row_bytes = x[:1].nbytes
+    device.hear(x[5:11].tobytes(), 0)
+    device.hear(x[:-3].tobytes(), 0)  # begins anew, though the first image had no end
+    assert device.read_window(device.learnt().frames) == codes_of(front, x[: 12 * HEIGHT])[11]
+    room, total = 128 - HEIGHT, 12 * HEIGHT
+    kept = device.read_samples(total - room, 1000)
+    assert (kept.total, kept.begun) == (total, 0)
+    count = len(kept.raw) // row_bytes
+    assert count > 10
+    assert kept.raw == x[total - room :][:count].tobytes()
+    assert device.read_samples(total - 1).raw == x[total - 1 : total].tobytes()
+    assert device.read_samples(total).raw == b""
+    with pytest.raises(RefusedError) as refused:
+        device.read_samples(total - room - 1)
+    assert refused.value.status == Status.NOT_KEPT
+
+
+@pytest.mark.slow
+def test_images_are_whole_though_a_slow_board_loses_rows(learner: Path, data: Path) -> None:
+    machine, device = machine_of(learner)
+    front = front_of(learner)
+    x = np.random.default_rng(3).integers(-(2**15), 2**15, (40 * HEIGHT, 16)).astype(np.int16)
+    machine.sensor.play(x.tolist(), 1000, frame=HEIGHT)
+    machine.run(until_idle=True)
+    assert machine.sensor.lost > 0
+    images, frames = set(codes_of(front, x)), device.learnt().frames
+    assert 2 < frames < 40
+    assert {device.read_window(frames), device.read_window(frames - 1)} <= images
 
 
 def test_what_no_board_can_do_gets_a_sentence(tmp_path: Path) -> None:
