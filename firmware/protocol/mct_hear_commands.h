@@ -16,17 +16,22 @@
 
 _Static_assert(MCT_HEAR_SAMPLES <= MCT_QUEUE, "they must find room");
 
+/* Push samples of a body. Apart, so that they are off the stack when frames are computed. */
+__attribute__((noinline)) static void mct_hear_some(const uint8_t *bytes, uint32_t count) {
+    int16_t some[MCT_HEAR_SAMPLES * MCT_SAMPLE_NUMBERS];
+    for (uint32_t i = 0; i < count * MCT_SAMPLE_NUMBERS; i++) {
+        some[i] = (int16_t)mct_get16(bytes + 2 * i);
+    }
+    mct_push(some, count);
+}
+
 /* Push samples of a body, whose bytes may lie anywhere, and compute the frames that they complete.
  * Returns how many frames are new. */
 static uint32_t mct_hear_samples(const uint8_t *bytes, uint32_t samples) {
-    int16_t some[MCT_HEAR_SAMPLES * MCT_SAMPLE_NUMBERS];
     uint32_t ready = mct_window_ready();
     while (samples > 0) {
         const uint32_t count = samples < MCT_HEAR_SAMPLES ? samples : MCT_HEAR_SAMPLES;
-        for (uint32_t i = 0; i < count * MCT_SAMPLE_NUMBERS; i++) {
-            some[i] = (int16_t)mct_get16(bytes + 2 * i);
-        }
-        mct_push(some, count);
+        mct_hear_some(bytes, count);
         ready = mct_window_ready();
         bytes += 2 * count * MCT_SAMPLE_NUMBERS;
         samples -= count;

@@ -216,22 +216,27 @@ static void mct_learn_look(mct_protocol *p) {
 
 #define MCT_SENSE_SAMPLES (MCT_HOP < MCT_HEAR_SAMPLES ? MCT_HOP : MCT_HEAR_SAMPLES)
 
+/* Push samples that wait. Apart, so that they are off the stack when a look needs it. */
+__attribute__((noinline)) static void mct_sense_some(uint32_t count) {
+    int16_t some[MCT_SENSE_SAMPLES * MCT_SAMPLE_NUMBERS];
+#ifdef MCT_CAMERA
+    if (MCT_SENSOR_BEGIN) {
+        mct_frame_begin();
+    }
+#endif
+    for (uint32_t i = 0; i < count * MCT_SAMPLE_NUMBERS; i++) {
+        some[i] = (int16_t)MCT_SENSOR_DATA;
+    }
+    mct_push(some, count);
+}
+
 /* A look behind each frame: what is found follows from the samples alone, not from when they came. */
 static void mct_learn_sense(mct_protocol *p) {
     uint32_t count = MCT_SENSOR_COUNT;
     mct_learn_look(p); /* at what a host has played */
     while (count > 0) {
-        int16_t some[MCT_SENSE_SAMPLES * MCT_SAMPLE_NUMBERS];
         const uint32_t now = count < MCT_SENSE_SAMPLES ? count : MCT_SENSE_SAMPLES;
-#ifdef MCT_CAMERA
-        if (MCT_SENSOR_BEGIN) {
-            mct_frame_begin();
-        }
-#endif
-        for (uint32_t i = 0; i < now * MCT_SAMPLE_NUMBERS; i++) {
-            some[i] = (int16_t)MCT_SENSOR_DATA;
-        }
-        mct_push(some, now);
+        mct_sense_some(now);
         mct_learn_look(p);
         count -= now;
     }

@@ -209,6 +209,7 @@ def test_images_are_whole_though_a_slow_board_loses_rows(learner: Path, data: Pa
     images, frames = set(codes_of(front, x)), device.learnt().frames
     assert 2 < frames < 40
     assert {device.read_window(frames), device.read_window(frames - 1)} <= images
+    assert device.statistics().stack_used_bytes < device.identity.stack_bytes
 
 
 def test_what_no_board_can_do_gets_a_sentence(tmp_path: Path) -> None:
