@@ -423,6 +423,17 @@ class Target:
         return 2 * (self.slot_bytes // record_bytes) * self.erasures
 
 
+def _meant(word: str) -> str:
+    """Return the end of a sentence about an unknown board: one that a part, or its title, names."""
+    titles = {}
+    for name in sorted(board_names(), key=len, reverse=True):
+        values = tomllib.loads(read_text(BOARDS / name / "board.toml"))
+        titles[str(values["title"]).split(" (")[0].lower()] = name
+    parts = [name for name in board_names() if len(word) > 2 and word.lower() in name]
+    found = titles.get(word.lower()) or min(parts, key=len, default="")
+    return f"; did you mean {found!r}?" if found else did_you_mean(word, board_names())
+
+
 def board_names() -> tuple[str, ...]:
     """The boards that come with mcutrain."""
     return tuple(sorted(path.parent.name for path in BOARDS.glob("*/board.toml")))
@@ -449,7 +460,7 @@ def load_target(board: str | Path) -> Target:
     except OSError as error:
         raise TargetError(
             f"there is no board {str(board)!r}: use one of {', '.join(board_names())}, or a folder "
-            f"with a board.toml{did_you_mean(str(board), board_names())}"
+            f"with a board.toml{_meant(str(board))}"
         ) from error
     except (ValueError, RecursionError) as error:
         raise TargetError(f"{file}: {reason(error)}") from error

@@ -479,7 +479,10 @@ class _Collected:
     def _value(cell: str, column: int, line: str) -> float:
         value = _number(cell)
         if value is None:
-            raise DataError(f"{line} has {cell[:40]!a} in column {column + 1}: save a number")
+            raise DataError(
+                f"{line} has {cell[:40]!a} in column {column + 1}: save a number; a column of "
+                "words is a label (named label or class) and no target"
+            )
         if not abs(value) <= LARGEST:
             raise DataError(
                 f"{line} has {cell[:40]!a} in column {column + 1}: save finite numbers, or "

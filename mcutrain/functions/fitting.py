@@ -6,12 +6,13 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from mcutrain_host.manifest import BoardProject
 
 from mcutrain.arguments import PathLike, Seed, checked
@@ -58,7 +59,8 @@ from mcutrain.functions.run_options import (
 from mcutrain.functions.simulating import Learnt, Simulation
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load
-from mcutrain.pipeline.losses import fit_to_data
+from mcutrain.pipeline.losses import Fitted, fit_to_data
+from mcutrain.quant import told_apart
 from mcutrain.report.answers import answers_of, predictions_of
 from mcutrain.report.collect import collect, curve_of, resolved_scheme
 from mcutrain.report.content import Report
@@ -71,7 +73,7 @@ from mcutrain.runs.watch import Watch
 from mcutrain.shown import Record, Shown, percent
 from mcutrain.simulation import check_can_build
 from mcutrain.simulation.samples import content_of
-from mcutrain.sparse import UpdateScheme, as_scheme
+from mcutrain.sparse import UpdateScheme, as_scheme, find_head
 
 FACTS = "fit.json"
 VERSION = 1
@@ -88,6 +90,8 @@ FOR_STEPS = 0.6
 LEAST_FOR_STEPS = 0.5
 """Share of the minutes that are there for training even where choosing took longer."""
 FEW_TESTS = 20
+GUESSING = 1.2
+"""Times the share of the most frequent class: so much may be guessed by chance."""
 LEAST_OF_A_CLASS = 5
 """So many samples of each class are trained on, however long that takes."""
 
@@ -385,6 +389,7 @@ class _Fitting:
         int8 = self._int8()
         graph = with_frontend(load(int8), asked.reading.frontend)
         split = self._split(graph)
+        self._say_classifier(graph, split)
         chosen = self._scheme(graph, split)
         plan = self._plan(graph, split, chosen)
         split = self._drawn(graph, split, plan)
@@ -398,7 +403,7 @@ class _Fitting:
         write_report(self._report(split, learnt, head_only), path)
         draw(read_folder(path), path)  # with the run's log and the scheme
         self._chose("trained", str(trained), _beside(learnt, head))
-        doubts = (*self.doubts, *_few_tests(split), *learnt.doubts)
+        doubts = (*self.doubts, *_few_tests(split), *_guesses(learnt), *learnt.doubts)
         for doubt in doubts:
             self.listener.doubt(doubt)
         fitted = FitResult(
@@ -580,6 +585,21 @@ class _Fitting:
         self._chose("data", value, named, f"--test-share, --samples, {flags}")
         return split
 
+    def _say_classifier(self, graph: Graph, split: Split) -> None:
+        """Say that the model's classifier is left behind, which is no news where it was asked."""
+        if not split.is_labelled or split.has_targets or self.asked.classes != AUTO:
+            return
+        fitted = self._fitted(graph, split)
+        if fitted.classes is None:
+            return
+        own = told_apart(graph, find_head(graph).node)
+        why = f"the data has {fitted.classes} classes, the model {own}; it knows none at first"
+        self._chose("classifier", "a new one", why, "--classes")
+
+    def _fitted(self, graph: Graph, split: Split) -> Fitted:
+        names = self.asked.reading.class_names or ()
+        return fit_to_data(graph, split, self.asked.classes, SimulatedRequest().loss, (), names)
+
     def _drawn(self, graph: Graph, split: Split, length: _Length) -> Split:
         """Draw what the time allows from all samples, as --samples of a command by hand does.
 
@@ -629,11 +649,10 @@ class _Fitting:
 
     def _check_fits(self, graph: Graph, split: Split, scheme: str) -> None:
         """Raise PlanError, as `plan` does, for more than the memory that was named."""
-        asked, hardware = self.asked, self.asked.hardware
+        hardware = self.asked.hardware
         if hardware.memory.is_usual:
             return
-        names = asked.reading.class_names or ()
-        fitted = fit_to_data(graph, split, asked.classes, SimulatedRequest().loss, (), names)
+        fitted = self._fitted(graph, split)
         memory = PlanOptions(board=hardware.board, sram=hardware.sram, slots=hardware.slots)
         quiet = _Muted(self.listener)
         try:
@@ -713,12 +732,18 @@ class _Fitting:
         reading = replace(_only_names(self.asked.reading), samples=length.samples)
         options = self.asked.training.simulated(length.epochs)
         simulation = self._simulation(options, reading, kept)
-        quiet = _Muted(self.listener) if self.folder.is_finished else _WithoutRate(self.listener)
-        learnt = simulation.run(graph, split, scheme, self.asked.classes, None, quiet)[0]
-        rate = learnt.run.settings.learning_rate
-        if rate is not None:
-            how = "as given" if self.asked.training.learning_rate else "by short trials"
+        given = self.asked.training.learning_rate
+
+        def tell(rate: float, how: str, doubt: str = "") -> None:
             self._chose("learning rate", f"{rate:.6g}", how, "--lr")
+            if doubt:
+                self.doubts.append(f"the learning rate {rate:g} was found, but {doubt}")
+
+        if given is not None:
+            tell(given, "as given")
+        heard = _OnlyRate if self.folder.is_finished else _WithRate
+        listener = heard(self.listener, tell)
+        learnt = simulation.run(graph, split, scheme, self.asked.classes, None, listener)[0]
         if learnt.was_interrupted:
             raise KeyboardInterrupt
         return learnt
@@ -897,6 +922,25 @@ def _few_tests(split: Split) -> Iterator[str]:
         )
 
 
+def _guesses(learnt: Learnt) -> Iterator[str]:
+    """Say that a model's own classifier knew nothing of its classes, and learnt little.
+
+    A wrong scale of the input, or a wrong order of the classes, ends so without any other sign.
+    """
+    test = learnt.run.samples.split.test
+    is_plain = learnt.run.learns_classes and not test.positions and learnt.run.judged is None
+    if not is_plain or _new_classes(learnt) is not None:
+        return
+    often = float(np.bincount(test.y).max() / len(test))
+    if learnt.result.before <= GUESSING * often and learnt.result.accuracy < (1 + often) / 2:
+        yield (
+            f"before it was trained the model named {percent(learnt.result.before)} of the test "
+            "samples, as guessing does, and it learnt little. If it should know these classes, "
+            "its numbers were scaled otherwise when it learnt them (--pixels, or --mean and "
+            "--std), or its outputs have another order (--class-names)"
+        )
+
+
 def _score(result: SimulationResult) -> str:
     if result.mae is not None:
         return f"MAE {result.mae:.4g}"
@@ -954,8 +998,20 @@ class _Muted(Listener):
         return self.to.counting(title)
 
 
-class _WithoutRate(_Muted):
-    """Says notes and shows the run; the rate is told as a choice."""
+class _OnlyRate(_Muted):
+    """Tells the rate, and what is doubtful about it."""
+
+    def __init__(self, to: Listener, tell: Callable[[float, str, str], None]) -> None:
+        super().__init__(to)
+        self.tell = tell
+
+    def found_rate(self, rate: float, found: Any, split: Split | None = None) -> None:
+        """Tell it."""
+        self.tell(rate, "by short trials", "" if found is None else found.doubt)
+
+
+class _WithRate(_OnlyRate):
+    """Says notes, too, and shows the run."""
 
     def note(self, text: str) -> None:
         """Say it."""

@@ -469,6 +469,30 @@ def test_the_commands_have_all_digits_of_numbers(mean, high):
     assert float(text[2:]) == high
 
 
+def test_what_a_stranger_sees_of_classes_and_rate(tmp_path):
+    """A new classifier, the rate before it is used, and that the model only guesses."""
+    model, told = write_small(tmp_path), Told()
+    with np.load(DATA) as file:
+        x, y = file["x_train"][:90], file["y_train"][:90]
+    asked: dict[str, Any] = {"scheme": "head", "epochs": 1, "listener": told}
+    found = mcutrain.fit(model, (x[y < 3], y[y < 3]), tmp_path / "three", **asked)
+    what = [choice.what for choice in found.choices]
+    assert what[2:6] == ["classifier", "scheme", "epochs", "learning rate"]
+    classifier = found.choices[2]
+    assert "3 classes, the model 10" in classifier.why
+    assert classifier.flag == "--classes"
+    assert not any("guessing" in doubt for doubt in found.doubts)
+    named = mcutrain.fit(model, (x[y < 3], y[y < 3]), tmp_path / "named", classes=3, **asked)
+    assert "classifier" not in {choice.what for choice in named.choices}
+
+    asked |= {"learning_rate": 1e-6, "scheme": "last:2"}
+    wrong = mcutrain.fit(MODEL, (x, (y + 1) % 10), tmp_path / "wrong", **asked)
+    assert any("as guessing does" in doubt and "--class-names" in doubt for doubt in wrong.doubts)
+    right = mcutrain.fit(MODEL, (x, y), tmp_path / "right", **asked)
+    assert right.result.before > 0.5
+    assert not any("guessing" in doubt for doubt in right.doubts)
+
+
 def test_data_without_labels_have_no_classes(tmp_path):
     net = OnnxNetwork([1, 24])
     net.save(tmp_path / "m.onnx", net.gemm(net.op("Relu", net.gemm("input", 24, 5)), 5, 24))

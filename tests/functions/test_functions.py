@@ -425,6 +425,9 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: mcutrain.plan(MODEL, sram=1000), "bytes of SRAM"),
     (lambda: mcutrain.plan(MODEL, sram="64K"), "sram is '64K', but it must be an integer or None"),  # type: ignore[arg-type]
     (lambda: mcutrain.plan(MODEL, board="toaster"), "there is no board 'toaster'"),
+    (lambda: mcutrain.plan(MODEL, board="Raspberry Pi Pico"), "did you mean 'rpi-pico'?"),
+    (lambda: mcutrain.plan(MODEL, board="F446RE"), "did you mean 'nucleo-f446re'?"),
+    (lambda: mcutrain.plan(MODEL, board="nucleo-f466re"), "did you mean 'nucleo-f446re'?"),
     (lambda: mcutrain.plan(MODEL, loss="hinge"), "loss is 'hinge', but it must be 'cross-entropy'"),  # type: ignore[arg-type]
     (lambda: mcutrain.generate(MODEL, "/proc/nowhere"), "/proc/.*nowhere.*: No such file"),
     (lambda: mcutrain.simulate(MODEL, "nowhere.npz"), "nowhere.npz"),
