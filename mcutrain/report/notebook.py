@@ -25,7 +25,7 @@ MOST_ROWS = 200
 STYLE = """
 .mct figure { margin: .5em 0 } .mct figcaption { opacity: .75 }
 .mct .keys { list-style: none; display: flex; flex-wrap: wrap; gap: .1em 1em; margin: .3em 0; padding: 0 }
-.mct .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30em), 1fr)); gap: 0 2em }
+.mct .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30em), 1fr)); gap: 0 2em; align-items: end }
 .mct .wide { grid-column: 1 / -1 } .mct .scroll { max-height: 24em; overflow: auto }
 .mct th, .mct td { text-align: right; padding: .15em .6em; white-space: nowrap } .mct .word { text-align: left }
 """  # noqa: E501  # a rule of CSS per line

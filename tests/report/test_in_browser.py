@@ -1,5 +1,6 @@
 """Reports in headless Chromium, without a network: charts, hover texts, phones, hostile names."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,6 +87,22 @@ def test_every_chart_is_drawn_without_a_message(desktop: Opened, report: Report)
     } <= set(found)  # fmt: skip
     assert all(width > 500 and height >= 130 for width, height in found.values()), found
     assert desktop.wrong == []
+
+
+def test_charts_beside_each_other_end_on_one_line(desktop: Opened) -> None:
+    rows = desktop.page.evaluate(
+        "[...document.querySelectorAll('.figures')].map(row =>"
+        " [...row.querySelectorAll('.chart')].map(chart => {"
+        "  const box = chart.getBoundingClientRect(); return [box.top, box.bottom]; }))"
+    )
+    pairs = [
+        (below, other_below)
+        for row in rows
+        for (top, below), (other_top, other_below) in itertools.pairwise(row)
+        if top < other_below and other_top < below
+    ]
+    assert pairs
+    assert all(abs(below - other) < 1 for below, other in pairs)
 
 
 def test_every_buffer_says_name_size_and_life(desktop: Opened, report: Report) -> None:
