@@ -134,6 +134,16 @@ def test_levels_are_near_the_definition(seed: int, text: str) -> None:
     assert np.abs(found - expected)[near].max() < 0.1
 
 
+def test_many_windows_are_what_each_is_as_a_stream() -> None:
+    """Short ones end in silence, and what is behind a window is left out."""
+    front = front_of(TEXTS[3])
+    for more in (-front.hop - 7, 0, 99):
+        x = np.stack([sound(i, front.input_shape[0] + more) for i in range(40)])
+        whole = np.pad(x, ((0, 0), (0, max(0, -more))))[:, : front.input_shape[0]]
+        expected = [front.stream().push(window) for window in whole]
+        assert np.array_equal(front.features(x), expected)
+
+
 def test_silence_is_the_floor_and_a_tone_is_as_loud_as_it_is() -> None:
     front = front_of(SPEECH)
     assert not front.stream().push(np.zeros(1600, np.int16)).any()
