@@ -158,12 +158,25 @@ def naming(path: Path) -> Iterator[None]:
 
 def read_file(path: Path) -> FileModel:
     """The checked contents. Raises ModelError; what the bindings raise is left to the caller."""
+    return _read(_content(path))
+
+
+def has_tensor_of(path: Path, dtype: str) -> bool:
+    """Return whether the network has a tensor of a type: little of the file is read for that."""
+    graph = tflite.Model.GetRootAs(_content(path), 0).Subgraphs(0)
+    return any(
+        DTYPE_NAMES.get(graph.Tensors(i).Type()) == dtype for i in range(graph.TensorsLength())
+    )
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file that may be one. Raises ModelError."""
     if path.stat().st_size > LARGEST_FILE:
         raise ModelError(f"the file is larger than {LARGEST_FILE // 2**20} MiB")
     content = read_regular(path, LARGEST_FILE)
     if content[4:8] != IDENTIFIER:
         raise ModelError("this is not a .tflite file: the identifier TFL3 is missing")
-    return _read(content)
+    return content
 
 
 @lru_cache(maxsize=2)

@@ -18,7 +18,14 @@ from mcutrain.formats.tflite import (
     repeating,
 )
 from mcutrain.formats.tflite.cutting import with_plain_ids
-from mcutrain.formats.tflite.file import MISSING, FileModel, is_float, naming, read_file
+from mcutrain.formats.tflite.file import (
+    MISSING,
+    FileModel,
+    has_tensor_of,
+    is_float,
+    naming,
+    read_file,
+)
 from mcutrain.formats.tflite.float_operator import Importer
 from mcutrain.formats.tflite.int8_operator import Converter
 from mcutrain.formats.tflite.operators import FLOAT_RULES, INT8_RULES
@@ -94,6 +101,8 @@ def _with_kept_outputs(model: FileModel) -> FileModel:
 def rounding_of_uint8(path: Path) -> str:
     """How a file of uint8 became int8, as a clause; nothing for others. Raises ModelError."""
     with naming(path):
+        if not has_tensor_of(path, "uint8"):
+            return ""
         model = read_file(path)
         if not is_uint8(model):
             return ""
