@@ -95,6 +95,7 @@ def test_selection_is_as_good_as_trying_every_scheme(kind: str, rate: float) -> 
     assert max(sums) > 1
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_later_searches_of_what_fits_alone_are_as_good_as_trying_every_scheme(kind: str) -> None:
     """A selector knows what its earlier searches looked at, and only choices that fit by

@@ -119,6 +119,7 @@ def device(text: str, on_board: bool) -> tuple[Graph, CostModel]:
     return graph, cost_model(graph, load_target(BOARD) if on_board else None)
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize(
     ("text", "on_board"),
     [("adapter:2", True), ("lora-fa:2,at=last:2", False), ("gain,at=last:1,lite:3", True)],

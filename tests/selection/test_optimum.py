@@ -75,12 +75,14 @@ def test_selection_is_as_good_as_trying_every_scheme(kind, seed):
     check_optimum(kind, seed, (32,))
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("kind", ["inverted", "residual"])
 def test_selection_of_biases_of_any_bits_is_as_good_as_trying_every_scheme(kind):
     chosen = check_optimum(kind, 2, (32, 16))
     assert set(chosen) == {32, 16}
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("kind", ["chain", "shortcut"])
 def test_selection_of_layers_own_bits_is_as_good_as_trying_every_scheme(kind):
     """In `shortcut` two layers are chosen together, as they read the same tensor."""
