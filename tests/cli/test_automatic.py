@@ -121,7 +121,8 @@ def test_without_a_board_a_model_that_is_too_large_trains_its_head(
 
 
 def test_the_smaller_scheme_is_told_with_what_it_takes_and_runs(run: Run, small: Path) -> None:
-    command = ("simulate", small, "--data", DATA, *FEW)
+    """One epoch of so few samples would be the head's alone."""
+    command = ("simulate", small, "--data", DATA, *FEW, "--epochs", 4)
     smaller = run(*command, "--json").json["memory"]["smaller"]
     (line,) = (line for line in run(*command).out.splitlines() if line.startswith("smaller "))
     share = f"{5 * round(20 * smaller['share'])} % of what this one adds to the classifier"
