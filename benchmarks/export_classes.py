@@ -49,7 +49,7 @@ OF_TIMM: Mapping[str, Mapping[str, Any]] = {
     "mobilevit_xxs": {},
     "edgenext_xx_small": {},
     "fastvit_t8": {},
-    "poolformer_s12": {"layers": (1, 1, 1, 1), "embed_dims": (16, 32, 48, 64)},
+    "poolformer_s12": {},
     "pvt_v2_b0": {},
     "levit_128s": {"img_size": SIDE},
     "vit_tiny_patch16_224": {"img_size": SIDE, "depth": 2},
@@ -124,6 +124,7 @@ def settled(model: nn.Module) -> nn.Module:
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             module.momentum = 1.0
+            nn.init.normal_(module.weight, 1.0, 0.1)  # timm begins some with 0, which ends a branch
     with torch.no_grad():
         model.train()(torch.randn(BATCH, 3, SIDE, SIDE))
     return model.eval()
