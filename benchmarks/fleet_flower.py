@@ -128,7 +128,7 @@ class Fleet:
         (folder / "data").mkdir()
         for name, index in task.parts.items():
             self._write(folder / f"data/{name}.npz", x[np.sort(index)], y[np.sort(index)])
-        self._write(folder / "few.npz", x[:2], y[:2])
+        self._write(folder / "few.npz", x[:100], y[:100])
         mcutrain.simulate(
             task.model, folder / "few.npz", task.scheme, epochs=0, learning_rate=asked.lr,
             class_names=task.names, save_state=self.base, **how,
