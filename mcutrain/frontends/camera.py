@@ -233,7 +233,7 @@ class CameraFrontend(Frontend):
             work=0,
             sample="int16_t",
             feature="int8_t",
-            flash_bytes={},
+            flash_bytes={"portable": 3298, "armv6m": 3686, "dsp": 3262},
             instructions={},
             definitions=C.format(**self.options(), words=words, row=row),
             queue=QUEUE_ROWS,
