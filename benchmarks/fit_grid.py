@@ -57,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shared", type=Path, required=True, help="has models/kws_ref_model")
     parser.add_argument("--words", type=Path, help="without it no words are learnt")
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=("images", "words", "motion"))
     arguments = parser.parse_args()

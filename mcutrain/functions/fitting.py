@@ -81,8 +81,9 @@ CHECKPOINT, LOG, STATE, SCHEME, PROJECT, HEAD_CHECKPOINT = (
     *("run.npz", "train.jsonl", "state.mcts", "scheme.toml"),
     *("project", "head.npz"),
 )
-MOST_EPOCHS, FEW_STEPS, MOST_OF_FEW = 20, 2000, 100
-"""More epochs than MOST_EPOCHS only for small data sets: until FEW_STEPS, at most MOST_OF_FEW."""
+MOST_EPOCHS, FEW_STEPS, MOST_OF_FEW = 20, 40_000, 100
+"""More epochs than MOST_EPOCHS until FEW_STEPS, at most MOST_OF_FEW. A new classifier of 717 turned
+digits, with all layers behind it, ends 3 points higher after 60 epochs than after 20."""
 TIMED_SAMPLES, TIMED_EPOCHS, TIMED_RATE = 64, 4, 1e-4
 """Of the runs that say how long a step takes; nothing is kept of what they learn."""
 FOR_STEPS = 0.6
@@ -858,7 +859,7 @@ def _length(
     once = (count + tests) * front + 2 * tests * tail
     epochs = int((seconds - once) / (count * tail)) if tail else most
     if epochs >= most:
-        return _Length(most, None), "more hardly helps"
+        return _Length(most, None), f"the most for {count:,} samples"
     if epochs >= 1:
         return _Length(epochs, None), "what the time allows"
     each = front + tail

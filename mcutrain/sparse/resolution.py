@@ -247,7 +247,7 @@ def _shares(scheme: UpdateScheme, layers: tuple[Layer, ...], own: int) -> dict[i
     if depth > own:
         raise SchemeError(
             f"scheme {scheme.name!r} trains the last {depth} layers; "
-            f"the model has {own} before its head"
+            f"the model has {own} before its head: full trains them all"
         )
     shares = {layer.index: 1.0 for layer in layers[own - depth : own]}
     keys: dict[int, str] = {}

@@ -303,10 +303,10 @@ def test_what_is_trained_is_chosen_for_as_many_epochs_as_there_may_be(tmp_path, 
         raise DataError("enough")
 
     monkeypatch.setattr(fitting, "auto_scheme", choosing)
-    for more in ({"samples": 200}, {"samples": 50}, {"samples": 50, "epochs": 3}):
+    for more in ({"samples": 800}, {"samples": 50}, {"samples": 50, "epochs": 3}):
         with pytest.raises(DataError, match="enough"):
             mcutrain.fit(MODEL, DATA, tmp_path / "out", listener=Told(), **more)
-    assert asked == [20, 40, 3]
+    assert asked == [50, 100, 3]
 
 
 @given(
@@ -332,10 +332,9 @@ def test_a_run_is_as_long_as_the_time_allows(count, tests, classes, front, tail,
 
 
 def test_few_samples_are_seen_more_often():
-    long, _ = _length(40, 10, 4, 0, 1e-6, 60)
-    longer, _ = _length(5, 10, 4, 0, 1e-6, 60)
-    many, _ = _length(4000, 10, 4, 0, 1e-6, 60)
-    assert (many.epochs, long.epochs, longer.epochs) == (20, 50, 100)
+    counts = (5, 400, 800, 2000, 4000)
+    found = [_length(count, 10, 4, 0, 1e-6, 60)[0].epochs for count in counts]
+    assert found == [100, 100, 50, 20, 20]
 
 
 def test_the_command_says_every_choice_and_prints_the_file(tmp_path, capsys, monkeypatch):
