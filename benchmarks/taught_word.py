@@ -58,6 +58,9 @@ QUIET_RMS = 60
 """Of the noise behind everything that is said."""
 NEW = "taught"
 RING = 64
+LATEST, SAID = 90 * 320, (15 * 320, 98 * 320)
+"""Samples behind where an utterance begins: of the window that the trigger finds, of those in which
+it may be told."""
 SHOTS, ALARMS = (1, 3, 5, 8), (1, 5, 20)
 
 
@@ -127,7 +130,9 @@ class Device:
         codes = centre_of(means, latent.type.zero_point)
         interface = Interface(latent=latent.tensor, centre=tuple(codes.tolist()))
         simulator = LatentSimulator(step.plan, latent, step.library(interface))
-        return Device(step, simulator, parse("mfcc", step.input_type.shape[1:]))
+        order = graph.input_order
+        own = None if order is None else order.frontend
+        return Device(step, simulator, own or parse("mfcc", step.input_type.shape[1:]))
 
     def inputs(self, rows: Array, ends: Array) -> Array:
         """The network's inputs of windows that end with these frames."""
@@ -182,13 +187,17 @@ class Material:
     hours: tuple[float, float]
 
     @staticmethod
-    def of(part: Recordings, device: Device, words: int, seed: int) -> Material:
-        """Streams of a part. words: that each person teaches."""
+    def of(
+        part: Recordings, device: Device, words: int, seed: int, hop: int, most: int | None
+    ) -> Material:
+        """Streams of a part. words: that each person teaches. hop: frames between inferences.
+
+        most: utterances of talk.
+        """
         random, front = np.random.default_rng(seed), device.listens
-        hop = LearnParams.of(front).hop
         said = {(w, p): part.said(w, p) for w in part.words for p in part.people}
         clips = [(w, sound) for (w, _), sounds in said.items() for sound in sounds]
-        clips = [clips[i] for i in random.permutation(len(clips))]
+        clips = [clips[i] for i in random.permutation(len(clips))[:most]]
         minutes = [clips[i : i + 60] for i in range(0, len(clips), 60)]
         sound = np.concatenate(
             [part.behind(np.concatenate([x for _, x in some]), random) for some in minutes]
@@ -201,7 +210,7 @@ class Material:
         cases = []
         for person in part.people:
             for word in random.choice(part.words, words, replace=False):
-                cases.append(_case(part, device, str(word), said[word, person], random))
+                cases.append(_case(part, device, str(word), said[word, person], random, hop))
         hours = tuple(len(x) / RATE / 3600 for x in (sound, np.concatenate(part.noises)))
         return Material(talk, spoken, noise, tuple(cases), hop, hours)
 
@@ -216,7 +225,12 @@ def heard(device: Device, sound: Array, hop: int, first: int = 0) -> Heard:
 
 
 def _case(
-    part: Recordings, device: Device, word: str, sounds: list[Array], random: np.random.Generator
+    part: Recordings,
+    device: Device,
+    word: str,
+    sounds: list[Array],
+    random: np.random.Generator,
+    hop: int,
 ) -> Case:
     """Utterances between pauses of one and a half seconds."""
     front, pause = device.listens, np.zeros(RATE * 3 // 2)
@@ -225,11 +239,11 @@ def _case(
         begins.append(begins[-1] + len(sound) + len(pause))
     pieces = [piece for sound in sounds for piece in (pause, sound)]
     whole = part.behind(np.concatenate([*pieces, pause]), random)
-    hop = LearnParams.of(front).hop
     rows, found = front.stream().push(whole), windows_heard(front, whole)
+    most = LATEST // front.hop
     samples: list[Array | None] = []
     for begin in begins:
-        ends = [e for e in found if 0 <= e - begin // front.hop < 90]
+        ends = [e for e in found if 0 <= e - begin // front.hop < most]
         samples.append(device.inputs(rows, np.array(ends[:1]))[0] if ends else None)
     at = np.array(begins) // front.hop
     return Case(word, tuple(samples), heard(device, whole, hop, int(random.integers(hop))), at)
@@ -419,13 +433,29 @@ def measured(
             score = way.taught(np.concatenate([samples[i] for i in taught]))
             found = in_a_row(score(own), params.agree)
             for i in tested:
-                since = case.heard.ends - case.begins[i]
-                hits.append(found[(since >= 15) & (since <= 98)].max())
+                since = (case.heard.ends - case.begins[i]) * way.device.listens.hop
+                hits.append(found[(since >= SAID[0]) & (since <= SAID[1])].max())
             in_talk = in_a_row(score(features.talk), params.agree)
             in_talk[is_own] = NEVER
             talk.append(in_talk)
             noise.append(in_a_row(score(features.noise), params.agree))
     return Results(np.array(hits), talk, noise, material.hours, params)
+
+
+def windows_of(known: Path, graph: Graph) -> tuple[Array, Array]:
+    """What a model knows: x (int8) and y of an .npz file, or WAV files in a folder of each word."""
+    if known.is_file():
+        with np.load(known) as arrays:
+            return arrays["x"], arrays["y"].astype(np.int64)
+    order, x = graph.input_order, graph.tensors[graph.inputs[0]].type
+    assert order is not None
+    assert order.frontend is not None, "raw samples need a front end"
+    folders = sorted(p for p in known.iterdir() if p.is_dir())
+    files = [(path, y) for y, folder in enumerate(folders) for path in sorted(folder.iterdir())]
+    sounds = np.stack([read(path) for path, _ in files])
+    y = np.array([y for _, y in files])
+    mixed = np.random.default_rng(0).permutation(len(y))
+    return order.frontend.compute(sounds[mixed], x.scale, x.zero_point), y[mixed]
 
 
 def with_one_scale(graph: Graph, split: Split, classes: int) -> Graph:
@@ -442,15 +472,17 @@ def with_one_scale(graph: Graph, split: Split, classes: int) -> Graph:
 class Bench:
     """Both devices, and what is known at the desk."""
 
-    def __init__(self, model: Path, known: Path) -> None:
+    def __init__(self, model: Path, known: Path, *, white_alone: bool = False) -> None:
         graph = pipeline.load(model)
-        with np.load(known) as arrays:
-            x, y = arrays["x"], arrays["y"].astype(np.int64)
+        x, y = windows_of(known, graph)
         self.known, self.tested = (x[::2], y[::2]), (x[1::2], y[1::2])
+        self._features: dict[int, Array] = {}
         old = classes_of(self.known)
         data = Dataset(*self.known, tuple(map(str, range(old))), is_in_order=True)
-        self.plain = Device.of(with_one_scale(graph, Split(data, data), old), self.known)
         self.white = Device.of(whitened_by_samples(graph, Split(data, data), old), self.known)
+        self.plain = self.white
+        if not white_alone:
+            self.plain = Device.of(with_one_scale(graph, Split(data, data), old), self.known)
 
     @cached_property
     def ring(self) -> dict[str, tuple[Array, Array]]:
@@ -461,8 +493,13 @@ class Bench:
         return {name: (device.simulator.front(x), y) for name, device in devices.items()}
 
     def ways(self, how: FieldLesson) -> list[Way]:
-        """What is compared."""
+        """What is compared; of one device its own lessons."""
         plain, white = self.plain, self.white
+        if plain is white:
+            return [
+                Way("on the board, whitened", white, Lesson(white, how)),
+                *self.least(", whitened", white, how),
+            ]
         features = plain.simulator.front(self.known[0])
         centre = features.reshape(len(features), -1).mean(axis=0)
         again = replace(how, replay=2)
@@ -485,12 +522,17 @@ class Bench:
         lesson = Lesson(device, how, score=clear)
         return [Way(f"on the board{name}, least score", device, lesson, LearnParams.least)]
 
+    def _tested(self, device: Device) -> Array:
+        """Features of what is known and tested."""
+        if id(device) not in self._features:
+            self._features[id(device)] = device.simulator.front(self.tested[0])
+        return self._features[id(device)]
+
     def kept(self, way: Way, material: Material, features: Features, shots: int) -> float:
         """Percent of kws01's other half that is right after lessons of some cases."""
         if not isinstance(way.taught, Lesson):
             return float("nan")
-        simulator, right = way.device.simulator, []
-        x = simulator.front(self.tested[0])
+        x, right = self._tested(way.device), []
         for case, samples in list(zip(material.cases, features.samples, strict=True))[::6]:
             taught, _ = next(case.folds(shots))
             way.taught(np.concatenate([samples[i] for i in taught]))(x[:1])
@@ -500,7 +542,7 @@ class Bench:
     def before(self, device: Device) -> float:
         """The same before any lesson."""
         device.simulator.reset(1)
-        found = device.outputs(device.simulator.front(self.tested[0]))
+        found = device.outputs(self._tested(device))
         return 100 * float((found.argmax(axis=1) == self.tested[1]).mean())
 
 
@@ -509,8 +551,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--shared", default=os.environ.get("MCUTRAIN_SHARED", "../shared"))
     parser.add_argument("--words", type=Path, required=True, help="a folder for each word")
-    parser.add_argument("--model", type=Path, help="another int8 keyword model of 49 MFCCs")
-    parser.add_argument("--known", type=Path, help="x (int8) and y of its words, an .npz file")
+    parser.add_argument("--model", type=Path, help="another int8 keyword model")
+    parser.add_argument(
+        "--known", type=Path, help="x (int8) and y of its words, an .npz file; or a folder of WAVs"
+    )
+    parser.add_argument("--white-alone", action="store_true", help="only the whitened model")
+    parser.add_argument("--clips", type=int, help="utterances of talk, if not all")
+    parser.add_argument("--hop", type=int, help="frames from one inference to the next")
+    parser.add_argument("--agree", type=int, help="inferences in a row that tell a class")
     parser.add_argument("--noise", type=Path, required=True, help="a folder of WAV files")
     parser.add_argument("--taught", type=int, default=4, help="words of each person")
     parser.add_argument("--steps", type=int, default=4)
@@ -521,11 +569,16 @@ def main() -> None:
     bench = Bench(
         arguments.model or shared / "models/kws_ref_model.tflite",
         arguments.known or shared / "data/kws01.npz",
+        white_alone=arguments.white_alone,
     )
     part = Recordings.parts(arguments.words, arguments.noise, 0)[0 if arguments.sweep else 1]
-    material = Material.of(part, bench.plain, arguments.taught, 0)
-    made = {id(d): Features(d, material) for d in (bench.plain, bench.white)}
-    console, default = Console(width=150), LearnParams.of(bench.plain.listens)
+    default = LearnParams.of(bench.plain.listens)
+    asked = {k: v for k in ("hop", "agree") if (v := getattr(arguments, k)) is not None}
+    default = replace(default, **asked)
+    material = Material.of(part, bench.plain, arguments.taught, 0, default.hop, arguments.clips)
+    devices = {id(d): d for d in (bench.plain, bench.white)}
+    made = {name: Features(d, material) for name, d in devices.items()}
+    console = Console(width=150)
     heads = [f"misses at {n}/h (from)" for n in ALARMS]
     own = ("misses, default", "alarms/h of talk", "of noise")
     if arguments.sweep:
