@@ -24,7 +24,7 @@ NUMBERS: Mapping[Any, str] = {int: "an integer", float: "a number"}
 
 
 @dataclass(frozen=True)
-class Reader:
+class ValueReader:
     """Makes a value of a text. kind: one of str, Path, int, float or a Literal."""
 
     kind: Any
@@ -59,17 +59,17 @@ class Reader:
         return value
 
 
-def reader_of(parameter: Parameter) -> Reader | None:
+def reader_of(parameter: Parameter) -> ValueReader | None:
     """Return what reads the texts of a command's parameter; None for a switch."""
     kind, *about = get_args(parameter.annotation) or (bool,)
     if get_origin(kind) in (Union, UnionType):
         kind = next(each for each in get_args(kind) if each is not type(None))
     if get_origin(kind) is list:
         (kind,) = get_args(kind)
-    return None if kind is bool else Reader(kind, about[0])
+    return None if kind is bool else ValueReader(kind, about[0])
 
 
-def read_by(readers: Mapping[str, Reader], parameters: Sequence[Any]) -> None:
+def read_by(readers: Mapping[str, ValueReader], parameters: Sequence[Any]) -> None:
     """Have parameters of a command, as typer has made them, read by these."""
     for parameter in parameters:
         by_typer = partial(type(parameter).process_value, parameter)  # not that of a copy
@@ -78,7 +78,7 @@ def read_by(readers: Mapping[str, Reader], parameters: Sequence[Any]) -> None:
 
 
 def _processed(
-    reader: Reader | None, parameter: Any, by_typer: Callable[..., Any], context: Any, value: Any
+    reader: ValueReader | None, parameter: Any, by_typer: Callable[..., Any], context: Any, value: Any
 ) -> Any:
     """Return what a line says, or the default; typer says what is missing."""
     is_many = parameter.multiple or parameter.nargs != 1

@@ -12,12 +12,12 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcutrain.cli.reading import Reader, reader_of
+from mcutrain.cli.reading import ValueReader, reader_of
 from mcutrain.demo import MODEL
 from tests.cli.conftest import Run
 
 
-def reader(kind: Any, info: Any = None) -> Reader:
+def reader(kind: Any, info: Any = None) -> ValueReader:
     annotation = Annotated[kind, typer.Option() if info is None else info]
     found = reader_of(Parameter("x", Parameter.KEYWORD_ONLY, annotation=annotation))
     assert found is not None
