@@ -78,7 +78,11 @@ def read_by(readers: Mapping[str, ValueReader], parameters: Sequence[Any]) -> No
 
 
 def _processed(
-    reader: ValueReader | None, parameter: Any, by_typer: Callable[..., Any], context: Any, value: Any
+    reader: ValueReader | None,
+    parameter: Any,
+    by_typer: Callable[..., Any],
+    context: Any,
+    value: Any,
 ) -> Any:
     """Return what a line says, or the default; typer says what is missing."""
     is_many = parameter.multiple or parameter.nargs != 1
