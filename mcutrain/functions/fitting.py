@@ -930,7 +930,7 @@ def _guesses(learnt: Learnt) -> Iterator[str]:
     """
     test = learnt.run.samples.split.test
     is_plain = learnt.run.learns_classes and not test.positions and learnt.run.judged is None
-    if not is_plain or _new_classes(learnt) is not None:
+    if not is_plain or _new_classes(learnt) is not None or len(test) < FEW_TESTS:
         return
     often = float(np.bincount(test.y).max() / len(test))
     if learnt.result.before <= GUESSING * often and learnt.result.accuracy < (1 + often) / 2:

@@ -473,7 +473,7 @@ def test_what_a_stranger_sees_of_classes_and_rate(tmp_path):
     """A new classifier, the rate before it is used, and that the model only guesses."""
     model, told = write_small(tmp_path), Told()
     with np.load(DATA) as file:
-        x, y = file["x_train"][:90], file["y_train"][:90]
+        x, y = file["x_train"][:150], file["y_train"][:150]
     asked: dict[str, Any] = {"scheme": "head", "epochs": 1, "listener": told}
     found = mcutrain.fit(model, (x[y < 3], y[y < 3]), tmp_path / "three", **asked)
     what = [choice.what for choice in found.choices]
