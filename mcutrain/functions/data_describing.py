@@ -183,7 +183,9 @@ def _check_alone(data: Data, reading: DataOptions) -> None:
     if said is not None:
         raise OptionError(said, "says how a model takes samples: give the model, too (--model)")
     if datasets.is_table(data):
-        raise OptionError("model", "says how a table is cut into windows: give one, too")
+        raise OptionError(
+            "model", "needed for a table, which is cut into windows as the model takes them"
+        )
 
 
 def _taking(model: Graph | PathLike, listener: Listener) -> Graph | datasets.InputOrder:

@@ -32,6 +32,8 @@ JUDGED = 64
 """Samples, the last ones, by which ways to quantize are compared; none of them corrects biases."""
 NOISE_DB, POOR_DB = 3.0, 10.0
 """Below the first, errors have half of the outputs' power; models that work have 15 and more."""
+UNLIKE = 30.0
+"""Times another column's span: of one that narrow, int8 has eight codes at most."""
 METHODS: tuple[RangeMethod, ...] = ("minmax", "percentile", "mse")
 
 
@@ -169,13 +171,18 @@ def useful(result: Quantized, samples: Array) -> str:
     """
     chosen = result.chosen
     values = f"the samples' values go from {samples.min():.4g} to {samples.max():.4g}"
+    unlike = _unlike_columns(samples)
     if chosen.snr_db < NOISE_DB:
+        advice = unlike or (
+            f"{values}: calibrate with samples as the model was trained on (--pixels, --mean and "
+            "--std say how pixels were scaled), and see with --report which layers hurt"
+        )
         raise DataError(
             f"the int8 outputs are noise: of {len(result.trials)} ways to quantize the best has "
-            f"{chosen.snr_db:.1f} dB signal to noise; {values}: calibrate with samples as the "
-            "model was trained on (--pixels, --mean and --std say how pixels were scaled), and "
-            "see with --report which layers hurt"
+            f"{chosen.snr_db:.1f} dB signal to noise; {advice}"
         )
+    if unlike and chosen.snr_db < POOR_DB:
+        return f"the int8 outputs are far from the float model's; {unlike}"
     if chosen.varying_db < NOISE_DB:
         return (
             f"the int8 outputs hardly tell one sample from another ({chosen.varying_db:.1f} dB "
@@ -187,6 +194,22 @@ def useful(result: Quantized, samples: Array) -> str:
             "trained on? --report says which layers hurt"
         )
     return ""
+
+
+def _unlike_columns(samples: Array) -> str:
+    """Return what to do about columns so unlike that one int8 scale loses some; or nothing."""
+    spans = np.ptp(samples.reshape(-1, samples.shape[-1]), axis=0)
+    varying = np.flatnonzero(spans)
+    if len(varying) == 0:
+        return ""
+    small, large = varying[np.argmin(spans[varying])], np.argmax(spans)
+    if spans[large] < UNLIKE * spans[small]:
+        return ""
+    return (
+        f"column {large + 1} of the samples spans {spans[large]:.4g} and column {small + 1} "
+        f"{spans[small]:.4g}, but int8 has one scale for all: bring each to the same range in the "
+        "data, and leave that out of the model"
+    )
 
 
 def as_input(graph: FloatGraph, samples: Array) -> Array:

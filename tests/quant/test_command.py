@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from mcutrain.errors import DataError
 from mcutrain.formats import load
 from mcutrain.oracle.tflite import find_interpreter
 from mcutrain.quant import useful
@@ -231,6 +232,31 @@ def test_outputs_that_are_noise_are_refused_and_nothing_is_written(run, samples,
     assert "the int8 outputs are noise: of " in outcome.err
     assert "SNR dB" in outcome.out, "the layers say where"
     assert not (tmp_path / "noise.tflite").exists()
+
+
+@pytest.mark.parametrize(
+    ("spans", "said"),
+    [
+        ((2, 1400, 0.5), "column 2 of the samples spans 1400 and column 3 0.5,"),
+        ((30, 1, 0), "column 1 of the samples spans 30 and column 2 1,"),
+        ((29, 1, 0), "the samples' values go from 0 to 29"),
+        ((0, 0, 0), "the samples' values go from 0 to 0"),
+    ],
+)
+@pytest.mark.parametrize("snr", [2, 9])
+def test_columns_of_unlike_spans_are_said_where_outputs_are_poor(spans, said, snr):
+    samples = np.array([[0, 0, 0], spans], np.float32).reshape(2, 1, 3)
+    found = SimpleNamespace(trials=(), chosen=SimpleNamespace(snr_db=snr, varying_db=2))
+    if snr == 2:
+        with pytest.raises(DataError) as caught:
+            useful(found, samples)
+        assert said in str(caught.value)
+    elif "column" in said:
+        assert said in useful(found, samples)
+    else:
+        assert "hardly tell" in useful(found, samples)
+    good = SimpleNamespace(trials=(), chosen=SimpleNamespace(snr_db=30, varying_db=30))
+    assert useful(good, samples) == ""
 
 
 @pytest.mark.parametrize(
