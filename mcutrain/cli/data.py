@@ -73,8 +73,15 @@ def data(
 
 def _print(found: DataInfo) -> None:
     if found.classes:
-        rows = [(c.name, c.output, c.train, c.test, c.validation or None) for c in found.classes]
-        show_table(("class", "output", "training", "test", "validation"), rows, names=(0,))
+        columns: dict[str, list[str | int | None]] = {
+            "class": [c.name for c in found.classes],
+            "output": [c.output for c in found.classes],
+            "training": [c.train for c in found.classes],
+            "test": [c.test for c in found.classes],
+            "validation": [c.validation or None for c in found.classes],
+        }
+        told = {name: cells for name, cells in columns.items() if set(cells) != {None}}
+        show_table(tuple(told), list(zip(*told.values(), strict=True)), names=(0,))
     if found.targets:
         ranges = [(t.name, *(f"{n:.6g}" for n in (t.low, t.mean, t.high))) for t in found.targets]
         show_table(("target", "lowest", "mean", "highest"), ranges, names=(0,))

@@ -262,7 +262,7 @@ class _Experiment:
         with self.listener.counting("calibrating") as tell:
             augmented = pet_rows(self.graph, pets, self.split, self.reading.normalization, tell)
         with self.listener.placing() as report:
-            candidates = self._usual()
+            candidates = self._usual(given)
             usual_ones = len(candidates)
             candidates += given
             if chosen is not None:
@@ -285,9 +285,12 @@ class _Experiment:
             )
         return _Planned(planner, found, rows, chosen)
 
-    def _usual(self) -> list[PlannedRow]:
+    def _usual(self, given: Sequence[PlannedRow]) -> list[PlannedRow]:
+        """Return the rows that nobody has to ask for, but those that are given."""
         found = usual(self.graph, self.asked.options, self.budget)
-        return [replace(row, scheme=self._changed(row.scheme)) for row in found]
+        rows = [replace(row, scheme=self._changed(row.scheme)) for row in found]
+        asked = [(row.scheme, row.way) for row in given]
+        return [row for row in rows if (row.scheme, row.way) not in asked]
 
     def _changed(self, scheme: Scheme) -> UpdateScheme:
         """Return a scheme with what is asked of all of them."""

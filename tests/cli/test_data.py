@@ -42,6 +42,12 @@ def test_samples_are_counted_by_class_and_part(run: Run, folder: Path) -> None:
     assert "--class-weights balanced" in imbalance
 
 
+def test_a_column_of_which_nothing_is_known_is_not_shown(run: Run, folder: Path) -> None:
+    titles, _, cat, *_ = run("data", folder, "--test-share", "0.25").out.splitlines()
+    assert titles.split() == ["class", "training", "test"]
+    assert cat.split() == ["cat", "9", "3"]
+
+
 @pytest.mark.parametrize("part", ["train", "test"])
 def test_equal_samples_are_named_by_their_files(run: Run, folder: Path, part: str) -> None:
     for other in ("train", "test"):

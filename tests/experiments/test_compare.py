@@ -42,6 +42,16 @@ FEW = ("--samples", 24, "--test-samples", 40, "--epochs", 1, "--lr", "0.03")
 PATIENCE_SECONDS = 120
 
 
+def test_a_usual_row_that_is_asked_for_is_trained_once(run: Run, model: Path, images: Path) -> None:
+    asked = ("--scheme", "head", "--scheme", "last:2", "--seeds", 1, "-o", "c")
+    outcome = run("compare", model, "--data", images, *FEW, "--sram", "40K", *asked, "--json")
+    assert outcome.code == 0, outcome.err
+    names = [row["name"] for row in outcome.json["rows"]]
+    assert names[0] == "biases only"
+    assert names[-2:] == ["head", "last:2"]
+    assert "head only" not in names
+
+
 @pytest.mark.slow
 def test_a_row_says_what_plan_and_simulate_say(
     run: Run, model: Path, images: Path, tmp_path: Path
