@@ -58,6 +58,11 @@ class HeardLesson:
         """Forget windows that no lesson has."""
         self.windows, self.ends = [], []
 
+    def samples_of(self, frames: int) -> int:
+        """How many raw samples so many frames of a stream are made of."""
+        front = self.front
+        return 0 if front is None else front.least_samples + (frames - 1) * front.hop
+
     def windows_of(self, ends: list[int]) -> list[bytes]:
         """The windows that end with so many frames of the raw samples, as the input has them."""
         if self.front is None or self.raw is None:

@@ -31,11 +31,18 @@ def front_of(project: BoardProject) -> Frontend | None:
     return None if order is None else parse(order.frontend, project.manifest.input.shape[1:])
 
 
-def read_raw(front: Frontend | None, path: Path, note: Callable[[str], None] | None = None) -> Raw:
-    """The first MOST_SAMPLES samples (n,) or rows (n, …) of a WAV or CSV file, or all of images.
+def read_raw(
+    front: Frontend | None,
+    path: Path,
+    note: Callable[[str], None] | None = None,
+    most: int | None = None,
+) -> Raw:
+    """The first samples (n,) or rows (n, …) of a WAV or CSV file, or all of images.
 
-    note: called with a sentence for a longer one. Raises DataError.
+    most: so many; None: MOST_SAMPLES. note: called with a sentence for a longer one. Raises
+    DataError.
     """
+    most = MOST_SAMPLES if most is None else most
     if front is None:
         raise DataError("a file that is played is of raw samples, but this model has no front end")
     if isinstance(front, CameraFrontend):
@@ -43,17 +50,17 @@ def read_raw(front: Frontend | None, path: Path, note: Callable[[str], None] | N
     what = "CSV" if front.takes_rows else "WAV"
     try:
         if front.takes_rows:
-            found = read_rows(path, front.kind, front.channels, MOST_SAMPLES + 1)
+            found = read_rows(path, front.kind, front.channels, most + 1)
         else:
-            found = read_samples(path, front.rate_hz, MOST_SAMPLES + 1)
+            found = read_samples(path, front.rate_hz, most + 1)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error}; give a {what} file") from error
     except DataError as error:
         raise DataError(f"{path} {error}") from error
-    if len(found) > MOST_SAMPLES and note is not None:
+    if len(found) > most and note is not None:
         rows = "rows" if front.takes_rows else "samples"
-        note(f"{path} is longer than is played: only its first {MOST_SAMPLES:,} {rows} are")
-    return found[:MOST_SAMPLES]
+        note(f"{path} is longer than is played: only its first {most:,} {rows} are")
+    return found[:most]
 
 
 def played(front: Frontend | None, path: Path, note: Callable[[str], None] | None = None) -> Raw:

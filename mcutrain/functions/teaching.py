@@ -214,7 +214,7 @@ class _Lessons:
         heard = HeardLesson.of(self.project)
         if "stream" in line:
             path = self.folder / line["stream"]
-            heard.raw = read_raw(heard.front, path)
+            heard.raw = read_raw(heard.front, path, most=heard.samples_of(max(line["ends"])))
             if heard.windows_of(line["ends"]) != [window.tobytes() for window in found]:
                 raise DataError(
                     f"{path} does not give the windows that the board learnt: it was changed"

@@ -1,4 +1,4 @@
-"""Files of raw samples that are played: what is longer than is played is said."""
+"""Files of raw samples: what is longer than is played is said, and what was recorded is read."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mcutrain_host.manifest import BoardProject
 
+import mcutrain
+from mcutrain.errors import DataError
 from mcutrain.frontends import parse
 from mcutrain.functions import raw_samples
+from mcutrain.functions.heard import HeardLesson
+from mcutrain.functions.teaching import _Lessons
+from tests.frontends.networks import listener
 
 MOST = 50
 
@@ -32,3 +38,30 @@ def test_only_what_is_cut_off_is_said(
         cut = f"{path} is longer than is played: only its first {MOST} {what} are"
         assert said == [cut] * (count > MOST)
         np.testing.assert_array_equal(raw_samples.read_raw(front, path), found)
+
+
+def test_a_lesson_that_took_longer_than_is_played_is_read_to_its_last_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mcutrain.generate(listener(), tmp_path / "p", "head", board="native", listen=True)
+    project = BoardProject.read(tmp_path / "p")
+    heard = HeardLesson.of(project)
+    assert heard.front is not None
+    last = 30
+    count = heard.samples_of(last)
+    heard.raw = np.random.default_rng(5).integers(-(2**15), 2**15, count + 100).astype(np.int16)
+    heard.ends = [7, last]
+    heard.windows = heard.windows_of(heard.ends)
+    assert heard.is_whole
+    lessons = _Lessons.of(tmp_path / "lessons", project)
+    how = {"known": 2, "steps": 1, "replay": 0, "mult_q31": 0, "shift": 0}
+    lessons.add("class", heard, "yes", 2, **how)
+    (line,) = lessons.lines
+    monkeypatch.setattr(raw_samples, "MOST_SAMPLES", MOST)
+    again = _Lessons.of(tmp_path / "lessons", project)
+    assert [x.tobytes() for x in again.windows_of(line)] == heard.windows
+    stream = tmp_path / "lessons" / line["stream"]
+    content = stream.read_bytes()
+    stream.write_bytes(content[: -2 * 101])  # a sample of the last window is not there
+    with pytest.raises(DataError, match="does not give the windows that the board learnt"):
+        again.windows_of(line)
