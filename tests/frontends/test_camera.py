@@ -51,13 +51,16 @@ def rows_of(front: CameraFrontend, seed: int, images: int) -> Rows:
 class Program:
     """What a program does with a library."""
 
-    def __init__(self, text: str, stream: str, history: int) -> None:
+    def __init__(self, text: str, stream: str, history: int, *, latents: bool = False) -> None:
         step = prepare(viewer(text), "head", stream=stream)
         self.is_fed = bool(step.plan.segments and step.plan.segments[0].is_fed)
         order, self.type = step.graph.input_order, step.input_type
         assert order is not None
         assert isinstance(order.frontend, CameraFrontend)
-        self.front, library = order.frontend, step.library(Interface(history=history))
+        self.front, library = (
+            order.frontend,
+            step.library(Interface(history=history, latent="auto" if latents else None)),
+        )
         self.history = history
         self.simulator = CompiledSimulator(step.plan, seed=1, project=library)
         self.c = self.simulator._library
@@ -246,6 +249,41 @@ def test_an_image_whose_input_was_taken_from_it_is_left_out() -> None:
             c.mct_feed(ctypes.c_uint32(0), ctypes.c_void_p(other.ctypes.data), ctypes.c_uint32(120))
     assert c.mct_window_take() == 0
     assert program.infer() == program.expected(rows[front.height :])
+
+
+@pytest.mark.parametrize("stream", ["off", "max"])
+@pytest.mark.parametrize("does", ["infer", "train", "infer_latent"])
+def test_an_image_that_was_not_taken_is_left_out(stream: str, does: str) -> None:
+    """Behind what uses the input's memory, also where that has whole images."""
+    program = Program(TEXTS[0], stream, 0, latents=does == "infer_latent")
+    front, c = program.front, program.c
+    rows = rows_of(front, 10, 3)
+    c.mct_reset(ctypes.c_uint32(1))
+    for i, row in enumerate(rows[: front.height]):
+        program.push(row[np.newaxis])
+        ready = c.mct_window_ready()
+        if i == 5:
+            assert bool(c.mct_infer()) is not program.is_fed  # that waits for the other rows
+    assert ready == program.is_fed
+    c.mct_window_reset()
+    for row in rows[front.height : 2 * front.height]:
+        program.push(row[np.newaxis])
+        ready = c.mct_window_ready()
+    assert ready == 1
+    if does == "train":
+        c.mct_train(ctypes.c_int32(0), ctypes.c_uint64(0), ctypes.byref((ctypes.c_int64 * 4)()))
+    elif does == "infer":
+        c.mct_infer()
+    else:
+        c.mct_infer_latent(ctypes.byref((ctypes.c_int8 * 256)()))
+    assert c.mct_window_ready() == 0
+    assert c.mct_window_take() == NOT_READY
+    for row in rows[2 * front.height :]:
+        program.push(row[np.newaxis])
+        ready = c.mct_window_ready()
+    assert ready == 1
+    assert c.mct_window_take() == 0
+    assert program.infer() == program.expected(rows[2 * front.height :])
 
 
 def test_an_image_that_changes_by_the_floor_is_still() -> None:
