@@ -39,6 +39,19 @@ static uint32_t mct_hear_samples(const uint8_t *bytes, uint32_t samples) {
     return ready;
 }
 
+/* Before rows are taken that go to the input at once: a sample that lies there gets lost, and with it the
+ * image in whose memory it was written. */
+static void mct_take_input(mct_protocol *p) {
+#if defined(MCT_CAMERA) && !defined(MCT_TRIGGER_FLOOR)
+    if (p->sample_bytes > 0) {
+        mct_window_reset();
+    }
+    mct_forget_sample(p);
+#else
+    (void)p;
+#endif
+}
+
 static mct_outcome mct_hear(mct_protocol *p, mct_body body) {
     const uint32_t sample_bytes = 2 * MCT_SAMPLE_NUMBERS;
     if (body.count <= 4 || (body.count - 4) % sample_bytes != 0) {
@@ -49,6 +62,7 @@ static mct_outcome mct_hear(mct_protocol *p, mct_body body) {
         return mct_refuse_at(MCT_ANSWER_OFFSET, body, p->heard_bytes);
     }
     mct_protocol_send_working(p);
+    mct_take_input(p);
     if (offset == 0) {
         mct_window_reset();
 #ifdef MCT_CAMERA
@@ -99,6 +113,7 @@ static mct_outcome mct_take_window(mct_protocol *p, mct_body body) {
         return mct_refuse(MCT_ANSWER_LENGTH);
     }
     uint32_t ago;
+    mct_take_input(p);
     const uint32_t ready = mct_window_ready(); /* what a driver has pushed */
     const bool is_there = mct_which_window(body, &ago);
     const uint64_t before = mct_board_cycles();

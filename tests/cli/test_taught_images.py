@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,50 @@ def codes_of(front: CameraFrontend, rows: npt.NDArray[np.int16]) -> list[bytes]:
     (x,) = GRAPH.types(GRAPH.inputs)
     frames = rows.reshape(-1, HEIGHT, 16)
     return [image.tobytes() for image in front.compute(frames, x.scale, x.zero_point)]
+
+
+@pytest.mark.parametrize("stream", ["max", "off"])
+def test_a_sample_and_an_image_share_the_inputs_memory(tmp_path: Path, stream: str) -> None:
+    """Whichever came last counts, as a whole; of the other there is nothing any more."""
+    project = tmp_path / "project"
+    mcutrain.generate(GRAPH, project, "head", board="nucleo-f446re", listen=True, stream=stream)
+    mcutrain.build(project, optimize="1")
+    _, device = machine_of(project)
+    random = np.random.default_rng(6)
+    raw = random.integers(-(2**15), 2**15, (HEIGHT, 16)).astype(np.int16)
+    (image,) = codes_of(front_of(project), raw)
+    sample = random.integers(-128, 128, len(image)).astype(np.int8).tobytes()
+
+    def scores() -> bytes:
+        device.infer()
+        return device.read_output()
+
+    def refuses(ask: Callable[[], object]) -> None:
+        with pytest.raises(RefusedError) as refused:
+            ask()
+        assert refused.value.status == Status.SAMPLE_INCOMPLETE
+
+    device.send_sample(image)
+    expected = scores()
+    device.send_sample(sample)
+    others = scores()
+    assert expected != others
+    half = raw[: HEIGHT // 2]
+    device.send_sample(sample)
+    device.hear(half.tobytes(), 0)
+    refuses(device.infer)
+    device.send_sample(sample)
+    device.hear(raw[HEIGHT // 2 :].tobytes(), half.nbytes)
+    refuses(device.take_window)
+    device.hear(raw.tobytes(), 0)
+    device.send_sample(sample)
+    refuses(device.take_window)
+    refuses(device.infer)
+    device.hear(raw.tobytes(), 0)
+    device.send_sample(sample)
+    assert scores() == others
+    device.send_raw(raw.tobytes())
+    assert scores() == expected
 
 
 @pytest.mark.slow
