@@ -60,7 +60,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_word_is_taught_recorded_and_taken_back(board: Board, folder: Path, run: Run) -> None:
-    new, again, undo, less, forget = said_by_the_page()[3:]
+    new, again, undo, less, forget = said_by_the_page()[3:8]
     port = ("--port", board.url)
     hello = words(folder.parent / "hello.wav", 5)
     first = run(*new, "--hear", hello, *port)
