@@ -368,7 +368,9 @@ def _tell(
     sound: Raw | None,
     heard: HeardLesson,
 ) -> None:
-    """Tell the board, and take what it has learnt."""
+    """Tell the board, and take what it has learnt. What it awaited is given up: nobody has it."""
+    if device.learnt().left:
+        device.restore()
     if kind == "undo":
         device.undo()
     elif kind == "forget":

@@ -158,3 +158,20 @@ def test_what_a_button_does_not_go_with_is_a_sentence(
 ) -> None:
     with pytest.raises(OptionError, match=said):
         mcutrain.teach(project(projects_root, "nucleo-f446re", PLAIN), button=True, **more)
+
+
+@pytest.mark.timeout(SECONDS)
+def test_what_a_click_awaited_is_given_up_by_a_lesson(
+    projects_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody recorded it, so the desk could not remember it."""
+    person = Person(projects_root, RING, monkeypatch)
+    how: dict[str, Any] = {"steps": 9, "replay": 3, "learning_rate": 0.5, "label": 1}
+    how |= {"record": tmp_path, "check": True}
+    person.say()
+    assert mcutrain.teach(person.folder, "other", **how).agrees
+    person.click()
+    person.say()
+    assert person.pair.device.learnt().collected == 1
+    assert mcutrain.teach(person.folder, "other", **how).agrees
+    assert person.pair.device.learnt().left == 0
