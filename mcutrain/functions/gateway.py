@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from queue import Empty, Queue
 from typing import Any
 
 from mcutrain_host.errors import HostError
@@ -185,6 +189,12 @@ class Gateway:
         names = [board.name for board in file.boards]
         if not names or len(set(names)) < len(names) or "" in names:
             raise ArgumentError(f"{path}: each of [[boards]] needs a name of its own")
+        for board in file.boards:
+            if board.start and (board.port or not board.project):
+                raise ArgumentError(
+                    f"{path}: {board.name!r} is a program, since it has start: name the project "
+                    "that it runs in, and no port, which it prints"
+                )
         said = [file.model, *(t for b in file.boards for t in vars(b).values() if t)]
         if any("\0" in text for text in said):
             raise ArgumentError(f"{path}: a name or a path has a character of code 0")
@@ -334,27 +344,52 @@ def _started(board: GatewayBoard, folder: Path) -> Iterator[str | None]:
         yield board.port
         return
     try:
+        words = shlex.split(board.start)
+        if not words:
+            raise ValueError("it names no program")
         program = subprocess.Popen(
-            shlex.split(board.start), cwd=folder, stdout=subprocess.PIPE, text=True
+            words,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=sys.platform != "win32",  # what it starts ends with it
         )
     except (OSError, ValueError) as error:
         raise ArgumentError(f"cannot start {board.start!r} in {folder}: {reason(error)}") from error
-    with program:
-        late = threading.Timer(START_SECONDS, program.kill)
-        late.start()
-        try:
-            assert program.stdout is not None
-            words = program.stdout.readline().split()
-            late.cancel()
-            if not words:
-                raise ArgumentError(f"{board.start!r} in {folder} said no port, or ended")
-            yield words[-1]
-        finally:
-            late.cancel()
-            program.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                program.wait(END_SECONDS)
-            program.kill()
+    said: Queue[str] = Queue()
+    threading.Thread(target=_read, args=(program, said), daemon=True).start()
+    try:
+        line = ""
+        with suppress(Empty):
+            line = said.get(timeout=START_SECONDS)
+        if not line.strip():
+            raise ArgumentError(f"{board.start!r} in {folder} said no port, or ended")
+        yield line.split()[-1]
+    finally:
+        _end(program)
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(END_SECONDS)
+        _end(program, at_once=True)
+        program.wait()
+
+
+def _read(program: subprocess.Popen[str], said: Queue[str]) -> None:
+    """Hand over the first line of what a program prints, and the rest to nobody: none may wait."""
+    assert program.stdout is not None
+    with program.stdout as lines:
+        said.put(lines.readline())
+        deque(lines, maxlen=0)
+
+
+def _end(program: subprocess.Popen[str], *, at_once: bool = False) -> None:
+    """Ask a program, and what it has started, to end; or kill them."""
+    with suppress(OSError):  # it has ended
+        if sys.platform == "win32":
+            program.kill() if at_once else program.terminate()
+        else:
+            os.killpg(program.pid, signal.SIGKILL if at_once else signal.SIGTERM)
 
 
 def _remove_left() -> None:

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,9 @@ from mcutrain_host.saved import SavedState
 
 import mcutrain
 from mcutrain import demo
-from mcutrain.errors import McutrainError
+from mcutrain.errors import ArgumentError, McutrainError
 from mcutrain.functions import gateway
-from mcutrain.functions.gateway import FleetRound, Gateway
+from mcutrain.functions.gateway import FleetRound, Gateway, GatewayBoard
 from tests.fleets.fleet import SCHEME, fleet
 
 ROUND = FleetRound(1)
@@ -99,9 +100,20 @@ def test_a_round_saves_twice_into_a_boards_flash(folder: Path) -> None:
 WRONG = {
     "none/of/them": r"cannot start 'none/of/them' in .*project",
     "'": r"cannot start .*No closing quotation",
+    " ": r"cannot start ' ' in .*project: it names no program",
     "true": r"'true' in .*project said no port, or ended",
     "echo port socket://127.0.0.1:1": "cannot open socket://127.0.0.1:1",
 }
+
+
+@pytest.mark.parametrize("more", ['start = "true"', 'project = "p"\nstart = "true"\nport = "x"'])
+def test_a_program_without_a_project_or_with_a_port_gets_a_sentence(
+    tmp_path: Path, more: str
+) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(f'model = "m"\n[[boards]]\nname = "b"\ndata = "d"\n{more}\n')
+    with pytest.raises(McutrainError, match=r"'b' is a program.* name the project .* no port"):
+        Gateway.read(file)
 
 
 @pytest.mark.parametrize("start", WRONG)
@@ -118,6 +130,51 @@ def test_a_program_that_says_nothing_is_ended(
     with pytest.raises(McutrainError, match="said no port, or ended"):
         gateway_of(folder, ["sleep 600"]).learn(base(), ROUND)
     assert time.monotonic() - begun < 60
+
+
+def started(folder: Path, *words: str) -> AbstractContextManager[str | None]:
+    start = shlex.join(words)
+    return gateway._started(GatewayBoard("b", "data", "project", start=start), folder)
+
+
+def runs(number: int) -> bool:
+    """Whether a process does; what has ended and nobody has asked about has no command any more."""
+    with suppress(OSError):
+        return bool(Path(f"/proc/{number}/cmdline").read_bytes())
+    return False
+
+
+@pytest.mark.parametrize("said", ["", "echo port x;"])
+def test_what_a_program_starts_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """A script around a board, which has the line that the port is read from, too."""
+    if not said:
+        monkeypatch.setattr(gateway, "START_SECONDS", 2.0)
+    begun = time.monotonic()
+    with (
+        suppress(ArgumentError),
+        started(tmp_path, "sh", "-c", f"sleep 600 & echo $! > pid; {said} wait") as port,
+    ):
+        assert port == "x"
+        assert runs(int((tmp_path / "pid").read_text()))
+    assert time.monotonic() - begun < 60
+    while runs(int((tmp_path / "pid").read_text())):
+        assert time.monotonic() - begun < 60
+        time.sleep(0.01)
+
+
+def test_a_program_may_say_as_much_as_it_likes_in_any_bytes(tmp_path: Path) -> None:
+    program = (
+        "import sys, time; out = sys.stdout.buffer; out.write(b'\\xff x\\n'); out.flush(); "
+        "out.write(b'y' * 1000000); out.flush(); open('done', 'w').close(); time.sleep(600)"
+    )
+    begun = time.monotonic()
+    with started(tmp_path, sys.executable, "-c", program) as port:
+        assert port == "x"
+        while not (tmp_path / "done").exists():
+            assert time.monotonic() - begun < 60
+            time.sleep(0.01)
 
 
 def test_a_program_that_does_not_end_is_killed(
