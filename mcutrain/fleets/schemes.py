@@ -52,13 +52,14 @@ def of_scheme(
                 "fleet's: give bases of the same round and model"
             )
         sums[name][order] = one.sums[their_name][their_order]
-    kept = {ours[key][0] for key in common}
+    lacking = dict.fromkeys(sums, one.weight)
+    lacking |= {ours[key][0]: one.without.get(others[key][0], 0) for key in common}
     return replace(
         one,
         model_hash=base.model_hash,
         base=sha256(base.raw).hexdigest(),
         sums=sums,
-        without={name: one.weight for name in sums if name not in kept},
+        without={name: weight for name, weight in lacking.items() if weight},
     )
 
 

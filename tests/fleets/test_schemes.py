@@ -194,6 +194,18 @@ def test_any_order_and_any_tree_gives_the_same_sum(order: list[int], cut: int) -
     assert total_of(sums).without == straight.without
 
 
+def test_a_sum_of_two_schemes_is_taken_by_a_third_as_its_boards_are() -> None:
+    """Boards that do not train what a sum has besides count there neither."""
+    third = begun("last:1", "third", 20)
+    assert set(third.layout.sizes) >= set(COMMON)
+    gathered = total_of([*large().parts, *large().adopted(small())])
+    bases = (third.layout, third.base), (large().layout, large().base)
+    found = of_scheme(*bases[0], gathered, *bases[1])
+    apart = [of_scheme(*bases[0], part, *bases[1]) for part in large().parts]
+    apart += third.adopted(small())
+    assert found.to_bytes() == total_of(apart).to_bytes()
+
+
 def test_late_boards_of_another_scheme_count_half() -> None:
     one = large().adopted(small())[1]
     late = one.late(1, "ab" * 32, 2)
