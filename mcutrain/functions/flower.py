@@ -70,6 +70,8 @@ LIMITS = {
     "noise": Within(0, 1000),
 }
 """Of a run's numbers. Momentum of 255.5 / 256 or more would never fade."""
+MOST_SAID = 1 << 30
+"""Of what gateways count."""
 MOST_HEARD = 100_000
 """Of the answers of gateways that a server tells them of."""
 
@@ -201,8 +203,7 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         for reply in valid:
             node = reply.metadata.src_node_id
             try:
-                metrics = reply.content["metrics"]
-                said = [float(metrics[n]) for n in ("accuracy", "tested", "failed", "saves")]
+                said = _counted(reply)
                 accuracies = _accuracies(reply)
                 if self.masked:
                     masks.append(_masked_sum(fleet, reply))
@@ -352,6 +353,10 @@ class _Sums:
         """Raise StateError for what is of another fleet, too late, too heavy or there already."""
         (checked,) = on_time([part], self.bases)
         check_round(self.fleet.layout, self.fleet.base, checked)
+        if part.without:
+            raise StateError(f"{part.boards[0]!r} has another scheme, and this fleet has one")
+        if keeps_each and len(part.boards) > 1:
+            raise StateError(f"{part.boards[0]!r} and others are a sum, and trim needs each board")
         twice = sorted(self.added[part.base] & set(part.boards))
         if twice:
             raise StateError(
@@ -517,6 +522,17 @@ def _said(accuracies: Mapping[str, float]) -> dict[str, Any]:
         "boards": ConfigRecord({"names": list(accuracies)}),
         "accuracies": MetricRecord({"values": list(accuracies.values())}),
     }
+
+
+def _counted(reply: Message) -> list[float]:
+    """Accuracy, test samples, failed boards, and the most saves of a board."""
+    metrics = reply.content["metrics"]
+    said = [float(metrics[name]) for name in ("accuracy", "tested", "failed", "saves")]
+    if said[0] > 1 or not all(0 <= value <= MOST_SAID for value in said):
+        raise StateError(
+            f"what gateway {reply.metadata.src_node_id} says of its boards can not be so"
+        )
+    return said
 
 
 def _accuracies(reply: Message) -> dict[str, float]:

@@ -165,6 +165,7 @@ FORGED: dict[str, Callable[[bytes], bytes]] = {
     "too late, or of another fleet": lambda raw: forged(raw, base="ab" * 32),
     "other tensors": lambda raw: forged(raw, sums={"w": np.zeros(3, np.int64)}),
     "are too large": lambda raw: forged(raw, weight=2**30),
+    "has another scheme": lambda raw: forged(raw, without={"head/bias": 1}),
     "is damaged": lambda raw: raw[:-9],
     "is no contribution": lambda raw: b"noise",
 }
@@ -178,6 +179,30 @@ def test_what_is_forged_keeps_no_other_out(
     assert server.answer([sent(0)], [FORGED[sentence](sent(1))], [sent(2)])
     assert server.base.raw == mean(fleet().base, sent(0), sent(2))
     assert any(sentence in text for text in warned), warned
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("failed", math.nan), ("saves", math.inf), ("tested", -1.0), ("accuracy", 1.5)],
+)
+def test_a_gateway_that_counts_nonsense_is_left_out(
+    tmp_path: Path, warned: list[str], name: str, value: float
+) -> None:
+    server = Server(tmp_path)
+    asked = server.ask()
+    replies = [reply(asked[i], [sent(i)], {f"board{i}": 0.5}) for i in range(3)]
+    replies[1].content["metrics"][name] = value
+    assert server.strategy.aggregate_train(server.number, replies)[0] is not None
+    assert server.base.raw == mean(fleet().base, sent(0), sent(2))
+    assert any("gateway 2 says of its boards can not be so" in text for text in warned), warned
+
+
+def test_what_can_not_be_trimmed_stops_no_round(tmp_path: Path, warned: list[str]) -> None:
+    server = Server(tmp_path, trim=1)
+    both = total_of([Contribution.parse(sent(i), "what was sent") for i in (1, 2)])
+    summed = replace(both, boards=("x", "y")).to_bytes()
+    assert server.answer([sent(0)], [sent(1)], [sent(2)], [summed])
+    assert any("'x' and others are a sum" in text for text in warned), warned
 
 
 def test_a_turned_bit_under_a_right_checksum_harms_nobody(
