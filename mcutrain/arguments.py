@@ -56,10 +56,12 @@ class Within:
     def why_not(self, value: float) -> str:
         """Say what is wrong with a number outside; empty for others."""
         too_low = value <= self.low if self.is_above else value < self.low
-        if not too_low and value <= self.high and math.isfinite(value):
+        is_finite = -math.inf < value < math.inf  # also of integers that no float holds
+        if not too_low and value <= self.high and is_finite:
             return ""
         above = "above" if self.is_above else "at least"
-        most = "" if math.isinf(self.high) else f" and at most {self.high:,.12g}"
+        finite = "" if is_finite else " and finite"
+        most = finite if math.isinf(self.high) else f" and at most {self.high:,.12g}"
         return f"is {value}: it must be {above} {self.low:g}{most}"
 
     def check(self, name: str, value: float) -> None:
@@ -199,7 +201,7 @@ def number_of_bytes(text: str) -> int:
 
     Raises ArgumentError.
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([A-Za-z]*)", text.strip())
     if match is None or match[2].upper() not in UNITS:
         raise ArgumentError(f"{text!r} is no number of bytes such as 262144, 256K or 250kB")
     return int(float(match[1]) * UNITS[match[2].upper()])

@@ -12,8 +12,10 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcutrain.arguments import Within, number_of_bytes
 from mcutrain.cli.reading import ValueReader, reader_of
 from mcutrain.demo import MODEL
+from mcutrain.errors import ArgumentError
 from tests.cli.conftest import Run
 
 
@@ -49,6 +51,21 @@ def test_a_number_with_a_least_value_is_finite(text: str) -> None:
     with pytest.raises(typer.BadParameter, match=r"it must be at least 0\.1"):
         reader(float, typer.Option(min=0.1))(text)
     assert math.isnan(reader(float)("nan"))  # where nothing limits it, who takes it decides
+
+
+def test_integers_of_any_length_are_compared_with_limits() -> None:
+    """Python's floats end at 10^308, and its integers, read, at 4,300 digits."""
+    long = "1" * 400
+    assert reader(int, typer.Option(min=1))(long) == int(long)
+    with pytest.raises(typer.BadParameter, match="it must be at least 1 and at most 9"):
+        reader(int, typer.Option(min=1, max=9))(long)
+    with pytest.raises(typer.BadParameter, match="is not an integer"):
+        reader(int)("1" * 5000)
+    for text in (long, f"{long}K", "1" * 16, f"0.{long}"):
+        with pytest.raises(ArgumentError, match="is no number of bytes"):
+            number_of_bytes(text)
+    assert number_of_bytes("123456789012345") == 123456789012345
+    assert Within(0).why_not(math.inf) == "is inf: it must be at least 0 and finite"
 
 
 def test_texts_paths_and_words_are_read() -> None:
