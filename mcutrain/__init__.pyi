@@ -212,6 +212,7 @@ def auto_scheme(
     reading: DataOptions = ...,
     seed: int = ...,
     epochs: int = ...,
+    alternatives: bool = ...,
     progress: Callable[[str, int, int], None] | None = ...,
     loss: Literal["cross-entropy", "binary-cross-entropy", "mse", "huber", "absolute", "auto"] = ...,
     losses: str = ...,

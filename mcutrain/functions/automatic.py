@@ -75,6 +75,7 @@ def auto_scheme(
     reading: DataOptions = DataOptions(),
     seed: Seed = 0,
     epochs: Count = EPOCHS,
+    alternatives: bool = True,
     progress: Report | None = None,
 ) -> AutoScheme:
     """Choose what to train on a board, or in so many bytes.
@@ -89,6 +90,7 @@ def auto_scheme(
     hardware: board is a board's name or folder, with all that its firmware takes; sram the bytes
         instead. Without a board, of arena and state; with neither it is 256 KB.
     epochs: of the run that it is for; the longer, the more layers pay.
+    alternatives: name a smaller and a larger scheme, too, which takes an analysis by gradients.
     progress: called with what is done, how much of it, and of how much.
 
     Raises PlanError if not even the head fits, DataError, ModelError, TargetError, ArgumentError.
@@ -119,4 +121,5 @@ def auto_scheme(
     chooser = Chooser(graph, fitted.classes, memory, plan, asked.options, bits, epochs=epochs)
     if progress is not None:
         chooser = replace(chooser, report=progress)
-    return chooser.compared(fitted.split, pixels)
+    choose = chooser.compared if alternatives else chooser.choose
+    return choose(fitted.split, pixels)

@@ -639,6 +639,7 @@ class _Fitting:
                     reading=_only_names(asked.reading),
                     seed=asked.seed,
                     epochs=asked.training.epochs or _most_epochs(len(split.train)),
+                    alternatives=False,
                     progress=tell,
                 )
             of = "" if memory.sram_bytes is None else f" of {memory.sram_bytes:,}"

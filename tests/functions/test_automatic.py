@@ -582,6 +582,20 @@ def test_without_a_board_simulate_trains_what_fits_256_kb(
     assert fixed.saved == mcutrain.simulate(small, images, "head", pet="gain", **few).saved
 
 
+def test_without_alternatives_what_fits_whole_asks_for_no_analysis(
+    small: Path, images: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def analysis(*_: object) -> Contributions:
+        raise AssertionError("an analysis that nobody asked for")
+
+    monkeypatch.setattr(choosers.Chooser, "_analysis", analysis)
+    chosen = mcutrain.auto_scheme(small, images, alternatives=False)
+    assert chosen.smaller is None
+    assert chosen.reason.startswith("all of it fits")
+    with pytest.raises(AssertionError, match="nobody"):
+        mcutrain.auto_scheme(small, images)
+
+
 def test_the_rate_of_an_analysis_follows_from_its_gradients() -> None:
     graph = residual_network(classes=CLASSES)
     split = learnable(graph)
