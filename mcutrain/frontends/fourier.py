@@ -88,7 +88,8 @@ def _complex_transform(real: Ints, imaginary: Ints) -> tuple[Ints, Ints]:
 
 def quarters(points: Ints) -> Ints:
     """Points (..., 4, n / 4): each row is every fourth one of points (..., n)."""
-    return points.reshape(*points.shape[:-1], -1, 4).swapaxes(-1, -2)
+    *others, count = points.shape  # may be of no transform at all, so the length is said
+    return points.reshape(*others, count // 4, 4).swapaxes(-1, -2)
 
 
 def joined(

@@ -23,6 +23,10 @@ BY_KIND = (
     MfccFrontend(2),
     parse("motion:axes=1,frames=4,window=150,step=200,rms=1,bands=4,unit=77,mult=-5,shift=2"),
 )
+OTHERS = (
+    parse("mel:bands=32,frames=3"),
+    parse("camera:width=8,height=6,format=rgb565,out_width=4,out_height=3,out_channels=3"),
+)
 
 
 @pytest.mark.parametrize("front", BY_KIND, ids=lambda front: front.kind)
@@ -72,6 +76,15 @@ def test_windows_begin_anew_and_short_ones_end_in_zeros() -> None:
     assert np.array_equal(found[0], found[1])
     short = np.concatenate((x[:500], np.zeros(300, np.int16)))
     assert np.array_equal(TWO.features(x[np.newaxis, :500]), TWO.features(short[np.newaxis]))
+
+
+@pytest.mark.parametrize("front", [*BY_KIND, *OTHERS], ids=lambda front: front.kind)
+def test_a_stream_takes_pieces_in_which_no_frame_ends(front: Frontend) -> None:
+    stream = front.stream()
+    piece = np.zeros(front.input_shape, front.input_dtype)
+    for count in (0, 1):
+        assert len(stream.push(piece[:count])) == 0
+    assert len(stream.push(piece[1:])) == front.output_shape[0]
 
 
 def test_what_lies_behind_a_window_is_left_out() -> None:

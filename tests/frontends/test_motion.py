@@ -149,6 +149,8 @@ def test_pieces_give_what_all_rows_give(how: Motion, seed: int, cuts: st.DataObj
     pieces = [front.push(piece) for piece in np.split(rows, np.cumsum(lengths))]
     assert np.array_equal(np.concatenate(pieces), whole)
     assert len(whole) == (2 * how.window) // how.step + 1
+    none = motion.features(how, whole[:0])  # of a piece in which no window ends
+    assert none.shape == (0, how.features)
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
