@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mcutrain.formats.onnx.read import load_onnx
@@ -301,6 +301,7 @@ def limits(model, *numbers):
 
 @FEW
 @given(scale=SCALES, zero_point=ZERO_POINTS, dtype=DTYPES, seed=SEEDS)
+@example(scale=0.12, zero_point=0, dtype=np.int8, seed=0)  # many quotients are halves
 def test_a_quotient_of_two_activations(tmp_path_factory, scale, zero_point, dtype, seed):
     """Of all pairs, each divided by what is not 0; also where the result leaves int8."""
     model = QdqModel((1, 256, 1, 1), 0.03, stored_zero(dtype, 5), dtype=dtype)
@@ -315,9 +316,15 @@ def test_a_quotient_of_two_activations(tmp_path_factory, scale, zero_point, dtyp
     ours = values[graph.outputs[0]].astype(int)
     theirs = onnxruntime_outputs(path, x, graph, optimize=False)
     divisors = values[div.inputs[1]].astype(int) - div.op.b_zero_point
-    apart = np.abs(ours.ravel() - theirs.ravel())[divisors.ravel() != 0]
-    assert apart.max(initial=0) <= STEP
-    assert (apart > 0).mean() < 0.01 if apart.size else True
+    dividends = values[div.inputs[0]].astype(int) - div.op.a_zero_point
+    is_defined = np.broadcast_to(divisors != 0, ours.shape)
+    quotients = np.divide(dividends, divisors, where=is_defined, out=np.zeros(ours.shape))
+    steps = quotients * (0.03 / (0.5 * scale))
+    is_tie = np.abs(steps - np.floor(steps) - 0.5) < 1e-3  # float32 takes either side of a half
+    apart = np.abs(ours - theirs)
+    assert apart[is_defined].max(initial=0) <= STEP
+    sure = apart[is_defined & ~is_tie]
+    assert (sure > 0).mean() < 0.01 if sure.size else True
 
 
 def test_a_quotient_is_repeated_and_written_as_it_was_read(tmp_path_factory):

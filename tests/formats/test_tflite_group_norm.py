@@ -11,7 +11,7 @@ from mcutrain.pipeline import prepare
 from mcutrain.quant.fake import snr_db
 from mcutrain.quant.float_elementwise import Function
 from mcutrain.quant.float_norm import FloatLayerNorm
-from tests.formats.oracle import needs_interpreter
+from tests.formats.oracle import PACKAGE, needs_interpreter
 from tests.formats.test_tflite_float import (
     LEAST_DB,
     NONE,
@@ -70,6 +70,8 @@ FORMS = {
 @pytest.mark.oracle
 @pytest.mark.parametrize("form", FORMS)
 def test_the_float_network_normalizes_as_the_interpreter_does(tmp_path, form):
+    if PACKAGE == "tflite_runtime" and form in ("of rows in the middle", "of one factor"):
+        pytest.skip("tflite-runtime ends the process where five axes are broadcast so")
     m = FloatModel()
     path = m.save(tmp_path / "m.tflite", of_groups(m, **FORMS[form]))
     x = np.random.default_rng(4).normal(0, 2, SHAPE).astype(np.float32)
