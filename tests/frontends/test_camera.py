@@ -194,6 +194,7 @@ def test_a_still_image_stands_out_behind_another_one(seed: int, images: int) -> 
         done, stands_out = ear.push(row[np.newaxis])
         c.mct_window_ready()
         assert done == ((i + 1) % front.height == 0)
+        assert ear.until_frame == front.height - (i + 1) % front.height
         ago = c.mct_window_heard()
         assert ago == (0 if stands_out else -1)
         if stands_out:
