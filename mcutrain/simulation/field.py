@@ -354,7 +354,7 @@ class Ear:
         if self.front.takes_images:
             return self._push_rows(samples)
         done, found, begin = 0, False, 0
-        changes = self._changes(samples.reshape(len(samples), -1).astype(np.int64))
+        changes = self._changes(samples.reshape(-1, self.front.channels).astype(np.int64))
         ends = range(self.until_frame, len(changes) + 1, self.front.hop)
         self._samples += len(changes)
         for end in ends:
@@ -384,7 +384,7 @@ class Ear:
         """How far the values of each sample (n, values) are from those of the one before it."""
         before = samples[:1] if self._last is None else self._last
         rows = np.concatenate((before, samples))
-        self._last = rows[-1:]
+        self._last = rows[-1:] if len(rows) else None
         found: Array = np.abs(rows[1:] - rows[:-1])
         return found
 

@@ -15,6 +15,7 @@ from mcutrain.frontends import MOST_TEXT, Frontend, audio, mfcc, motion, parse
 from mcutrain.frontends.motion import Motion, SensorAxis
 from mcutrain.frontends.sound import AudioFrontend
 from mcutrain.frontends.speech import MfccFrontend
+from mcutrain.simulation.field import Ear
 from tests.frontends.sounds import sound
 
 TWO = AudioFrontend(20, 2)
@@ -85,6 +86,17 @@ def test_a_stream_takes_pieces_in_which_no_frame_ends(front: Frontend) -> None:
     for count in (0, 1):
         assert len(stream.push(piece[:count])) == 0
     assert len(stream.push(piece[1:])) == front.output_shape[0]
+
+
+@pytest.mark.parametrize("front", [*BY_KIND, *OTHERS], ids=lambda front: front.kind)
+def test_an_ear_hears_the_same_behind_an_empty_piece(front: Frontend) -> None:
+    samples = np.random.default_rng(3).integers(-9, 9, (2, *front.input_shape))
+    rows = np.concatenate(samples.astype(front.input_dtype))
+    one, other = Ear(front, 1.0, 0, 8), Ear(front, 1.0, 0, 8)
+    one.push(rows[:0])
+    assert one.push(rows) == other.push(rows)
+    assert one.loudest == other.loudest
+    assert np.array_equal(one._activities, other._activities)
 
 
 def test_what_lies_behind_a_window_is_left_out() -> None:
