@@ -216,16 +216,15 @@ class Fleet:
             if weight is not None:
                 raise ArgumentError(f"{file} is a sum, which has weights of its own: give none")
             return self._adopted(Contribution.parse(file.read_bytes(), str(file)))
-        fleet = next((one for one in self.others if one._trained(file)), self)
-        one = fleet.contribution(fleet.state(file), name, 1 if is_alike else weight)
-        return self._adopted(one)
+        fleet, state = self._of(file)
+        return self._adopted(fleet.contribution(state, name, 1 if is_alike else weight))
 
-    def _trained(self, file: Path) -> bool:
-        """Whether a state is of this step."""
-        with suppress(StateError):
-            self.state(file)
-            return True
-        return False
+    def _of(self, file: Path) -> tuple[Fleet, SavedState]:
+        """The fleet whose step a state is of, and the state. Raises StateError."""
+        for other in self.others:
+            with suppress(StateError):
+                return other, other.state(file)
+        return self, self.state(file)
 
     def _adopted(self, one: Contribution) -> Contribution:
         """What boards learnt, also by another scheme. Raises StateError as `of_scheme`."""
