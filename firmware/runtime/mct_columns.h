@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights of which other columns are trained from time to time. mcutrain/sparse/columns.py draws the same.
  *
- * As a whole they lie in a backing store, which is read and not written: constants of the program, or the end of
- * a saved state, in flash. Columns that are trained now are in the state, and count in the place of the
- * backing's. */
+ * As a whole they lie in a backing store, which is read and not written: constants of the program, or the
+ * end of a saved state, in flash. Columns that are trained now are in the state, and count in the place
+ * of those in the backing store. */
 #ifndef MCT_COLUMNS_H
 #define MCT_COLUMNS_H
 
@@ -42,8 +42,8 @@ typedef struct {
  * weights with scores. initial: the backing store as it was at first. */
 void mct_columns_score(const mct_columns *all, const int8_t *initial, uint8_t *state);
 
-/* Draws the columns of all weights anew, of the largest scores in the backing store if there are some, and takes
- * what they hold from the backing store. key: of the random numbers. */
+/* Draws the columns of all weights anew, of the largest scores in the backing store if there are some,
+ * and takes what they hold from there. key: of the random numbers. */
 void mct_columns_swap(const mct_columns *all, uint32_t key, const int8_t *backing, uint8_t *state);
 
 /* Bytes offset … offset + count of the backing store with what is trained now. */
