@@ -95,18 +95,15 @@ class CameraFrontend(Frontend):
     RANGE: ClassVar[tuple[int, int]] = (0, 255)
 
     def __post_init__(self) -> None:
-        limits = {
-            "format": (0, len(Format) - 1),
-            "method": (0, len(Method) - 1),
-            "low": (-MOST_LEVEL, self.high - 1),
-            "high": (self.low + 1, MOST_LEVEL),
-            "rate": (0, 1000),
-        }
-        for name, (least, most) in limits.items():
-            if not least <= getattr(self, name) <= most:
-                raise DataError(
-                    f"camera: {name} is {getattr(self, name)}: give {least} to {most:,}"
-                )
+        self.check_options(
+            {
+                "format": (0, len(Format) - 1),
+                "method": (0, len(Method) - 1),
+                "low": (-MOST_LEVEL, self.high - 1),
+                "high": (self.low + 1, MOST_LEVEL),
+                "rate": (0, 1000),
+            }
+        )
         try:
             how = self.vision
         except ValueError as error:

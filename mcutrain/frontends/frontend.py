@@ -198,6 +198,14 @@ class Frontend(ABC):
             row[:] = self.of_window(self.stream().push(whole))
         return found
 
+    def check_options(self, limits: Mapping[str, tuple[int, int]]) -> None:
+        """Raise DataError for an option below the least or above the most that it may be."""
+        for name, (least, most) in limits.items():
+            if not least <= getattr(self, name) <= most:
+                raise DataError(
+                    f"{self.kind}: {name} is {getattr(self, name)}: give {least} to {most:,}"
+                )
+
     def check(self, samples: Array) -> None:
         """Raise DataError for what are no windows of raw samples."""
         shape = self.input_shape

@@ -124,9 +124,7 @@ class MelFrontend(Frontend):
     RANGE: ClassVar[tuple[int, int]] = (0, MOST_LEVEL)
 
     def __post_init__(self) -> None:
-        for name, (low, high) in {"frames": (1, MOST_FRAMES), **MOST}.items():
-            if not low <= getattr(self, name) <= high:
-                raise DataError(f"mel: {name} is {getattr(self, name)}: give {low} to {high}")
+        self.check_options({"frames": (1, MOST_FRAMES), **MOST})
         if self.step_ms > self.window_ms or self.low >= self.high:
             raise DataError("mel: step_ms is at most window_ms, and low is below high")
         if not all(np.diff(self.triangles.ends, prepend=self.triangles.first) > 0):

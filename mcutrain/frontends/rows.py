@@ -115,19 +115,16 @@ class MotionFrontend(Frontend):
     RANGE: ClassVar[tuple[int, int]] = (motion.LOWEST, motion.HIGHEST)
 
     def __post_init__(self) -> None:
-        limits = {
-            "frames": (1, MOST_FRAMES),
-            "axes": (1, motion.MOST_AXES),
-            "unit": (1, MOST_UNIT),
-            "bands": (0, 8),
-            "rate": (0, 1_000_000),
-            **dict.fromkeys(SWITCHES, (0, 1)),
-        }
-        for name, (least, most) in limits.items():
-            if not least <= getattr(self, name) <= most:
-                raise DataError(
-                    f"motion: {name} is {getattr(self, name)}: give {least} to {most:,}"
-                )
+        self.check_options(
+            {
+                "frames": (1, MOST_FRAMES),
+                "axes": (1, motion.MOST_AXES),
+                "unit": (1, MOST_UNIT),
+                "bands": (0, 8),
+                "rate": (0, 1_000_000),
+                **dict.fromkeys(SWITCHES, (0, 1)),
+            }
+        )
         try:
             how = self.motion
         except ValueError as error:
