@@ -100,16 +100,7 @@ _GAINS, _LOGARITHMS = tables.gains(), tables.logarithms()
 _FIRST, _ENDS, _WEIGHTS = tables.bands()
 
 
-def _bands() -> Ints:
-    """What each bin counts in each channel: falling in one, rising in the next."""
-    bins = np.arange(_ENDS[-1] - _FIRST)
-    band = np.searchsorted(_ENDS, bins + _FIRST, side="right")
-    shares = np.zeros((len(bins), CHANNELS + 2), np.int64)
-    shares[bins, band], shares[bins, band + 1] = _WEIGHTS, (1 << tables.BITS) - _WEIGHTS
-    return shares[:, 1 : CHANNELS + 1]
-
-
-_BANDS = _bands()
+_BANDS = tables.triangles(np.arange(_FIRST, _ENDS[-1]), _ENDS, _WEIGHTS, tables.BITS)
 
 
 def _channels(frames: npt.NDArray[np.int16]) -> Ints:

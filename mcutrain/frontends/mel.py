@@ -219,11 +219,8 @@ class MelFrontend(Frontend):
         bins = np.arange(bands.first, bands.ends[-1])
         sizes = fourier.magnitude(real[:, bins - 1], imaginary[:, bins - 1])
         energy = sizes * sizes >> ENERGY_SHIFT
-        sums = np.zeros((len(frames), self.bands + 2), np.int64)
-        for i, b in enumerate(np.searchsorted(bands.ends, bins, side="right")):
-            sums[:, b] += energy[:, i] * bands.weights[i]
-            sums[:, b + 1] += energy[:, i] * ((1 << WEIGHT_BITS) - bands.weights[i])
-        levels = fourier.log2(sums[:, 1 : self.bands + 1] + 1) + bands.offsets
+        sums = energy @ tables.triangles(bins, bands.ends, bands.weights, WEIGHT_BITS)
+        levels = fourier.log2(sums + 1) + bands.offsets
         shift = fourier.LOG_BITS - BITS
         found: npt.NDArray[np.int16] = np.clip(
             levels + (1 << shift - 1) >> shift, 0, MOST_LEVEL

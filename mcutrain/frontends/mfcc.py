@@ -23,7 +23,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.frontends import fourier, mfcc_tables
+from mcutrain.frontends import fourier, mfcc_tables, tables
 from mcutrain.frontends.mfcc_tables import BANDS, COEFFICIENTS, WINDOW
 
 Ints = npt.NDArray[np.int64]
@@ -129,7 +129,8 @@ def _less_level(frames: npt.NDArray[np.int16], peak: int) -> Ints:
 
 _HALF_WINDOW = mfcc_tables.window()
 _WINDOW = np.concatenate((_HALF_WINDOW, _HALF_WINDOW[-2:0:-1]))
-_ENDS, _WEIGHTS = mfcc_tables.bands()
+_BINS = np.arange(1, mfcc_tables.LAST_BIN + 1)
+_BANDS = tables.triangles(_BINS, *mfcc_tables.bands(), mfcc_tables.WEIGHT_BITS)
 _DCT = mfcc_tables.dct()
 
 
@@ -138,14 +139,8 @@ def _levels(frames: npt.NDArray[np.int16]) -> Ints:
     points = np.zeros((len(frames), mfcc_tables.POINTS), np.int64)
     points[:, :WINDOW] = frames * _WINDOW >> HEADROOM
     real, imaginary = fourier.transform(points)
-    bins = np.arange(1, mfcc_tables.LAST_BIN + 1)
-    sizes = fourier.magnitude(real[:, bins - 1], imaginary[:, bins - 1])
-    band = np.searchsorted(_ENDS, bins, side="right")
-    sums = np.zeros((len(frames), BANDS + 2), np.int64)
-    for i, b in enumerate(band):
-        sums[:, b] += sizes[:, i] * _WEIGHTS[i]
-        sums[:, b + 1] += sizes[:, i] * ((1 << mfcc_tables.WEIGHT_BITS) - _WEIGHTS[i])
-    binary = fourier.log2(sums[:, 1 : BANDS + 1] + FLOOR) - (FULL_SCALE_BITS << fourier.LOG_BITS)
+    sizes = fourier.magnitude(real[:, _BINS - 1], imaginary[:, _BINS - 1])
+    binary = fourier.log2(sizes @ _BANDS + FLOOR) - (FULL_SCALE_BITS << fourier.LOG_BITS)
     return _short(binary)
 
 

@@ -36,6 +36,18 @@ def window() -> Ints:
     return _rounded(f32(0.5) - f32(0.5) * cosine.astype(f32), BITS)
 
 
+def triangles(bins: Ints, ends: Ints, weights: Ints, bits: int) -> Ints:
+    """What each bin counts in each band (bins, bands): falling in one, rising in the next.
+
+    ends: the bin behind each band's falling side; that of band 0, which is left out, is the first.
+    weights: of each bin where it falls, with so many fraction bits; it rises with the rest of 1.
+    """
+    band, place = np.searchsorted(ends, bins, side="right"), np.arange(len(bins))
+    shares = np.zeros((len(bins), len(ends) + 1), np.int64)
+    shares[place, band], shares[place, band + 1] = weights, (1 << bits) - weights
+    return shares[:, 1:-1]
+
+
 def cosines() -> Ints:
     """32767 cos(2 pi n / 512) for the first quarter of a turn, n = 0 to 128."""
     turns = np.arange(POINTS // 4 + 1) / POINTS
