@@ -71,10 +71,6 @@ def generate(
     from mcutrain.functions.memory_limit import MemoryLimit
     from mcutrain.functions.planning import fixed_of
 
-    needs_samples = head.imprint or head.head_start == "prototypes"
-    is_head = scheme is None and not any(fixed_of(request).values()) and not head.imprint
-    if request.part != "front" and is_head and (data is None or needs_samples) and not json:
-        say_head(MemoryLimit.of(hardware.target))
     if request.part == "front" or save_model is not None:
         check_writable(output if save_model is None else save_model)
     with writing(output):
@@ -95,7 +91,12 @@ def generate(
         )
     if json:
         show_json(found.to_dict())
-    elif found.front is not None:
+        return
+    needs_samples = head.imprint or head.head_start == "prototypes"
+    is_head = scheme is None and not any(fixed_of(request).values()) and not head.imprint
+    if request.part != "front" and is_head and (data is None or needs_samples):
+        say_head(MemoryLimit.of(hardware.target))
+    if found.front is not None:
         _show_front(found.front)
     else:
         _show(found, program)

@@ -59,8 +59,6 @@ def plan(
     from mcutrain.functions.planning import plan as planned
     from mcutrain.memplan import to_csv
 
-    if scheme is None and data is None and not any(fixed_of(request).values()) and not json:
-        say_head(hardware.memory)
     found = planned(
         model,
         scheme,
@@ -72,6 +70,8 @@ def plan(
         remember=remember,
         listener=OnScreen(json),
     )
+    if scheme is None and data is None and not any(fixed_of(request).values()) and not json:
+        say_head(hardware.memory)
     step = found.step
     if csv is not None:
         replace_file(csv, to_csv(step.plan.arena, step.plan.front_arenas).encode())

@@ -224,6 +224,16 @@ def test_a_board_without_samples_is_told_that_only_the_head_is_trained(
         assert "note: only" not in run(command[0], small, *command[1:], *BOARD, *fixed).err
 
 
+@pytest.mark.parametrize("command", [("plan",), ("generate", "-o", "project")])
+def test_what_cannot_be_read_is_not_told_that_only_its_head_is_trained(
+    run: Run, command: tuple[str, ...]
+) -> None:
+    found = run(command[0], MODEL.with_name("fashion.onnx"), *command[1:], *BOARD)
+    assert found.code == 2
+    assert "the model is float" in found.sentence
+    assert "note:" not in found.err
+
+
 def test_plan_and_generate_choose_by_samples_that_they_are_given(run: Run, small: Path) -> None:
     flags = ("--data", DATA, "--sram", "40K")
     chosen = run("plan", small, *flags, "--scheme", "auto", "--json").json
