@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -211,7 +212,7 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
                 else:
                     taken = [self._took(sums, part, node) for part in _contributions(reply)]
             except (McutrainError, KeyError, TypeError, ValueError) as error:
-                LOG.warning("gateway %d is left out: %s", node, error)
+                LOG.warning("gateway %d is left out: %s", node, _why(error))
                 continue
             if any(taken):
                 heard.append(f"{number}:{node}")
@@ -522,6 +523,16 @@ def _said(accuracies: Mapping[str, float]) -> dict[str, Any]:
         "boards": ConfigRecord({"names": list(accuracies)}),
         "accuracies": MetricRecord({"values": list(accuracies.values())}),
     }
+
+
+def _why(error: Exception) -> str:
+    """Return why an answer was not taken."""
+    if not isinstance(error, KeyError):
+        return str(error)
+    return (
+        f"its answer has no {error}, so its mcutrain is older or newer than the server's, "
+        f"{version('mcutrain')}: install the same there"
+    )
 
 
 def _counted(reply: Message) -> list[float]:

@@ -197,6 +197,21 @@ def test_a_gateway_that_counts_nonsense_is_left_out(
     assert any("gateway 2 says of its boards can not be so" in text for text in warned), warned
 
 
+@pytest.mark.parametrize(("record", "name"), [("metrics", "saves"), ("boards", "names")])
+def test_a_gateway_of_another_version_is_left_out_and_told_so(
+    tmp_path: Path, warned: list[str], record: str, name: str
+) -> None:
+    server = Server(tmp_path)
+    asked = server.ask()
+    replies = [reply(asked[i], [sent(i)], {f"board{i}": 0.5}) for i in range(3)]
+    del replies[1].content[record][name]
+    assert server.strategy.aggregate_train(server.number, replies)[0] is not None
+    assert server.base.raw == mean(fleet().base, sent(0), sent(2))
+    assert [
+        text for text in warned if f"gateway 2 is left out: its answer has no '{name}', " in text
+    ]
+
+
 def test_what_can_not_be_trimmed_stops_no_round(tmp_path: Path, warned: list[str]) -> None:
     server = Server(tmp_path, trim=1)
     both = total_of([Contribution.parse(sent(i), "what was sent") for i in (1, 2)])
