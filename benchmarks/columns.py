@@ -1,4 +1,4 @@
-"""Swapped columns against fixed ones at equal SRAM: accuracy on CIFAR-10, several seeds.
+"""Resampled columns against fixed ones at equal SRAM: accuracy on CIFAR-10, several seeds.
 
     .venv/bin/mcutrain analyze ../shared/models/mcunet-5fps.int8.tflite \
         --data ../shared/data/cifar10_10k2k.npz --by gradient -o analysis.json
@@ -9,10 +9,10 @@ the scheme, with the columns of the largest norms, or the same layers and shares
 in every epoch, or in every quarter of one: drawn, or after their turns those that moved most
 (`fisher`). `ranked`: TraDy (arXiv 2510.19675): as many layers as fit, each with the same share of
 its columns, in the order of their squared gradients per byte of weights and activations, over the
-published scheme's biases; with and without swaps.
+published scheme's biases; with and without resampling.
 
 --episodes: the demo's network instead, on few-shot episodes, with columns that are fixed, drawn,
-and chosen after TinyTrain (`fisher`). --cost: what a swap takes on virtual boards.
+and chosen after TinyTrain (`fisher`). --cost: what a draw takes on virtual boards.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mcutrain import data, demo, prepare
-from mcutrain.features.resampling.turns import Swaps
+from mcutrain.features.resampling.turns import ResamplingTurns
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.quant import replace_head
@@ -52,13 +52,13 @@ DEMO_SCHEMES = ("22:0.25,19:0.25,16:0.25,13:0.25,bias:12", "22:0.125,19:0.125,16
 
 @dataclass(frozen=True)
 class Row:
-    """Which layers, how often columns are swapped in an epoch, and ranked layers' share.
+    """Which layers, how often columns are drawn in an epoch, and ranked layers' share.
 
-    rule: of mcutrain.sparse.columns, for rows with swaps.
+    rule: of mcutrain.sparse.columns, for rows with draws.
     """
 
     way: str
-    swaps: int = 0
+    draws: int = 0
     share: float = 0.0
     rule: str = "drawn"
 
@@ -90,7 +90,7 @@ def main() -> None:
         few_shot(options.episodes)
     if options.cost:
         for board in BOARDS:
-            print(f"{board}: {cost(board):,} instructions of a swap")
+            print(f"{board}: {cost(board):,} instructions of a draw")
     if not options.episodes and not options.cost:
         on_cifar(options)
 
@@ -104,7 +104,7 @@ def on_cifar(options: argparse.Namespace) -> None:
     if options.analysis:
         gains = read_contributions(options.analysis, graph).gain("fisher")
         fisher = {i: by[1.0] for i, by in gains.weights.items()}
-    heads = ("budget", "layers", "share", "swaps an epoch", "columns", "SRAM", "top-1 %")
+    heads = ("budget", "layers", "share", "draws an epoch", "columns", "SRAM", "top-1 %")
     table = Table(*heads, "± of the mean")
     for budget in options.budgets:
         published = parse_scheme(f"mcunet-5fps-{budget}kb")
@@ -122,23 +122,23 @@ def on_cifar(options: argparse.Namespace) -> None:
                 found.append(100 * train(step, split, row, seed))
                 console.print(f"{budget} KB, {row}, seed {seed}: {found[-1]:.2f} %")
             error = np.std(found, ddof=1) / len(found) ** 0.5 if len(found) > 1 else 0.0
-            columns = row.rule if row.swaps else ""
+            columns = row.rule if row.draws else ""
             texts = (f"{step.plan.sram_bytes:,}", f"{np.mean(found):.2f}", f"{error:.2f}")
             table.add_row(
-                f"{budget} KB", row.way, f"{row.share:g}", f"{row.swaps}", columns, *texts
+                f"{budget} KB", row.way, f"{row.share:g}", f"{row.draws}", columns, *texts
             )
     console.print(table)
 
 
 def prepared(graph: Graph, scheme: UpdateScheme, seed: int, row: Row) -> TrainingStep:
     """With a new head of ten classes."""
-    return prepare(graph, scheme, classes=10, head_seed=seed, swap=row.rule if row.swaps else "")
+    return prepare(graph, scheme, classes=10, head_seed=seed, swap=row.rule if row.draws else "")
 
 
 def ranked(
     graph: Graph, published: UpdateScheme, fisher: dict[int, float], share: float, limit: int
 ) -> UpdateScheme:
-    """The best layers per byte, each with this share, as many as the SRAM holds with swaps."""
+    """The best layers per byte, each with this share, as many as the SRAM holds with resampling."""
     head = find_head(graph)
     per_byte = {}
     for layer in layers_of(graph, head):
@@ -158,7 +158,7 @@ def ranked(
 
 
 def sram(graph: Graph, scheme: UpdateScheme) -> int:
-    """Plan arena and state with swaps, in bytes."""
+    """Plan arena and state with resampling, in bytes."""
     ten = replace_head(graph, find_head(graph).node, 10)
     return prepare(ten, scheme, swap="drawn").plan.sram_bytes
 
@@ -168,15 +168,18 @@ def train(step: TrainingStep, split: data.Split, row: Row, seed: int) -> float:
     settings = RunSettings(4, 0.1 / 256, seed=seed, flip=True, test_every=0)
     x = step.input_type
     samples = Samples.prepare(split, x.shape[1:], x.scale, x.zero_point, settings)
-    every = len(split.train) // row.swaps if row.swaps else 0
+    every = len(split.train) // row.draws if row.draws else 0
     run = Run(
-        step.simulator(seed=seed + 1), samples, settings, turns=[Swaps(every)] if every else []
+        step.simulator(seed=seed + 1),
+        samples,
+        settings,
+        turns=[ResamplingTurns(every)] if every else [],
     )
     return run.train().epochs[-1].test_accuracy
 
 
 def few_shot(episodes: int) -> None:
-    """Accuracy on the same episodes: 20 epochs of 25 images, a swap every 25 steps or 50."""
+    """Accuracy on the same episodes: 20 epochs of 25 images, a draw every 25 steps or 50."""
     graph, split = load(demo.MODEL), data.load(demo.IMAGES)
     table = Table("scheme", "columns", "steps of a turn", "SRAM", "top-1 %", "± 95 %")
     for scheme in DEMO_SCHEMES:
@@ -193,7 +196,7 @@ def few_shot(episodes: int) -> None:
                     step.simulator(seed=seed + 1),
                     samples,
                     settings,
-                    turns=[Swaps(every)] if every else [],
+                    turns=[ResamplingTurns(every)] if every else [],
                 )
                 found.append(100 * run.train().epochs[-1].test_accuracy)
             error = 1.96 * np.std(found, ddof=1) / len(found) ** 0.5
@@ -205,7 +208,7 @@ def few_shot(episodes: int) -> None:
 
 
 def cost(board: str) -> int:
-    """Instructions of a swap: what each column is worth, the save, and the draw."""
+    """Instructions of a draw: what each column is worth, the save, and the draw."""
     step = prepare(load(demo.MODEL), DEMO_SCHEMES[0], swap="fisher")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "project"
@@ -218,7 +221,7 @@ def cost(board: str) -> int:
         device.send_sample(x.tobytes())
         device.train(0, position, Rate(1 << 30, -4))
     before = machine.instructions
-    device.swap(4)
+    device.resample(4)
     shelf = step.plan.shelf_bytes
     print(f"{board}: a shelf of {shelf:,} bytes, a state of {step.plan.state_bytes:,}")
     return machine.instructions - before

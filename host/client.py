@@ -1,7 +1,7 @@
 """A board as Python sees it: requests that get their answer over a line that may lose bytes.
 
-One request is under way at a time. It is sent again, byte for byte, when no answer comes in time or
-the board says that what it got was no frame; the board carries it out once (docs/protocol.md).
+One request is under way at a time. It is sent again, byte for byte, when no answer comes in time,
+or when the board says that it got no frame. The board carries it out once (docs/protocol.md).
 """
 
 from __future__ import annotations
@@ -279,9 +279,9 @@ class Device:
         """Return what is due at the board's position, for its choice of what to train."""
         return self._ask(Command.SELECT, selecting.pack(), Saved.parse)
 
-    def swap(self, every: int) -> Saved:
+    def resample(self, every: int) -> Saved:
         """Train other columns from the board's position on, a multiple of so many steps."""
-        return self._ask(Command.SWAP, every.to_bytes(4, "little"), Saved.parse)
+        return self._ask(Command.RESAMPLE, every.to_bytes(4, "little"), Saved.parse)
 
     def evaluate(self, label: int, index: int) -> Evaluation:
         """Run the network on the sample and count whether it is right. index: 0 begins anew."""

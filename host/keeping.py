@@ -43,9 +43,9 @@ class Keeping:
 
     def write(self, state: SavedState) -> int:
         """Bring a state to the board. Returns its position."""
-        if self.run.identity.swaps:
+        if self.run.identity.resamples:
             raise HostError(
-                f"the board at {self.run.name} keeps weights of swapped columns in its "
+                f"the board at {self.run.name} keeps weights of resampled columns in its "
                 "flash, where no state is written over the line: leave out --from, or begin anew "
                 "with --fresh"
             )

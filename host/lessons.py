@@ -31,9 +31,9 @@ IGNORED = 255
 class Scores:
     """How a network is tested whose output is more than the scores of a sample's class.
 
-    of: what there is to say of a test sample's input and output bytes, by its index: how far the
-    output is from the input, or which positions are taken for what. of_all: what that is of all
-    test samples, by name: loss, and auc if there are labels; or accuracy, iou and class_iou.
+    of: what to say of a test sample's input and output bytes, by its index: how far the output is
+    from the input, or which class positions are taken for. of_all: what that is of all test
+    samples, by name: loss, and auc if there are labels; or accuracy, iou and class_iou.
     """
 
     of: Callable[[bytes, bytes, int], Any]
@@ -46,16 +46,15 @@ class Lessons:
 
     sample_at, test_at: the input's bytes and the label; or the labels of positions, as bytes.
     total: steps of the whole run. scores: of a network without classes, whose labels are all 0, or
-    with a class for each position. replay: remembered samples that the board
-    trains on after each new one, out of at most `remember`. latents: the bytes are of latents in
-    the place of samples. selecting: when the board chooses which tensors it trains; None: it trains
-    those that it did. first: the position that the run begins at, where the board has learnt
-    something else before; `total` counts from 0 all the same. swap_every: steps from one swap of
-    trained columns to the next; 0: none. targets: whether labels are real targets, as bytes.
-    of_classes: what answers for all test samples, and outputs, say besides the share of right ones;
-    None of networks with `scores`. reads_outputs: whether it needs the outputs.
-    raw_of: raw samples of which the board itself makes a sample; None where that is sent.
-    hears: whether there are such.
+    with a class for each position. replay: remembered samples that the board trains on after each
+    new one, out of at most `remember`. latents: the bytes are of latents in the place of samples.
+    selecting: when the board chooses which tensors it trains; None: it trains those that it did.
+    first: the position that the run begins at, where the board has learnt something else before;
+    `total` counts from 0 all the same. resample_every: steps from one resampling of input channels
+    to the next; 0: none. targets: whether labels are real targets, as bytes. of_classes: what
+    answers for all test samples, and outputs, say besides the share of right ones; None of networks
+    with `scores`. reads_outputs: whether it needs the outputs. raw_of: raw samples of which the
+    board itself makes a sample; None where that is sent. hears: whether there are such.
     """
 
     total: int
@@ -69,7 +68,7 @@ class Lessons:
     latents: bool = False
     selecting: Selecting | None = None
     first: int = 0
-    swap_every: int = 0
+    resample_every: int = 0
     targets: bool = False
     of_classes: Callable[[Sequence[int], Sequence[bytes]], Mapping[str, Any]] | None = None
     reads_outputs: bool = False

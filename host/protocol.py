@@ -47,7 +47,7 @@ class Command(IntEnum):
     REPLAY = 0x0F
     SELECT = 0x10
     TIMES = 0x11
-    SWAP = 0x12
+    RESAMPLE = 0x12
     LABELS = 0x13
     COLLECT = 0x14
     IMPRINT = 0x15
@@ -67,7 +67,7 @@ LONG_COMMANDS = frozenset(
         Command.EVALUATE,
         Command.SAVE,
         Command.SELECT,
-        Command.SWAP,
+        Command.RESAMPLE,
         Command.COLLECT,
         Command.IMPRINT,
         Command.HEAR,
@@ -156,7 +156,7 @@ class IdentityFlags(IntFlag):
     TAKES_LATENTS = 16
     SELECTS = 32
     TIMES = 64
-    SWAPS = 128
+    RESAMPLES = 128
     HAS_POSITIONS = 256
     IMPRINTS = 512
     LISTENS = 1024
@@ -553,9 +553,9 @@ class Identity:
         return bool(self.flags & IdentityFlags.HAS_SLOTS)
 
     @property
-    def swaps(self) -> bool:
+    def resamples(self) -> bool:
         """Whether it can train other columns from time to time."""
-        return bool(self.flags & IdentityFlags.SWAPS)
+        return bool(self.flags & IdentityFlags.RESAMPLES)
 
     @property
     def imprints(self) -> bool:
@@ -630,7 +630,7 @@ class Identity:
                 f"a max_body of {self.max_body}; {MIN_BODY_BYTES} to {MAX_BODY_BYTES} are possible"
             )
         least = self.state_bytes + HEADER_BYTES
-        if self.saved_bytes < least or (self.saved_bytes > least and not self.swaps):
+        if self.saved_bytes < least or (self.saved_bytes > least and not self.resamples):
             raise MalformedResponseError(
                 f"{self.saved_bytes:,} bytes for the saved form of a state of {self.state_bytes:,}"
             )

@@ -175,7 +175,7 @@ class Training:
                 f"the board at {self.board.name} cannot choose what it trains: that needs "
                 "firmware of --elastic, and slots that keep its state"
             )
-        if lessons.swap_every and not (identity.swaps and identity.has_slots):
+        if lessons.resample_every and not (identity.resamples and identity.has_slots):
             raise HostError(
                 f"the board at {self.board.name} cannot train other columns: that needs "
                 "firmware of --resample, and slots that keep the weights"
@@ -304,7 +304,7 @@ class Training:
     def _train_rest(self) -> None:
         while self.position < self.lessons.total and not self.stop():
             started = time.monotonic()
-            self._swap()
+            self._resample()
             self._select()
             step, label, rate = self._step()
             self._train_seconds += time.monotonic() - started
@@ -314,11 +314,11 @@ class Training:
             if is_time and not self.board.is_looking:
                 self.keeping.save()
 
-    def _swap(self) -> None:
+    def _resample(self) -> None:
         """Have the board train other columns, if it is time to."""
-        every = self.lessons.swap_every
+        every = self.lessons.resample_every
         if every and self.position % every == 0:
-            self.keeping.saved = self.device.swap(every)
+            self.keeping.saved = self.device.resample(every)
             self.keeping.saved_position = self.keeping.saved.position
             self.board.write_log("swapped", {})
 

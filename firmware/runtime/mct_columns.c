@@ -11,7 +11,7 @@
 #define MCT_COLUMNS_PIECE 32u
 #define MCT_COLUMN_USUAL 128 /* the score of one that moved as far as the others */
 
-static int32_t mct_column(const mct_swapped *entry, const uint8_t *state, int32_t j) {
+static int32_t mct_column(const mct_resampled *entry, const uint8_t *state, int32_t j) {
     return (int16_t)mct_get16(state + entry->columns + 2 * j);
 }
 
@@ -28,7 +28,7 @@ static uint32_t mct_columns_level(uint64_t value) {
 }
 
 /* How far column j has moved from the model's own, squared. residual: NULL for none. */
-static uint64_t mct_columns_moved(const mct_swapped *weight, const mct_swapped *residual,
+static uint64_t mct_columns_moved(const mct_resampled *weight, const mct_resampled *residual,
                                   const int8_t *initial, const uint8_t *state, int32_t j) {
     const int32_t bits = residual == NULL ? 0 : residual->bits;
     const int32_t middle = bits > 0 ? 1 << (bits - 1) : 0;
@@ -45,7 +45,7 @@ static uint64_t mct_columns_moved(const mct_swapped *weight, const mct_swapped *
     return sum;
 }
 
-static void mct_columns_score_one(const mct_swapped *weight, const mct_swapped *residual,
+static void mct_columns_score_one(const mct_resampled *weight, const mct_resampled *residual,
                                   const int8_t *initial, uint8_t *state, uint8_t *scores) {
     uint64_t sum = 0;
     uint32_t unknown = 0;
@@ -66,8 +66,8 @@ static void mct_columns_score_one(const mct_swapped *weight, const mct_swapped *
 }
 
 void mct_columns_score(const mct_columns *all, const int8_t *initial, uint8_t *state) {
-    const mct_swapped *weight = NULL, *residual = NULL;
-    for (const mct_swapped *entry = all->entries; entry < all->entries + all->count; entry++) {
+    const mct_resampled *weight = NULL, *residual = NULL;
+    for (const mct_resampled *entry = all->entries; entry < all->entries + all->count; entry++) {
         if (entry->kind == MCT_COLUMNS_OF_WEIGHT) {
             weight = entry;
             residual = NULL;
@@ -79,7 +79,7 @@ void mct_columns_score(const mct_columns *all, const int8_t *initial, uint8_t *s
     }
 }
 
-/* ---- swaps ---- */
+/* ---- draws ---- */
 
 /* The scores of a weight's channels; NULL for none, as if all were 0. */
 static const uint8_t *mct_columns_scores(const mct_columns *all, uint32_t n,
@@ -102,7 +102,7 @@ static uint32_t mct_columns_above(const uint8_t *scores, uint32_t channels, uint
 
 /* Those of the largest scores. Of equal ones selection sampling: each in turn, with the probability that
  * it is among those still wanted. */
-static void mct_columns_draw(const mct_swapped *entry, uint32_t key, const uint8_t *scores,
+static void mct_columns_draw(const mct_resampled *entry, uint32_t key, const uint8_t *scores,
                              uint8_t *state) {
     const uint32_t channels = (uint32_t)entry->channels, count = (uint32_t)entry->count;
     uint8_t *columns = state + entry->columns;
@@ -129,10 +129,11 @@ static void mct_columns_draw(const mct_swapped *entry, uint32_t key, const uint8
     }
 }
 
-void mct_columns_swap(const mct_columns *all, uint32_t key, const int8_t *backing, uint8_t *state) {
+void mct_columns_resample(const mct_columns *all, uint32_t key, const int8_t *backing,
+                          uint8_t *state) {
     uint32_t number = 0;
     for (uint32_t n = 0; n < all->count; n++) {
-        const mct_swapped *entry = &all->entries[n];
+        const mct_resampled *entry = &all->entries[n];
         if (entry->kind == MCT_COLUMNS_OF_WEIGHT) {
             mct_columns_draw(entry, mct_node_key(key, MCT_COLUMNS_SALT + number++),
                              mct_columns_scores(all, n, backing), state);
@@ -150,7 +151,7 @@ void mct_columns_swap(const mct_columns *all, uint32_t key, const int8_t *backin
 }
 
 /* Puts what is trained of an entry over the bytes `offset` … `end` - 1 of the backing store. */
-static void mct_columns_merge(const mct_swapped *entry, const uint8_t *state, uint32_t offset,
+static void mct_columns_merge(const mct_resampled *entry, const uint8_t *state, uint32_t offset,
                               uint32_t end, uint8_t *to) {
     const uint32_t channels = (uint32_t)entry->channels, bits = (uint32_t)entry->bits;
     const uint32_t size = ((uint32_t)entry->rows * channels * bits + 7u) / 8u;
@@ -202,7 +203,7 @@ void mct_columns_header(const mct_columns *all, uint64_t model_hash, const int8_
 
 mct_status mct_columns_check(const mct_columns *all, const uint8_t *state) {
     for (uint32_t n = 0; n < all->count; n++) {
-        const mct_swapped *weight = &all->entries[n];
+        const mct_resampled *weight = &all->entries[n];
         int32_t before = -1;
         for (int32_t j = 0; j < weight->count; j++) {
             const int32_t column = mct_column(weight, state, j);

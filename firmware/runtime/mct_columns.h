@@ -30,11 +30,11 @@ typedef struct {
     uint32_t trained, columns; /* in the state: what is trained, and which columns, int16 */
     int32_t rows, channels, count, bits;
     mct_columns_kind kind;
-} mct_swapped;
+} mct_resampled;
 
 /* All of them, and the state and the backing store that they are in. */
 typedef struct {
-    const mct_swapped *entries;
+    const mct_resampled *entries;
     uint32_t count, backing_bytes, state_bytes;
 } mct_columns;
 
@@ -44,7 +44,8 @@ void mct_columns_score(const mct_columns *all, const int8_t *initial, uint8_t *s
 
 /* Draws the columns of all weights anew, of the largest scores in the backing store if there are some,
  * and takes what they hold from there. key: of the random numbers. */
-void mct_columns_swap(const mct_columns *all, uint32_t key, const int8_t *backing, uint8_t *state);
+void mct_columns_resample(const mct_columns *all, uint32_t key, const int8_t *backing,
+                          uint8_t *state);
 
 /* Bytes offset … offset + count of the backing store with what is trained now. */
 void mct_columns_read(const mct_columns *all, const int8_t *backing, const uint8_t *state,

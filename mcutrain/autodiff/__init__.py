@@ -10,7 +10,7 @@ from mcutrain.autodiff.differentiate import (
 )
 from mcutrain.autodiff.fuse import fuse_rescales, fuse_sums
 from mcutrain.autodiff.gate import Gate
-from mcutrain.autodiff.train_graph import Levels, SwappedColumns, TrainGraph
+from mcutrain.autodiff.train_graph import Levels, ResampledWeight, TrainGraph
 
 __all__ = [
     "Classifier",
@@ -19,7 +19,7 @@ __all__ = [
     "LossFactory",
     "Losses",
     "OutputLoss",
-    "SwappedColumns",
+    "ResampledWeight",
     "TrainGraph",
     "TrainOptions",
     "differentiate",

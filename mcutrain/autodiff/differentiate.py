@@ -80,8 +80,8 @@ def differentiate(
     graph: an int8 network. head: the last layer, whose sums the loss reads, or those of their mean
     over positions; what follows (reshape, softmax) belongs to inference only. loss: makes the loss
     operator from the scale of the sums, the gradient type, whether exponents may differ between
-    samples, and a salt; or what each of several outputs learns, whose labels are then a row of
-    int16, one output's after another's. rewritings: what features add, in this order.
+    samples, and a salt. Or what each of several outputs learns; labels are then a row of int16, one
+    output's after another's. rewritings: what features add, in this order.
     """
     unknown = [name for name in updates if name not in graph.tensors]
     if unknown:
@@ -116,8 +116,8 @@ class _Builder:
         options: TrainOptions,
         rewritings: Sequence[Rewriting],
     ) -> None:
-        swaps = any(rewriting.swaps_columns for rewriting in rewritings)
-        graph, self.split = split_parameters(graph, updates, swaps)
+        resamples = any(rewriting.resamples_columns for rewriting in rewritings)
+        graph, self.split = split_parameters(graph, updates, resamples)
         self.source = graph
         self.updates = updates
         self.parameters = tuple(self._storage(name) for name in updates)

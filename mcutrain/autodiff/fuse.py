@@ -1,7 +1,7 @@
 """Fold rescales (clamp mask, per-channel scale) and sums into the node that feeds them.
 
-One pass in execution order finds all: what is merged changes neither who reads other results nor
-what the nodes before it computed, so nothing that was passed over becomes possible later.
+One pass in execution order merges all that can be. A merge changes neither who reads other results
+nor what the nodes before it computed, so no merge that was passed over becomes possible later.
 """
 
 from __future__ import annotations

@@ -42,12 +42,12 @@ class Building(Protocol):
 class Rewriting:
     """What one feature adds; by default, nothing.
 
-    swaps_columns: weights that are trained in part lie whole in the backing store, and the state
-    says which columns are trained. needs_sgd: what the feature is, in words, if no other update
-    rule goes with it.
+    resamples_columns: weights that are trained in part lie whole in the backing store. The state
+    says which columns are trained. needs_sgd: what the feature is, in words, if it only goes with
+    SGD.
     """
 
-    swaps_columns: bool = False
+    resamples_columns: bool = False
     needs_sgd: str = ""
 
     def begin(self, building: Building) -> None:

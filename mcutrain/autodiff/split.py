@@ -40,15 +40,16 @@ class SplitParameter:
 
 
 def split_parameters(
-    graph: Graph, updates: Mapping[str, ParameterUpdate], swap: bool = False
+    graph: Graph, updates: Mapping[str, ParameterUpdate], resamples: bool = False
 ) -> tuple[Graph, Mapping[str, SplitParameter]]:
-    """The graph with every partly trained weight made of a frozen and a trained constant.
+    """Make every partly trained weight of a frozen and a trained constant.
 
-    So is a bias of which the difference is trained. Where the reader of a weight takes both, the
-    frozen one keeps the weight's name, and has zeros where it is trained. Else the parameter keeps
-    its name and becomes the output of a MergeColumns or an AddDifference in front of its reader.
-    What was split comes too, by the parameter's name. swap: where the reader of a weight takes
-    both, it takes from a third tensor which columns are trained, and the frozen one has them all.
+    So is a bias whose difference is trained. Where the reader of a weight takes both, the frozen
+    one keeps the weight's name, and has zeros where it is trained. Else the parameter keeps its
+    name and becomes the output of a MergeColumns or an AddDifference in front of its reader.
+    Returns the graph, and what was split by the parameter's name. resamples: a reader that takes
+    both also takes a third tensor, which says which columns are trained. The frozen one then has
+    all columns.
     """
     tensors = dict(graph.tensors)
     split: dict[str, SplitParameter] = {}
@@ -62,11 +63,11 @@ def split_parameters(
         if update.channels is not None:
             op = nodes[reader].op
             direct = op.with_trained_columns(update.channels)
-            swapping = op.with_swapped_columns(len(update.channels)) if swap else None
+            resampling = op.with_resampled_columns(len(update.channels)) if resamples else None
             split[name] = _columns(tensor, update.channels, direct is not None, tensors)
-            if swapping is not None:
-                split[name] = _swapped(tensor, split[name], update.channels, tensors)
-            direct = swapping or direct
+            if resampling is not None:
+                split[name] = _resampled(tensor, split[name], update.channels, tensors)
+            direct = resampling or direct
             if direct is not None:
                 apart = (split[name].trained, split[name].columns)
                 read = (*nodes[reader].inputs, *(n for n in apart if n is not None))
@@ -96,7 +97,7 @@ def _columns(
     return SplitParameter(frozen, trained, join, node)
 
 
-def _swapped(
+def _resampled(
     tensor: Tensor, split: SplitParameter, channels: tuple[int, ...], tensors: dict[str, Tensor]
 ) -> SplitParameter:
     """The weight whole again, and a third tensor with what is trained of it at first."""

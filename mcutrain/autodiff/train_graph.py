@@ -26,7 +26,7 @@ Q16_PER_NAT = math.log2(math.e) * 65536
 
 
 @dataclass(frozen=True)
-class SwappedColumns:
+class ResampledWeight:
     """A weight of which other columns are trained from time to time.
 
     backing: its name in the backing store. trained: the state with the columns that are trained
@@ -76,32 +76,34 @@ class LabelRange:
 class TrainGraph:
     """Forward, loss, backward and updates of one sample, in execution order.
 
-    graph: reads the inputs `x`, `label`, `step` and the state; its outputs are `loss` (Q16, in the
-        loss operator's unit), `prediction` (class of the largest logit; of a head over positions
-        how many are right) and the updated state.
+    graph: reads the inputs `x`, `label`, `step` and the state. Its outputs are `loss` (Q16, in the
+        loss operator's unit), `prediction` and the updated state. The prediction is the class of
+        the largest logit; of a head over positions it is how many positions are right.
     apply: nodes that run after the last sample of a group; empty unless samples are accumulated.
     forward: the network with the same state, for inference.
     state: initial value of everything that outlives a step, by tensor name, in storage order.
     kinds: what each of these tensors is, by name.
     updated: state name → name of its value after the step; what is missing does not change.
     parameters: the state names that are trained weights and biases.
-    is_tail: x is no sample, but what a front of the network that is not here makes of it.
-    split: by name, the network's weights that are trained in part, and biases by their difference.
-    classes: how many labels there are, with a logit for each, or one for two. accumulate: samples
-        per update. has_labels: False for a network that is to reproduce its input; then there is
-        one class, 0, which nothing reads.
-    output_exponent: the state by whose power of two the int8 outputs' scale is larger than their
-        tensor says, so that they hold the logits however large they become; None if it is not.
-    gate: which samples the nodes behind the loss run for; None for all. A skipped one leaves the
+    is_tail: x is no sample but a latent; the front that makes it is not here.
+    split: by name, the weights that are trained in part, and the biases that are trained by their
+        difference.
+    classes: how many labels there are, with a logit for each, or one for two.
+    accumulate: samples per update.
+    has_labels: False for a network that is to reproduce its input. There is one class then, 0,
+        which nothing reads.
+    output_exponent: the state with the power of two by which the scale of the int8 outputs is
+        larger than their tensor says, so that they hold logits of any size. None without one.
+    gate: which samples the nodes behind the loss run for; None for all. A skipped sample leaves the
         state as it was, but for random numbers, counters, the gate's words and output_exponent.
-    elastic: trained tensors, nearest to the loss first, of which a step updates those that the
-        state selects; empty if it updates all, always.
-    swapped: weights whose trained columns change, in the order of the state.
-    backing: these weights and their residual bits as they are at first, by name, which no step
-        changes; the weights are inputs of the graph. A swap puts the trained columns there, and
-        takes others from it.
+    elastic: trained tensors, nearest to the loss first. A step updates those that the state
+        selects. Empty if every step updates all.
+    resampled: weights whose trained columns change, in the order of the state.
+    backing: these weights and their residual bits as they are at first, by name. No step changes
+        them; the weights are inputs of the graph. Resampling puts the trained columns there, and
+        takes others.
     label_ranges: of several outputs, whose labels are a row, which of these are class numbers.
-    levels: of fronts that stand in for the step's own; None where it has but that.
+    levels: the fronts of a proxy cascade; None where the step has only its own.
     """
 
     graph: Graph
@@ -124,7 +126,7 @@ class TrainGraph:
     split: Mapping[str, SplitParameter] = field(default_factory=dict)
     gate: Gate | None = None
     elastic: tuple[ElasticTensor, ...] = ()
-    swapped: tuple[SwappedColumns, ...] = ()
+    resampled: tuple[ResampledWeight, ...] = ()
     backing: Mapping[str, Array] = field(default_factory=dict)
     levels: Levels | None = None
     label_ranges: tuple[LabelRange, ...] = ()

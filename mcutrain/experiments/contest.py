@@ -3,7 +3,7 @@
 Where everything fits, training all of it is often not best: a few layers learn faster from little
 data, and forget less. Gradients do not say so, since they are taken where training begins. So each
 scheme makes the trials that find a learning rate (mcutrain.simulation.range_test), at rates of its
-own; the better half goes on, four times as long, up to a usual run's length (successive halving: K.
+own. The better half goes on, four times as long, up to a usual run's length (successive halving: K.
 Jamieson and A. Talwalkar, AISTATS 2016, section 3). Test samples are not looked at.
 """
 

@@ -66,7 +66,7 @@ class Elastic:
 
 
 @dataclass(frozen=True)
-class Swapping:
+class Resampling:
     """Training other columns from time to time. rule, every: as swap and every of RunSettings."""
 
     rule: str
@@ -94,13 +94,13 @@ class SchemeWay:
     """How a scheme is trained, where it is otherwise than all. graph: in the model's place."""
 
     elastic: Elastic | None = None
-    swapping: Swapping | None = None
+    resampling: Resampling | None = None
     graph: Graph | None = None
     making: StepMaking | None = None
 
     def settings_of(self, usual: RunSettings) -> RunSettings:
         """The settings of its runs. usual: of all."""
-        own = self.elastic or self.swapping
+        own = self.elastic or self.resampling
         return usual if own is None else own.of(usual)
 
     def making_of(self, options: StepOptions, usual: RunSettings) -> StepMaking:

@@ -10,12 +10,12 @@ from mcutrain.cost.instructions import USUAL_ISA
 from mcutrain.cost.profile import times_of
 from mcutrain.cost.schemes import cost_model
 from mcutrain.errors import ArgumentError, ModelError, PlanError
-from mcutrain.experiments.parallel import Elastic, Swapping
+from mcutrain.experiments.parallel import Elastic, Resampling
 from mcutrain.experiments.rows import (
     PlannedRow,
     Proxies,
     elastic_rows,
-    swapped_rows,
+    resampled_rows,
     with_ladders_scheme,
 )
 from mcutrain.ir.graph import Graph
@@ -139,15 +139,15 @@ class Planner:
         usual_ones: int,
         given: int,
         elastic: Elastic | None,
-        swapping: Swapping | None,
+        resampling: Resampling | None,
         proxies: Proxies | None = None,
     ) -> tuple[list[PlannedRow], list[Compared]]:
-        """The candidates and what they need, and those that are elastic, swap columns, or have
+        """The candidates and what they need, and those that are elastic, resample columns, or have
         cheaper fronts.
 
         usual_ones: so many of the candidates nobody asked for. given: so many behind them are
         schemes that were given; then rows with modules, and one that was selected. Raises
-        ArgumentError if there is nothing to swap, or an elastic row cannot keep to its share;
+        ArgumentError if there is nothing to resample, or an elastic row cannot keep to its share;
         McutrainError for a ladder that cannot be read or used.
         """
         with_proxies: list[PlannedRow] = []
@@ -160,8 +160,8 @@ class Planner:
         more: list[PlannedRow] = []
         if elastic is not None:
             more += elastic_rows(without_ladders, rows[:count], usual_ones, given, elastic)
-        if swapping is not None:
-            more += swapped_rows(without_ladders[usual_ones : usual_ones + given], swapping)
+        if resampling is not None:
+            more += resampled_rows(without_ladders[usual_ones : usual_ones + given], resampling)
         more, of_more = self.planned([*with_proxies, *more])
         return [*candidates, *more], rows + of_more
 

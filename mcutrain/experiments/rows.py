@@ -10,7 +10,7 @@ from typing import Any
 from mcutrain.autodiff import Gate
 from mcutrain.cost.executed import StepParts
 from mcutrain.errors import ArgumentError, SchemeError
-from mcutrain.experiments.parallel import Elastic, SchemeWay, StepMaking, Swapping
+from mcutrain.experiments.parallel import Elastic, Resampling, SchemeWay, StepMaking
 from mcutrain.features import correcting, why_no_ladder
 from mcutrain.pipeline import StepOptions
 from mcutrain.proxies import kept_ladder, read_facts
@@ -126,18 +126,20 @@ def elastic_rows(
     ]
 
 
-def swapped_rows(given: Sequence[PlannedRow], swapping: Swapping) -> list[PlannedRow]:
+def resampled_rows(given: Sequence[PlannedRow], resampling: Resampling) -> list[PlannedRow]:
     """The schemes behind the usual ones, with other columns in turn.
 
     Raises ArgumentError if there are none: the usual ones train no layer in part.
     """
     if not given:
         raise ArgumentError(
-            "channels are swapped of a scheme that trains layers in part: give one, as in 22:0.25"
+            "channels are resampled of a scheme that trains layers in part: give one, as in 22:0.25"
         )
     return [
         PlannedRow(
-            f"swapped, {swapping.rule}: {row.name}", row.scheme, SchemeWay(swapping=swapping)
+            f"resampled, {resampling.rule}: {row.name}",
+            row.scheme,
+            SchemeWay(resampling=resampling),
         )
         for row in given
     ]

@@ -5,10 +5,9 @@ A feature is a folder here: `__init__.py` describes it as a StepFeature or a Pro
 changes what a step computes or keeps; a ProgramFeature leaves the bits as they are and adds
 functions.
 
-FEATURES and PROGRAM_FEATURES are the one place that names them all, in the order in which
-everything of theirs happens: sections of the state lie so, their C runs so, and where several would
-fill the same place the last one does. So what builds on another feature stands behind it.
-tests/features checks this order.
+FEATURES and PROGRAM_FEATURES are the one place that names them all, in order. Sections of the state
+lie in this order, and their C runs in it. Where several would fill the same place, the last one
+does. So what builds on another feature stands behind it. tests/features checks this order.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from mcutrain.features.learning import check_learning
 from mcutrain.features.listening import check_listening, frontend_of, heard_bytes, listening_bytes
 from mcutrain.features.reference import WORD, StepRate
 from mcutrain.features.replay import bytes_of_ring
-from mcutrain.features.resampling.reference import SwapState
+from mcutrain.features.resampling.reference import ResamplingState
 from mcutrain.features.turns import Decision, RunPart, Turn, TurnedPlan, TurnState
 from mcutrain.sparse.elastic import ElasticTimes
 
@@ -135,7 +134,7 @@ def program_choices(options: object) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureOptions(
-    policy_feedback.DriftOption, resampling.SwapOption, elastic.ElasticOption, gate.GateOption
+    policy_feedback.DriftOption, resampling.ResamplingOption, elastic.ElasticOption, gate.GateOption
 ):
     """Fields of StepOptions that features add."""
 
@@ -157,7 +156,7 @@ RUN_PARTS = tuple(feature.run for feature in FEATURES if feature.run is not None
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeatureSettings(elastic.ElasticSettings, resampling.SwapSettings):
+class FeatureSettings(elastic.ElasticSettings, resampling.ResamplingSettings):
     """Fields of RunSettings that features add: what happens between the steps of a run."""
 
     @property
@@ -187,8 +186,8 @@ class FeatureSettings(elastic.ElasticSettings, resampling.SwapSettings):
             part.check(self)
         if self.every and not self.parts:
             raise DataError(
-                f"every = {self.every} is of runs that select tensors or swap input channels so "
-                "often: give the share of a step that one may take, too (elastic), or swap"
+                f"every = {self.every} is for runs that select tensors or resample input channels: "
+                "give elastic (the share of a step that one may take) or swap, too"
             )
 
     def check_after(self) -> None:
@@ -206,7 +205,7 @@ class FeatureSettings(elastic.ElasticSettings, resampling.SwapSettings):
         return tuple(part.turn(plan, self, epoch_steps, times) for part in self.parts)
 
 
-class FeatureState(LadderState, SwapState, ElasticState, GateState):
+class FeatureState(LadderState, ResamplingState, ElasticState, GateState):
     """What features add to the step by numpy."""
 
 

@@ -61,7 +61,7 @@ class FleetLayout:
     step: TrainingStep
 
     def __post_init__(self) -> None:
-        if self.step.plan.training.swapped:
+        if self.step.plan.training.resampled:
             raise PlanError(
                 "with --resample, boards train other input channels at a time, whose sums mean "
                 "nothing: train a fleet without it"

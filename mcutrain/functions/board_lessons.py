@@ -54,7 +54,7 @@ def settings_for(
     """The settings with what the firmware chooses. Raises ProjectError where it cannot do so."""
     settings = choices.of(_replaying(project, settings, choices.replay), project)
     _check_elastic(project, settings)
-    _check_swap(project, settings)
+    _check_resampling(project, settings)
     return settings
 
 
@@ -92,7 +92,7 @@ def _check_elastic(project: BoardProject, settings: RunSettings) -> None:
         )
 
 
-def _check_swap(project: BoardProject, settings: RunSettings) -> None:
+def _check_resampling(project: BoardProject, settings: RunSettings) -> None:
     """Raise ProjectError if the firmware cannot resample input channels."""
     if settings.swap and not project.manifest.shelf_bytes:
         raise ProjectError(
@@ -102,8 +102,8 @@ def _check_swap(project: BoardProject, settings: RunSettings) -> None:
     why = project.board.memory.why_no_saves
     if settings.swap and why:
         raise ProjectError(
-            f"the board swaps channels with its flash, and it saves nothing there: {why}; train "
-            "without --resample"
+            f"the board resamples channels with its flash, and it saves nothing there: {why}; "
+            "train without --resample"
         )
 
 
@@ -168,10 +168,10 @@ class BoardCourse:
             self.after,
             _regression(self.project),
         )
-        every = course.settings.swap_every(course.epoch_steps, group)
+        every = course.settings.resample_every(course.epoch_steps, group)
         if self.kept:
             lessons = replace(lessons, raw_of=self.kept.find, hears=True)
-        return replace(lessons, swap_every=every)
+        return replace(lessons, resample_every=every)
 
     def _selecting(self) -> Selecting | None:
         """When the board chooses what it trains; None if it does not. Raises ArgumentError."""

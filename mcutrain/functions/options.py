@@ -294,7 +294,7 @@ class Modules(Keywords):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwapRequest(Keywords):
+class ResamplingRequest(Keywords):
     """Input channels that a running program can exchange."""
 
     swap: Annotated[
@@ -311,7 +311,7 @@ class SwapRequest(Keywords):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElasticRequest(SwapRequest):
+class ElasticRequest(ResamplingRequest):
     """What a running program can choose to train."""
 
     elastic: Annotated[
@@ -412,7 +412,7 @@ class SimulatedRequest(StreamRequest, AddedClasses, Modules, ProxyCascade):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProfiledRequest(StreamRequest, AddedClasses, SwapRequest):
+class ProfiledRequest(StreamRequest, AddedClasses, ResamplingRequest):
     """A training step of `profile`, which can leave out any of its tensors."""
 
 

@@ -100,11 +100,11 @@ class Rows:
     """How an operator can compute its output from top to bottom, some rows at a time.
 
     Row r of the output is made of the rows r * stride - pad … r * stride - pad + span - 1 of each
-    input in `inputs`; what of them lies outside the image is padding. Other inputs are read whole.
+    input in `inputs`. Rows outside the image are padding. Other inputs are read whole.
 
-    The same kernel computes n rows if its parameters say so, which these fields name: `x` and `y`,
-    how many rows of input and output there are; `pad_top`, the rows of padding above; `counted`,
-    what is counted for all rows together (elements, positions).
+    The same kernel computes n rows if its parameters say so. These fields name the parameters: `x`
+    and `y` are how many rows of input and output there are; `pad_top` is the rows of padding above.
+    `counted` is what all rows have together (elements, positions).
     """
 
     inputs: tuple[int, ...]
@@ -393,11 +393,11 @@ class Op(ABC):
         """
         return None
 
-    def with_swapped_columns(self, count: int) -> Op | None:
+    def with_resampled_columns(self, count: int) -> Op | None:
         """Return the operator that reads so many columns of its weight from one more input.
 
-        And from another one, int16, which they are, ascending. None if it must find the weight in
-        one piece.
+        One more input, int16, says which columns these are, ascending. None if the operator must
+        find the weight in one piece.
         """
         return None
 

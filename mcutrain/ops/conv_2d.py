@@ -46,7 +46,7 @@ from mcutrain.ops.bounds import (
 from mcutrain.ops.clamp import clamped, clamped_types, mask_operand
 from mcutrain.ops.gradient_sum import rescale
 from mcutrain.ops.gradients import ACC_BYTES, SUFFIX, GradientOp, OutputStage
-from mcutrain.ops.merge_columns import check_swapped, check_trained, merged
+from mcutrain.ops.merge_columns import check_resampled, check_trained, merged
 from mcutrain.ops.select_channels import select_channels
 from mcutrain.ops.spatial import Window, shape_params
 from mcutrain.ops.training import ParameterGradientOp, train_bias
@@ -186,20 +186,20 @@ class Convolution(Op):
 class Conv2D(Convolution):
     """acc = sum (x - x_zero_point) * w + b; y = requantize(acc), as TFLite's CONV_2D in int8.
 
-    x: [1, h, w, in]  w: [out, kernel_h, kernel_w, in]  b: [out] int32  y: [1, rows, columns, out]
+    x: [1, h, w, in] w: [out, kernel_h, kernel_w, in] b: [out] int32 y: [1, rows, columns, out]
     Without requantize, y is the int32 sums (the logits that a loss takes). trained: input channels
-    whose weights are those of a fourth input, [out, kernel_h, kernel_w, trained], instead. swapped:
-    so are those of so many, which a fifth input says, int16.
+    whose weights come from a fourth input, [out, kernel_h, kernel_w, trained]. resampled: how many
+    such channels there are where a fifth input, int16, says which.
     """
 
     trained: tuple[int, ...] = field(default=(), repr=False)
-    swapped: int = field(default=0, repr=False)
+    resampled: int = field(default=0, repr=False)
 
     def infer(self, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The output has one channel per weight row."""
         x, w, b, *parts = inputs
-        if self.swapped:
-            check_swapped(w, parts, self.swapped)
+        if self.resampled:
+            check_resampled(w, parts, self.resampled)
         else:
             for part in parts:
                 check_trained(w, part, self.trained)
@@ -234,11 +234,11 @@ class Conv2D(Convolution):
         dx = None
         if emit.wants(x):
             stage = OutputStage((dz.scale,), False, emit.gradient_dtype, emit.salt())
-            op = Conv2DGradInput(stage, x.type.shape, self.window, self.trained, self.swapped)
+            op = Conv2DGradInput(stage, x.type.shape, self.window, self.trained, self.resampled)
             dx = emit.gradient(op, dz, emit.value(w), *(part.name for part in parts))
         update = emit.update(w)
         if update:
-            columns = parts[1] if self.swapped else None
+            columns = parts[1] if self.resampled else None
             saved, count = select_channels(emit, x, update.channels, columns)
             trained = (*w.type.shape[:3], count)
             weight_op = Conv2DGradWeight(None, trained, self.window, self.x_zero_point)
@@ -250,16 +250,16 @@ class Conv2D(Convolution):
         """Only the last layer needs its weight in one piece."""
         return replace(self, trained=channels) if self.requantize else None
 
-    def with_swapped_columns(self, count: int) -> Op | None:
+    def with_resampled_columns(self, count: int) -> Op | None:
         """Return the operator that reads resampled input channels; None without a
         requantization.
         """
-        return replace(self, swapped=count) if self.requantize else None
+        return replace(self, resampled=count) if self.requantize else None
 
     @property
     def is_split(self) -> bool:
         """Whether some of the weights are those of another input."""
-        return bool(self.trained or self.swapped)
+        return bool(self.trained or self.resampled)
 
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """mct_conv_2d_s8, or mct_conv_2d_s32 for the bare sums."""
@@ -277,8 +277,8 @@ class Conv2D(Convolution):
         tile = next((n for n in TILE_ROWS if n * row <= TILE_BYTES), TILE_ROWS[-1])
         rows = tile if self.is_split else 0
         trained = trained_params(self.trained, rows)
-        if self.swapped:
-            trained = swapped_params(self.swapped, inputs(4)[0], rows)
+        if self.resampled:
+            trained = resampled_params(self.resampled, inputs(4)[0], rows)
         params = (*params, *self.requantize.params(), *trained)
         parts = (*inputs(3), SCRATCH) if self.is_split else (NULL, NULL)
         operands = (*operands, *mask_operand(self.saves_mask), *parts)
@@ -331,7 +331,7 @@ def trained_params(trained: tuple[int, ...], rows: int = 0) -> tuple[Param, ...]
     )
 
 
-def swapped_params(count: int, columns: Operand, rows: int = 0) -> tuple[Param, ...]:
+def resampled_params(count: int, columns: Operand, rows: int = 0) -> tuple[Param, ...]:
     """Parameters of trained columns where an input says which these are."""
     count_of, rows_of, table = trained_params((), rows)
     return replace(count_of, value=count), rows_of, replace(table, value=columns)
@@ -356,12 +356,12 @@ class Conv2DGradInput(GradientOp):
     """dx[i] = sum over windows and output channels of dy * w, plus the addend if there is one.
 
     dy: [1, rows, columns, out]  w: [out, kernel_h, kernel_w, in]  dx: [1, h, w, in]
-    trained, swapped: see Conv2D; then these weights, and the columns, are inputs behind w.
+    trained, resampled: see Conv2D; then these weights, and the columns, are inputs behind w.
     """
 
     window: Window
     trained: tuple[int, ...] = field(default=(), repr=False)
-    swapped: int = field(default=0, repr=False)
+    resampled: int = field(default=0, repr=False)
 
     @property
     def may_add(self) -> bool:
@@ -371,7 +371,7 @@ class Conv2DGradInput(GradientOp):
     @property
     def may_overwrite(self) -> dict[int, tuple[int, ...]]:
         """The addend is read element by element, just before dx is written."""
-        parts = 2 if self.swapped else 1 if self.trained else 0
+        parts = 2 if self.resampled else 1 if self.trained else 0
         return {0: (4 + parts,)} if self.stage.addend_scale else {}
 
     def bounds(self, inputs: Sequence[Tensor]) -> tuple[Bound, ...]:
@@ -399,14 +399,14 @@ class Conv2DGradInput(GradientOp):
             *shape_params("dy", dy.shape),
             *self.window.params(),
             *(
-                swapped_params(self.swapped, inputs(5)[0])
-                if self.swapped
+                resampled_params(self.resampled, inputs(5)[0])
+                if self.resampled
                 else trained_params(self.trained)
             ),
         )
         scratch = self.shape[3] * ACC_BYTES[dy.dtype]
         name = f"mct_conv_2d_grad_input_{SUFFIX[dy.dtype]}"
-        if self.trained or self.swapped:
+        if self.trained or self.resampled:
             w = types[3]
             scratch = max(scratch, COLUMNS_AT_ONCE * w.elements // w.shape[3])
         return KernelCall("conv_2d", name, params, (), scratch)
@@ -414,10 +414,10 @@ class Conv2DGradInput(GradientOp):
     def kernel(self, types: Sequence[TensorType], results: Sequence[TensorType]) -> KernelCall:
         """The trained columns come last, NULL if there are none; which they are is a parameter."""
         call = super().kernel(types, results)
-        if not (self.trained or self.swapped):
+        if not (self.trained or self.resampled):
             return replace(call, operands=(*call.operands, NULL))
         trained, columns = inputs(4, 5)
-        apart = (trained, columns) if self.swapped else (trained,)
+        apart = (trained, columns) if self.resampled else (trained,)
         rest = tuple(operand for operand in call.operands if operand not in apart)
         return replace(call, operands=(*rest, trained))
 

@@ -27,7 +27,7 @@ def check_trained(whole: TensorType, trained: TensorType, channels: tuple[int, .
         raise ValueError(f"trained part {trained.shape} of {whole.shape} for {channels}")
 
 
-def check_swapped(whole: TensorType, parts: Sequence[TensorType], count: int) -> None:
+def check_resampled(whole: TensorType, parts: Sequence[TensorType], count: int) -> None:
     """Raise ValueError unless these are `count` columns of a weight, and which they are."""
     trained, columns = parts
     if trained.shape != (*whole.shape[:-1], count) or columns != TensorType((count,), "int16"):

@@ -18,7 +18,8 @@ Array = npt.NDArray[Any]
 class SelectChannels(Op):
     """y[..., j] = x[..., channels[j]]. channels: ascending.
 
-    swapped: so many, which a second input says, int16; there are no channels then.
+    swapped: how many channels a second input says, int16, where they are resampled; `channels` is
+        empty then. The hash of a saved state takes this field's name, so it stays.
     """
 
     channels: tuple[int, ...]

@@ -217,7 +217,7 @@ class LibrarySimulator:
             raise StateError(f"the saved state cannot be used: {STATUS_TEXT[status]}")
         self._backing = kept
 
-    def swap(self) -> None:
+    def resample(self) -> None:
         """Put the trained columns back into their weights, and draw others to train."""
         if not self._library.mct_swap_is_due():
             return

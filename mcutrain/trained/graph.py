@@ -196,7 +196,9 @@ def _options(step: TrainingStep) -> str:
     """And what else the state's layout depends on."""
     gate = step.plan.training.gate
     training = step.plan.training
-    more = (", elastic" if training.elastic else "") + (", --resample" if training.swapped else "")
+    more = (", elastic" if training.elastic else "") + (
+        ", --resample" if training.resampled else ""
+    )
     if training.levels is not None:
         more += f", a cascade of {training.levels.count} fronts"
         more += "".join(f", --{f.option}" for f in features_of(training) if f.option)

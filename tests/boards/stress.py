@@ -93,7 +93,7 @@ def taught(
     selecting: Selecting | None = None,
     manifest: Manifest | None = None,
     first: int = 0,
-    swap_every: int = 0,
+    resample_every: int = 0,
     latents: bool = False,
     source: Path | None = None,
 ) -> Record:
@@ -101,8 +101,8 @@ def taught(
 
     ring: remembered samples that are replayed after each, and how many are remembered. selecting,
     manifest: of a board that chooses what it trains. first: steps that the board has done before,
-    from whose weights it goes on. swap_every: steps after which other columns are trained. latents:
-    the lessons are latents. source: a state to begin with.
+    from whose weights it goes on. resample_every: steps from one draw of columns to the next.
+    latents: the lessons are latents. source: a state to begin with.
     """
     x, y = of or lessons()
     replay, remember = ring
@@ -133,7 +133,7 @@ def taught(
         selecting=selecting,
         latents=latents,
         first=first,
-        swap_every=swap_every,
+        resample_every=resample_every,
     )
     Training(device, plan, settings, record, record).run()
     return record

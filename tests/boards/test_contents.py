@@ -158,7 +158,7 @@ def simulated(case: Case, x: Array, y: list[int], first: bytes | None) -> bytes:
     for position, i in enumerate(case.order):
         place = position % PERIODS.every
         if case.swap and place == 0:
-            simulator.swap()
+            simulator.resample()
         if selector is not None and place == 0:
             simulator.select(selector.all)
         if selector is not None and place in selector.looks:
@@ -236,7 +236,7 @@ def test_no_content_makes_a_power_cut_change_a_bit(
             ring=(REPLAY, REMEMBER) if case.ring else (0, 0),
             selecting=selecting if case.elastic else None,
             manifest=BoardProject.read(folder).manifest,
-            swap_every=PERIODS.every if case.swap else 0,
+            resample_every=PERIODS.every if case.swap else 0,
             latents=is_latent,
             source=source,
         )

@@ -29,7 +29,7 @@ from tests.codegen.test_project import plan_of, tiny
 from tests.memplan.ladders import with_ladder
 from tests.memplan.test_stream import mobile_network
 from tests.simulation import autoencoders, networks, segmentation
-from tests.simulation.test_columns import SHARES
+from tests.simulation.test_resampling import SHARES
 
 OK, ERROR_SIZE, UNFINISHED, BUSY, IDLE = 0, 2, 8, 9, 10
 LAST = UpdateScheme("last", 1, {}, 1)
@@ -166,9 +166,9 @@ def test_a_step_in_pieces_is_the_whole_step(name: str, data: st.DataObject) -> N
             chosen = data.draw(st.sets(st.integers(0, len(plan.training.elastic) - 1)))
             for simulator in (whole, parts):
                 simulator.select(sorted(chosen))
-        if plan.training.swapped and i % 3 == 2:
+        if plan.training.resampled and i % 3 == 2:
             for simulator in (whole, parts):
-                simulator.swap()
+                simulator.resample()
         here = slice(i, i + 1)
         expected = whole.train(x[here], labels[here], [rate])
         assert parts.begin(x[i], labels[i], rate) == OK

@@ -57,7 +57,7 @@ def test_flags_of_commands_do_not_overlap() -> None:
 
 def test_a_program_has_the_commands_of_its_parts() -> None:
     assert commands_of(()) == ("evaluate", "write")
-    assert commands_of(("resampling",)) == ("evaluate", "swap")
+    assert commands_of(("resampling",)) == ("evaluate", "resample")
     assert commands_of(("positions", "targets")) == ("labels", "write")
     assert commands_of(("latents", "replay")) == ("replay", "evaluate", "latent", "write")
     assert commands_of(("kept_input",)) == commands_of(("latents",))

@@ -18,7 +18,7 @@ from mcutrain.cost.elastic import estimated_times
 from mcutrain.data import Split
 from mcutrain.errors import AnalysisError, ArgumentError, McutrainError
 from mcutrain.experiments import parallel as runs
-from mcutrain.experiments.parallel import Elastic, Lesson, SchemeWay, Swapping, Trial, train_all
+from mcutrain.experiments.parallel import Elastic, Lesson, Resampling, SchemeWay, Trial, train_all
 from mcutrain.experiments.planner import LAST, Budget, Planner, last_that_fits, selected, usual
 from mcutrain.experiments.rows import PlannedRow, Proxies, elastic_rows, with_ladders_scheme
 from mcutrain.functions.training import train
@@ -301,8 +301,8 @@ def test_nobody_asked_for_the_scheme_of_a_ladder(
     found, rows = planner.rows_with(usual_ones, 2, 0, Elastic(0.9), None, proxies)
     names = ["head only", "last", facts["scheme"], "elastic 0.9 of last"]
     assert [row.name for row in found] == [row.name for row in rows] == names
-    with pytest.raises(ArgumentError, match="channels are swapped of a scheme that trains"):
-        planner.rows_with(usual_ones, 2, 0, None, Swapping("drawn"), proxies)
+    with pytest.raises(ArgumentError, match="channels are resampled of a scheme that trains"):
+        planner.rows_with(usual_ones, 2, 0, None, Resampling("drawn"), proxies)
 
 
 def test_a_selected_scheme_is_none_that_was_asked_for() -> None:
@@ -316,11 +316,11 @@ def test_a_selected_scheme_is_none_that_was_asked_for() -> None:
     given = PlannedRow("mine", parse_scheme("22:0.5,bias:4"))
     rows = planner.rows_with([*usual_ones, selected_one], 2, 0, Elastic(0.9), None)[1]
     assert [row.name for row in rows] == ["head only", "last", "selected", "elastic 0.9 of last"]
-    with pytest.raises(ArgumentError, match="channels are swapped of a scheme that trains"):
-        planner.rows_with([*usual_ones, selected_one], 2, 0, None, Swapping("drawn"))
+    with pytest.raises(ArgumentError, match="channels are resampled of a scheme that trains"):
+        planner.rows_with([*usual_ones, selected_one], 2, 0, None, Resampling("drawn"))
     both = [*usual_ones, given, selected_one]
-    rows = planner.rows_with(both, 2, 1, Elastic(0.9), Swapping("drawn"))[1]
-    assert [row.name for row in rows[4:]] == ["elastic 0.9 of mine", "swapped, drawn: mine"]
+    rows = planner.rows_with(both, 2, 1, Elastic(0.9), Resampling("drawn"))[1]
+    assert [row.name for row in rows[4:]] == ["elastic 0.9 of mine", "resampled, drawn: mine"]
 
 
 # ------------------------------------------------------------------------------------- elastic rows

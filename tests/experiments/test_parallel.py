@@ -110,7 +110,7 @@ def test_a_way_of_training_is_of_its_scheme_alone() -> None:
         lesson,
         ways={
             0: parallel.SchemeWay(elastic=parallel.Elastic(0.5, 40)),
-            1: parallel.SchemeWay(swapping=parallel.Swapping("drawn", 30)),
+            1: parallel.SchemeWay(resampling=parallel.Resampling("drawn", 30)),
         },
     )
     assert lesson.settings_of(0) == replace(settings, elastic=0.5, every=40)

@@ -315,7 +315,7 @@ def test_a_mean_of_another_base_or_model_is_refused() -> None:
         averaged(ours.layout, ours.base, replace(total, sums=fewer))
 
 
-def test_swapped_columns_are_refused() -> None:
+def test_resampled_columns_are_refused() -> None:
     step = fleet().step
     swapped = prepare(step.graph, "22:0.5", StepOptions(swap="drawn"))
     with pytest.raises(PlanError, match="without it"):

@@ -65,8 +65,8 @@ def trained(step: TrainingStep) -> tuple[Any, Any]:
     for simulator in (reference, compiled):
         if training.elastic:
             simulator.select([0, 3])
-        if training.swapped:
-            simulator.swap()
+        if training.resampled:
+            simulator.resample()
         simulator.train(x, [i % training.classes for i in range(STEPS)], rates)
     return reference, compiled
 

@@ -190,7 +190,7 @@ def test_a_model_without_modules_is_told_so() -> None:
         prepare(residual_network(), "modules")
 
 
-def test_columns_of_low_rank_modules_are_not_swapped() -> None:
+def test_columns_of_low_rank_modules_are_not_resampled() -> None:
     with pytest.raises(SchemeError, match="stay where they are"):
         prepare(augmented(residual_network(), "lora:2").graph, "modules", swap="drawn")
 

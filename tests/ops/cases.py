@@ -258,8 +258,8 @@ def conv_2d(s: Source, requantized: bool = True) -> Sample:
     if requantized and s.boolean():
         trained, columns = split_weight(s, w)
         if s.boolean():
-            swapping = op.with_swapped_columns(len(columns))
-            return Sample.of(swapping, x, w, b, trained, table_of(columns))
+            resampling = op.with_resampled_columns(len(columns))
+            return Sample.of(resampling, x, w, b, trained, table_of(columns))
         return Sample.of(replace(op, trained=columns), x, w, b, trained)
     return Sample.of(op, x, w, b)
 
@@ -703,13 +703,13 @@ def conv_2d_grad_input(s: Source) -> Sample:
     w = weight(s, (outs, *g.window.kernel, ins))
     own: tuple[Typed, ...] = (w,)
     columns: tuple[int, ...] = ()
-    swapped = 0
+    resampled = 0
     if s.boolean():
         trained, columns = split_weight(s, w)
         own = (w, trained)
         if s.boolean():
-            own, columns, swapped = (*own, table_of(columns)), (), len(columns)
-    return backward(s, x, y, lambda st: Conv2DGradInput(st, x, g.window, columns, swapped), *own)
+            own, columns, resampled = (*own, table_of(columns)), (), len(columns)
+    return backward(s, x, y, lambda st: Conv2DGradInput(st, x, g.window, columns, resampled), *own)
 
 
 def steps_grad_input(s: Source) -> Sample:

@@ -12,13 +12,13 @@ from tests.protocol.device import SOURCES, WITH_RING, FakeDevice, compile_c
 from tests.protocol.test_ring import OK, SAMPLE, SAVE, TRAIN, Host
 from tests.protocol.test_store import GEOMETRIES as STORES
 
-SELECT, SWAP, SHARE = 0x10, 0x12, 1 << 15
+SELECT, RESAMPLE, SHARE = 0x10, 0x12, 1 << 15
 EVERY, LOOK, STEPS = 8, 2, 48
 """Steps of a period and of a window, of two samples in each update; of a run."""
 RINGS = {"ring, least room": 22 * 256, "ring, more room": 31 * 256}
 """Bytes of a slot: four latents of 2 pages, four states of 3, and one latent more."""
-SWAPPING = "one record, swapping"
-ALL = (*STORES, *RINGS, SWAPPING)
+RESAMPLING = "one record, resampling"
+ALL = (*STORES, *RINGS, RESAMPLING)
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +30,7 @@ def libraries(c_compilers, tmp_path_factory):
         defines = {"FORWARD_TIME": 1, "SLOT_BYTES": slot_bytes, "SLOT_ERASE_BYTES": unit_bytes}
         if name in RINGS:
             defines |= {"LATENT_BYTES": 300, "REMEMBER": 4, "RING_ID": 1}
-        if name == SWAPPING:
+        if name == RESAMPLING:
             defines |= {"BACKING_BYTES": "0u"}
         flags = [f"-DMCT_{key}={value}" for key, value in defines.items()]
         sources = WITH_RING if name in RINGS else SOURCES
@@ -42,8 +42,10 @@ def libraries(c_compilers, tmp_path_factory):
 class Chooser(Host):
     """Trains as `mcutrain train` does: between windows and choice it saves nothing."""
 
-    def __init__(self, library: ctypes.CDLL, squares: bool = False, swaps: bool = False) -> None:
-        self.device, self.squares, self.swaps = FakeDevice(library), squares, swaps
+    def __init__(
+        self, library: ctypes.CDLL, squares: bool = False, resamples: bool = False
+    ) -> None:
+        self.device, self.squares, self.resamples = FakeDevice(library), squares, resamples
         self.refused: list[int] = []
         self.begin()
 
@@ -58,7 +60,11 @@ class Chooser(Host):
 
     def select(self, position: int) -> bool:
         place = position % EVERY
-        if self.swaps and place == 0 and self.ask(SWAP, EVERY.to_bytes(4, "little")) is None:
+        if (
+            self.resamples
+            and place == 0
+            and self.ask(RESAMPLE, EVERY.to_bytes(4, "little")) is None
+        ):
             return False
         if place not in (0, 2 * LOOK) and (place != LOOK or self.squares):
             return True
@@ -84,10 +90,10 @@ class Chooser(Host):
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("squares", [False, True])
 def test_a_power_cut_in_any_operation_of_the_flash_changes_no_choice(libraries, name, squares):
-    swaps, cuts = name == SWAPPING, 0
-    expected = Chooser(libraries[name], squares, swaps).run()
+    resamples, cuts = name == RESAMPLING, 0
+    expected = Chooser(libraries[name], squares, resamples).run()
     while True:
-        chooser = Chooser(libraries[name], squares, swaps)
+        chooser = Chooser(libraries[name], squares, resamples)
         chooser.device.c.fake_cut_after(cuts)
         assert chooser.run() == expected, cuts
         if chooser.device.c.fake_operations_left() >= 0:
@@ -100,7 +106,7 @@ def test_a_power_cut_in_any_operation_of_the_flash_changes_no_choice(libraries, 
 @given(cuts=st.lists(st.integers(0, 12), max_size=40))
 @pytest.mark.parametrize("name", ALL)
 def test_many_power_cuts_change_no_choice(libraries, name, cuts):
-    expected = Chooser(libraries[name], swaps=name == SWAPPING).run()
-    chooser = Chooser(libraries[name], swaps=name == SWAPPING)
+    expected = Chooser(libraries[name], resamples=name == RESAMPLING).run()
+    chooser = Chooser(libraries[name], resamples=name == RESAMPLING)
     chooser.device.c.fake_cuts(len(cuts), (ctypes.c_int32 * len(cuts))(*cuts))
     assert chooser.run() == expected

@@ -19,7 +19,7 @@ SANITIZE = ("-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all")
 IMPRINTING = "-DMCT_IMPRINT_FEATURES=4"
 ALL_COMMANDS = ("-DMCT_FORWARD_TIME=1u", "-DMCT_TIMED_NODES=200", IMPRINTING)
 """The device that chooses what it trains, times its nodes, more than a body holds, and imprints."""
-SWAPPING = ("-DMCT_FORWARD_TIME=1u", "-DMCT_BACKING_BYTES=0u")
+RESAMPLING = ("-DMCT_FORWARD_TIME=1u", "-DMCT_BACKING_BYTES=0u")
 """The device that trains other columns, and knows no WRITE_STATE."""
 POSITIONS = ("-DMCT_FORWARD_TIME=1u", "-DMCT_LABEL_BYTES=9u")
 """The device that learns a class for each position."""
@@ -30,7 +30,7 @@ SECONDS = int(os.environ.get("MCUTRAIN_FUZZ_SECONDS", "6")) // 3
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 300)
 @pytest.mark.parametrize(
-    "commands", [ALL_COMMANDS, SWAPPING, POSITIONS], ids=["all", "swapping", "positions"]
+    "commands", [ALL_COMMANDS, RESAMPLING, POSITIONS], ids=["all", "resampling", "positions"]
 )
 def test_no_input_makes_the_device_misbehave(tmp_path, commands):
     if shutil.which("clang") is None:

@@ -29,7 +29,7 @@ from mcutrain.sparse import UpdateScheme
 from tests.memplan.ladders import with_ladder
 from tests.memplan.test_stream import mobile_network
 from tests.simulation import networks
-from tests.simulation.test_columns import SHARES
+from tests.simulation.test_resampling import SHARES
 from tests.simulation.test_training_steps import QUICK
 
 END = 2**32
@@ -57,7 +57,7 @@ def assert_same_bits(
     x, labels = networks.samples(plan.training.forward, 5, plan.training.classes)
     for i in range(steps):
         for simulator in (reference, compiled) if swap else ():
-            simulator.swap()
+            simulator.resample()
         here, rate = slice(i % 5, i % 5 + 1), networks.rates(1)
         expected = reference.train(x[here], labels[here], rate)
         found = compiled.train(x[here], labels[here], rate)
@@ -148,7 +148,7 @@ def test_columns_are_swapped_once_at_each_position_around_2_to_the_32() -> None:
     )
     plan = plan_training(training, align_bytes=8)
     reference = PlannedReference(plan, 7)
-    reference.swap()
+    reference.resample()
     place(reference, END - 2)
     assert_same_bits(plan, reference, 4, swap=True)
 

@@ -31,7 +31,7 @@ from mcutrain.simulation.build import WARNINGS, find_compiler
 from mcutrain.sparse import find_head, parse_scheme
 from tests.quant.test_head import averaged, per_channel
 from tests.simulation.networks import rates, residual_network, samples
-from tests.simulation.test_columns import UNDEFINED
+from tests.simulation.test_resampling import UNDEFINED
 from tests.simulation.test_training_steps import QUICK
 
 Array = npt.NDArray[Any]

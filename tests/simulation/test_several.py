@@ -152,7 +152,7 @@ def test_features_of_a_step_hold_the_same_bits(
         said = []
         for here in (slice(12), slice(12, 24)):
             if "swap" in options:
-                simulator.swap()
+                simulator.resample()
             said += [v.tolist() for v in simulator.train(x[here], codes[here], [RATE] * 12)]
         found.append((said, simulator.save(), simulator.infer(x).tolist()))
     assert found[0] == found[1] == found[2]

@@ -1,7 +1,7 @@
 """Input-channel resampling: other columns of a weight are trained from time to time.
 
-Weights that are trained in part lie whole in the backing store, in flash; a swap puts the trained
-columns back there and takes others.
+Weights that are trained in part lie whole in the backing store, in flash. Resampling puts the
+trained columns back there and takes others.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcutrain.autodiff.train_graph import SwappedColumns
+from mcutrain.autodiff.train_graph import ResampledWeight, TrainGraph
 from mcutrain.features.feature import Code, PlannedMemory, PlanRow, StepFeature, Words
 from mcutrain.features.resampling.check import has_columns, modules_stay
-from mcutrain.features.resampling.option import SwapOption, rewriting
-from mcutrain.features.resampling.reference import SWAP_POSITION
-from mcutrain.features.resampling.turns import RUN, SwapSettings
+from mcutrain.features.resampling.option import ResamplingOption, rewriting
+from mcutrain.features.resampling.reference import RESAMPLED_POSITION
+from mcutrain.features.resampling.turns import RUN, ResamplingSettings
 
-__all__ = ["FEATURE", "SwapOption", "SwapSettings"]
+__all__ = ["FEATURE", "ResamplingOption", "ResamplingSettings"]
 
 
-def _entries(code: Code, weight: SwappedColumns) -> Iterator[tuple[str, str]]:
+def _entries(code: Code, weight: ResampledWeight) -> Iterator[tuple[str, str]]:
     """Rows of a table: what is in the backing store, where its trained part is, and its name."""
     training = code.training
     whole, columns = training.backing[weight.backing], weight.columns
@@ -41,20 +41,25 @@ def _entries(code: Code, weight: SwappedColumns) -> Iterator[tuple[str, str]]:
 
 
 def _code(code: Code) -> Mapping[str, Any] | None:
-    """Weights whose trained columns change: where they are, and what swaps reset."""
-    swapped = code.training.swapped
+    """Weights whose trained columns change: where they are, and what a draw resets."""
+    resampled = code.training.resampled
     return {
         "initial": code.backing,
-        "place": code.words(SWAP_POSITION, "uint32_t"),
-        "entries": [entry for weight in swapped for entry in _entries(code, weight)],
-        "names": ", ".join(weight.backing for weight in swapped),
-        "has_scores": any(weight.scores for weight in swapped),
+        "place": code.words(RESAMPLED_POSITION, "uint32_t"),
+        "entries": [entry for weight in resampled for entry in _entries(code, weight)],
+        "names": ", ".join(weight.backing for weight in resampled),
+        "has_scores": any(weight.scores for weight in resampled),
     }
+
+
+def _identity(training: TrainGraph) -> str:
+    """Return what the hash of saved states takes: with the name that the class had in 0.1."""
+    return repr(training.resampled).replace("ResampledWeight(", "SwappedColumns(")
 
 
 def _backing(plan: PlannedMemory) -> Mapping[str, Any]:
     """What a plan says of the backing store."""
-    weights = [weight.backing for weight in plan.training.swapped]
+    weights = [weight.backing for weight in plan.training.resampled]
     return {"weights": weights, "bytes": plan.backing_bytes}
 
 
@@ -68,21 +73,21 @@ def _backing_line(backing: Mapping[str, Any]) -> str:
 
 FEATURE = StepFeature(
     name="resampling",
-    is_on=lambda training: bool(training.swapped),
+    is_on=lambda training: bool(training.resampled),
     rewriting=rewriting,
     words=(
         Words(
-            SWAP_POSITION,
+            RESAMPLED_POSITION,
             "uint32",
-            lambda training: len(training.swapped[:1]),
-            "samples learnt before the last swap of input channels, and 1; 0 before the first",
+            lambda training: len(training.resampled[:1]),
+            "samples learnt before the last draw of input channels, and 1; 0 before the first",
         ),
     ),
-    identity=lambda training: repr(training.swapped),
+    identity=_identity,
     code=_code,
     plan_row=PlanRow("shelf", _backing, _backing_line),
     sources=lambda training: ("runtime/mct_columns.c",),
-    commands="swap",
+    commands="resample",
     commands_without="write",  # its state ends in flash, which is not written over the line
     flags={
         "--resample": lambda options: (

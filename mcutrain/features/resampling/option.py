@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mcutrain.autodiff.rewriting import Building, Rewriting
 from mcutrain.autodiff.state_kinds import COLUMNS
-from mcutrain.autodiff.train_graph import SwappedColumns
+from mcutrain.autodiff.train_graph import ResampledWeight
 from mcutrain.errors import ArgumentError
 from mcutrain.ops.updating import initial_residual
 from mcutrain.sparse.columns import RULES, UNKNOWN
@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwapOption:
+class ResamplingOption:
     """A field of StepOptions.
 
     swap: other columns of weights that are trained in part can be trained while it runs, by this of
@@ -30,13 +30,13 @@ class SwapOption:
     swap: str = ""
 
 
-class SwapRewriting(Rewriting):
+class ResamplingRewriting(Rewriting):
     """Weights in the backing store, and what their columns were found to be worth.
 
     rule: of mcutrain.sparse.columns.
     """
 
-    swaps_columns = True
+    resamples_columns = True
     needs_sgd = "input channels that change while it runs (--resample)"
 
     def __init__(self, rule: str) -> None:
@@ -57,15 +57,15 @@ class SwapRewriting(Rewriting):
 
     def finish(self, building: Building) -> Mapping[str, Any]:
         """Return the weights whose trained columns change, and the backing store."""
-        swapped = tuple(self._swapped(building))
-        return {"swapped": swapped, "backing": _initial_backing(swapped, building)}
+        resampled = tuple(self._resampled(building))
+        return {"resampled": resampled, "backing": _initial_backing(resampled, building)}
 
-    def _swapped(self, building: Building) -> Iterator[SwappedColumns]:
+    def _resampled(self, building: Building) -> Iterator[ResampledWeight]:
         trained = {tensor.name: tensor for tensor in building.trained}
         for split in building.split.values():
             if split.columns is None:
                 continue
-            weight = SwappedColumns(split.frozen, split.trained, split.columns)
+            weight = ResampledWeight(split.frozen, split.trained, split.columns)
             tensor = trained.get(split.trained)
             if tensor is not None and tensor.residual is not None:
                 name = building.unused(f"{split.frozen}.residual")
@@ -78,10 +78,12 @@ class SwapRewriting(Rewriting):
             yield weight
 
 
-def _initial_backing(swapped: tuple[SwappedColumns, ...], building: Building) -> dict[str, Array]:
+def _initial_backing(
+    resampled: tuple[ResampledWeight, ...], building: Building
+) -> dict[str, Array]:
     """Return the whole weights, each with its residual bits and scores, as they are at first."""
     found: dict[str, Array] = {}
-    for weight in swapped:
+    for weight in resampled:
         whole = np.asarray(building.source.tensors[weight.backing].data)
         found[weight.backing] = whole
         if weight.bits:
@@ -91,8 +93,8 @@ def _initial_backing(swapped: tuple[SwappedColumns, ...], building: Building) ->
     return found
 
 
-def rewriting(options: SwapOption) -> Rewriting | None:
+def rewriting(options: ResamplingOption) -> Rewriting | None:
     """Return what makes columns change, if they can. Raises ArgumentError for an unknown rule."""
     if options.swap not in ("", *RULES):
         raise ArgumentError(f"swap is {options.swap!r}: take {' or '.join(RULES)}, or leave it out")
-    return SwapRewriting(options.swap) if options.swap else None
+    return ResamplingRewriting(options.swap) if options.swap else None

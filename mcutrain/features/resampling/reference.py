@@ -1,4 +1,4 @@
-"""Swaps by numpy."""
+"""Input-channel resampling by numpy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.autodiff.train_graph import SwappedColumns
+from mcutrain.autodiff.train_graph import ResampledWeight
 from mcutrain.features.reference import WORD, Number, StepState
 from mcutrain.ops.merge_columns import merged
 from mcutrain.ops.updating import pack_residual, unpack_residual
@@ -16,24 +16,24 @@ from mcutrain.sparse.columns import drawn, scored
 
 Array = npt.NDArray[Any]
 
-SWAP_POSITION = "swap_position"
+RESAMPLED_POSITION = "swap_position"
 """The kind of its section of the state."""
 
 
-class SwapState(StepState):
-    """swapped: the position + 1 at which columns were swapped last, or 0."""
+class ResamplingState(StepState):
+    """resampled: the position + 1 at which columns were resampled last, or 0."""
 
-    swapped = Number(SWAP_POSITION)
+    resampled = Number(RESAMPLED_POSITION)
 
     def read_by_inference(self) -> tuple[str, ...]:
         """Weights in the backing store, and which of their columns are trained."""
-        apart = (name for s in self.training.swapped for name in (s.backing, s.columns))
+        apart = (name for s in self.training.resampled for name in (s.backing, s.columns))
         return (*super().read_by_inference(), *apart)
 
     def kept(self) -> dict[str, Array]:
         """With the trained columns in their weights."""
         tensors = super().kept()
-        for weight in self.training.swapped:
+        for weight in self.training.resampled:
             tensors |= self.put_back(weight)
         return tensors
 
@@ -41,22 +41,22 @@ class SwapState(StepState):
         """Columns rise, and are columns of their weight."""
         rising = (
             np.diff(state[w.columns], prepend=-1, append=state[w.backing].shape[-1]) > 0
-            for w in self.training.swapped
+            for w in self.training.resampled
         )
         return super().is_sound(state) and all(steps.all() for steps in rising)
 
-    def swap(self) -> None:
+    def resample(self) -> None:
         """Put the trained columns back into their weights, and draw others to train.
 
         Once at a position: another time it changes nothing.
         """
         now = (self.position + 1) & WORD
-        if self.swapped == now or not self.training.swapped:
+        if self.resampled == now or not self.training.resampled:
             return
-        for weight in self.training.swapped:
+        for weight in self.training.resampled:
             self._score(weight)
-        self.swapped = now
-        for number, weight in enumerate(self.training.swapped):
+        self.resampled = now
+        for number, weight in enumerate(self.training.resampled):
             self.state.update(self.put_back(weight))
             whole, count = self.state[weight.backing], len(self.state[weight.columns])
             scores = np.zeros(whole.shape[-1], np.uint8)
@@ -72,7 +72,7 @@ class SwapState(StepState):
                 taken = bits.reshape(whole.shape)[..., columns].ravel()
                 self.state[weight.residual] = pack_residual(taken, weight.bits)
 
-    def _score(self, weight: SwappedColumns) -> None:
+    def _score(self, weight: ResampledWeight) -> None:
         """Says of the trained columns what they are worth, after their first turn."""
         if not weight.scores:
             return
@@ -84,7 +84,7 @@ class SwapState(StepState):
             now = now + own.reshape(now.shape) - (1 << weight.bits - 1)
         self.state[weight.scores] = scored(self.state[weight.scores], now - before)
 
-    def put_back(self, weight: SwappedColumns) -> dict[str, Array]:
+    def put_back(self, weight: ResampledWeight) -> dict[str, Array]:
         """A weight and its residual bits in the backing store, with what is trained of it now."""
         state, columns = self.state, self.state[weight.columns]
         whole, part = state[weight.backing], state[weight.trained]

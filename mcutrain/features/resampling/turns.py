@@ -1,4 +1,4 @@
-"""When a run swaps columns."""
+"""When a run resamples columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcutrain.sparse.elastic import ElasticTimes
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwapSettings(TurnSettings):
+class ResamplingSettings(TurnSettings):
     """A field of RunSettings.
 
     swap: which of the RULES of mcutrain.sparse.columns chooses other input channels of partly
@@ -26,21 +26,21 @@ class SwapSettings(TurnSettings):
 
     swap: str = ""
 
-    def swap_every(self, epoch_steps: int, samples_per_update: int) -> int:
-        """Steps from one swap to the next; 0 without swaps. Raises ArgumentError."""
+    def resample_every(self, epoch_steps: int, samples_per_update: int) -> int:
+        """Steps from one draw to the next; 0 without draws. Raises ArgumentError."""
         if not self.swap:
             return 0
         every = self.every or -(-epoch_steps // samples_per_update) * samples_per_update
         if every < 1 or every % samples_per_update:
             raise ArgumentError(
-                f"input channels cannot be swapped every {every:,} steps: give a multiple of the "
+                f"input channels cannot be resampled every {every:,} steps: give a multiple of the "
                 f"{samples_per_update} samples of an update"
             )
         return every
 
 
 @dataclass(frozen=True)
-class Swaps:
+class ResamplingTurns:
     """Trains other columns every so many steps."""
 
     every: int
@@ -54,24 +54,27 @@ class Swaps:
         """Train other columns, if it is time to."""
         if state.trained % self.every:
             return state
-        simulator.swap()
+        simulator.resample()
         return replace(state, saved=simulator.save())
 
 
-def _swaps(
-    plan: TurnedPlan, settings: SwapSettings, epoch_steps: int, times: Callable[[], ElasticTimes]
-) -> Swaps:
-    if not plan.training.swapped:
+def _turn(
+    plan: TurnedPlan,
+    settings: ResamplingSettings,
+    epoch_steps: int,
+    times: Callable[[], ElasticTimes],
+) -> ResamplingTurns:
+    if not plan.training.resampled:
         raise ArgumentError(
             "this step trains the same input channels, always: prepare one with swap, or run "
             "without"
         )
-    return Swaps(settings.swap_every(epoch_steps, plan.training.accumulate))
+    return ResamplingTurns(settings.resample_every(epoch_steps, plan.training.accumulate))
 
 
 RUN = RunPart(
     setting="swap",
     options=lambda settings: {"swap": settings.swap},
-    turn=_swaps,
-    anew="a run that swaps input channels begins anew: leave out --resample, or --after",
+    turn=_turn,
+    anew="a run that resamples input channels begins anew: leave out --resample, or --after",
 )

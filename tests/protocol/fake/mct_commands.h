@@ -39,12 +39,12 @@
 #endif
 
 #ifdef MCT_BACKING_BYTES
-#include "mct_swap_commands.h"
+#include "mct_resample_commands.h"
 #define MCT_WRITE_COMMANDS(X)
 #else
 #include "mct_write_commands.h"
-#define MCT_SWAP_COMMANDS(X)
-#define MCT_SWAP_FLAG 0u
+#define MCT_RESAMPLE_COMMANDS(X)
+#define MCT_RESAMPLE_FLAG 0u
 #endif
 
 #ifdef MCT_FORWARD_TIME
@@ -75,13 +75,13 @@
     MCT_REPLAY_COMMANDS(X)                                                                         \
     MCT_IMPRINT_COMMANDS(X)                                                                        \
     MCT_TIMES_COMMANDS(X)                                                                          \
-    MCT_SWAP_COMMANDS(X)                                                                           \
+    MCT_RESAMPLE_COMMANDS(X)                                                                       \
     MCT_WRITE_COMMANDS(X)                                                                          \
     MCT_SELECT_COMMANDS(X)                                                                         \
     MCT_HEAR_COMMANDS(X)                                                                           \
     MCT_LEARN_COMMANDS(X)
 #define MCT_PART_FLAGS                                                                             \
-    (MCT_LATENT_FLAG | MCT_LABELS_FLAG | MCT_IMPRINT_FLAG | MCT_TIMES_FLAG | MCT_SWAP_FLAG |       \
+    (MCT_LATENT_FLAG | MCT_LABELS_FLAG | MCT_IMPRINT_FLAG | MCT_TIMES_FLAG | MCT_RESAMPLE_FLAG |   \
      MCT_SELECT_FLAG | MCT_HEAR_FLAG | MCT_LEARN_FLAG)
 
 #endif

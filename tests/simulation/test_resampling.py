@@ -1,4 +1,4 @@
-"""Swaps: other columns are trained, all keep what they have learnt, and C and numpy agree."""
+"""Resampling: other columns are trained, all keep what they have learnt, and C and numpy agree."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ UNDEFINED = ("-fsanitize=undefined", "-fno-sanitize-recover=all", "-O1")
 GUARD = 0xA5
 
 
-def draw_swapping(s: Source) -> TrainGraph:
+def draw_resampling(s: Source) -> TrainGraph:
     scheme = replace(
         SHARES,
         residual_bits=s.choice(BITS),
@@ -51,18 +51,18 @@ def draw_swapping(s: Source) -> TrainGraph:
     return networks.training_graph(networks.residual_network(), scheme, options)
 
 
-def assert_same_bits(training: TrainGraph, swaps: int = 3, **choices: Any) -> CompiledSimulator:
-    """Through some swaps, with a few updates behind each."""
+def assert_same_bits(training: TrainGraph, draws: int = 3, **choices: Any) -> CompiledSimulator:
+    """Through some draws, with a few updates behind each."""
     plan = plan_training(training, align_bytes=8)
     reference = PlannedReference(plan, 7)
     compiled = CompiledSimulator(plan, seed=7, **choices)
     each = 3 * training.accumulate
-    x, labels = networks.samples(training.forward, each * swaps, training.classes)
+    x, labels = networks.samples(training.forward, each * draws, training.classes)
     rates = [networks.LearningRate.of(0.3)] * each
     assert compiled.save() == reference.save()
-    for i in range(swaps):
+    for i in range(draws):
         for simulator in (reference, compiled):
-            simulator.swap()
+            simulator.resample()
         assert compiled.save() == reference.save()
         here = slice(each * i, each * (i + 1))
         expected = reference.train(x[here], labels[here], rates)
@@ -77,12 +77,12 @@ def assert_same_bits(training: TrainGraph, swaps: int = 3, **choices: Any) -> Co
 
 
 @settings(max_examples=6)
-@given(training=drawn(draw_swapping), portable=st.booleans())
-def test_c_and_numpy_swap_the_same_columns(training: TrainGraph, portable: bool) -> None:
+@given(training=drawn(draw_resampling), portable=st.booleans())
+def test_c_and_numpy_draw_the_same_columns(training: TrainGraph, portable: bool) -> None:
     assert_same_bits(training, portable=portable, extra_flags=QUICK)
 
 
-def test_no_swap_is_undefined_behaviour() -> None:
+def test_no_draw_is_undefined_behaviour() -> None:
     options = StepOptions(swap="fisher")
     training = networks.training_graph(networks.residual_network(), SHARES, options)
     assert_same_bits(training, portable=True, extra_flags=UNDEFINED)
@@ -92,17 +92,17 @@ def test_a_column_that_stayed_while_all_others_went_to_their_ends_has_the_least_
     """0 would be less than a channel can have that was ever trained."""
     plan, compiled = scoring(8)
     reference = PlannedReference(plan, 7)
-    for weight in plan.training.swapped:
+    for weight in plan.training.resampled:
         here = plan.training.backing[weight.backing][..., reference.state[weight.columns]]
         far = np.where(here > 0, -127, 127).astype(np.int8)
         far[..., 0] = here[..., 0]
         reference.state[weight.trained] = far
         reference.state[weight.scores][:] = UNKNOWN
     compiled.load(reference.save())
-    reference.swap()
-    compiled.swap()
+    reference.resample()
+    compiled.resample()
     assert compiled.save() == reference.save()
-    assert min(reference.state[w.backing_scores].min() for w in plan.training.swapped) == 1
+    assert min(reference.state[w.backing_scores].min() for w in plan.training.resampled) == 1
 
 
 @lru_cache(maxsize=4)
@@ -126,7 +126,7 @@ def test_columns_that_moved_far_and_little_have_the_scores_of_numpy(
     """Whatever a state holds: trained weights, residual bits, and scores that are known or not."""
     plan, compiled = scoring(bits)
     reference, rng = PlannedReference(plan, 7), np.random.default_rng(seed)
-    for weight in plan.training.swapped:
+    for weight in plan.training.resampled:
         columns = reference.state[weight.columns]
         scale = rng.random(len(columns)) ** 3  # of columns, so that scores differ
         still = rng.random(len(columns)) < 0.2
@@ -145,10 +145,10 @@ def test_columns_that_moved_far_and_little_have_the_scores_of_numpy(
             reference.state[name] = np.where(is_known, drawn_scores, UNKNOWN).astype(np.uint8)
     compiled.load(reference.save())
     for _ in range(2):
-        reference.swap()
-        compiled.swap()
+        reference.resample()
+        compiled.resample()
         assert compiled.save() == reference.save()
-        reference.state[plan.training.swapped[0].scores][:] = UNKNOWN
+        reference.state[plan.training.resampled[0].scores][:] = UNKNOWN
         compiled.load(reference.save())
 
 
@@ -209,10 +209,10 @@ def test_each_column_has_its_turn_and_then_the_best_are_trained() -> None:
     step = prepare(networks.residual_network(), SHARES, swap="fisher")
     simulator = step.simulator(7)
     teach(simulator, step, 24, 0.01)
-    weights, turns = step.plan.training.swapped, []
+    weights, turns = step.plan.training.resampled, []
     for _ in range(5):
         turns.append({w.backing: set(simulator.state[w.columns].tolist()) for w in weights})
-        simulator.swap()
+        simulator.resample()
         teach(simulator, step, 4, 2.0)
     state = simulator.state
     turns.append({w.backing: set(state[w.columns].tolist()) for w in weights})
@@ -227,13 +227,13 @@ def test_each_column_has_its_turn_and_then_the_best_are_trained() -> None:
 
 
 @lru_cache(maxsize=1)
-def swapping() -> TrainingStep:
+def resampling() -> TrainingStep:
     return prepare(networks.residual_network(), SHARES, swap="drawn")
 
 
 @pytest.fixture
 def step() -> TrainingStep:
-    return swapping()
+    return resampling()
 
 
 def settled(step: TrainingStep) -> CompiledSimulator:
@@ -250,37 +250,37 @@ def teach(simulator: CompiledSimulator, step: TrainingStep, steps: int, rate: fl
 
 @lru_cache(maxsize=1)
 def taught() -> CompiledSimulator:
-    """After some swaps."""
-    simulator = settled(swapping())
+    """After some draws."""
+    simulator = settled(resampling())
     for _ in range(4):
-        simulator.swap()
-        teach(simulator, swapping(), 4, 0.5)
+        simulator.resample()
+        teach(simulator, resampling(), 4, 0.5)
     return simulator
 
 
 def weights(plan: TrainingPlan, saved: bytes) -> dict[str, np.ndarray]:
     state = plan.state.unpack(saved[HEADER_BYTES:])
-    return {weight.backing: state[weight.backing] for weight in plan.training.swapped}
+    return {weight.backing: state[weight.backing] for weight in plan.training.resampled}
 
 
 def test_columns_keep_what_they_learnt_when_others_are_trained(step: TrainingStep) -> None:
-    """Weights change in the trained columns only, and swaps change none; many have changed then."""
+    """Weights change in the trained columns only, and draws change none; many have changed then."""
     simulator, plan = settled(step), step.plan
     changed = {name: set() for name in weights(plan, simulator.save())}
     for _ in range(6):
         before = weights(plan, simulator.save())
-        simulator.swap()
+        simulator.resample()
         swapped = simulator.save()
         assert_equal(weights(plan, swapped), before)
         teach(simulator, step, 8, 5.0)
         after = weights(plan, simulator.save())
         columns = plan.state.unpack(swapped[HEADER_BYTES:])
-        for weight in plan.training.swapped:
+        for weight in plan.training.resampled:
             moved = after[weight.backing] != before[weight.backing]
             found = set(np.flatnonzero(moved.reshape(-1, moved.shape[-1]).any(axis=0)))
             assert found <= set(columns[weight.columns].tolist())
             changed[weight.backing] |= found
-    counts = {w.backing: len(plan.training.state[w.columns]) for w in plan.training.swapped}
+    counts = {w.backing: len(plan.training.state[w.columns]) for w in plan.training.resampled}
     assert any(len(found) > counts[name] for name, found in changed.items())
 
 
@@ -292,16 +292,16 @@ def assert_equal(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
 def test_residual_bits_of_a_column_come_back_with_it(step: TrainingStep) -> None:
     """A step so small that no weight moves by a whole; later it counts, wherever it was kept."""
     simulator, plan = settled(step), step.plan
-    simulator.swap()
+    simulator.resample()
     teach(simulator, step, 4, 0.02)
     state = plan.state.unpack(simulator.save()[HEADER_BYTES:])
     assert any(
         (state[w.backing_residual] != plan.training.backing[w.backing_residual]).any()
-        for w in plan.training.swapped
+        for w in plan.training.resampled
     )
-    simulator.swap()
+    simulator.resample()
     again = plan.state.unpack(simulator.save()[HEADER_BYTES:])
-    for weight in plan.training.swapped:
+    for weight in plan.training.resampled:
         np.testing.assert_array_equal(
             again[weight.backing_residual], state[weight.backing_residual]
         )
@@ -327,11 +327,11 @@ def test_each_byte_of_a_saved_state_is_that_of_the_whole() -> None:
     graph = networks.residual_network()
     step = prepare(graph, replace(SHARES, residual_bits=2), swap="drawn")
     sizes = [
-        w.bits * step.plan.training.backing[w.backing].size for w in step.plan.training.swapped
+        w.bits * step.plan.training.backing[w.backing].size for w in step.plan.training.resampled
     ]
     assert any(size % 8 for size in sizes)
     simulator = settled(step)
-    simulator.swap()
+    simulator.resample()
     teach(simulator, step, 4, 2.0)
     saved, byte = simulator.save(), ctypes.create_string_buffer(1)
     for offset in range(len(saved)):
@@ -339,15 +339,15 @@ def test_each_byte_of_a_saved_state_is_that_of_the_whole() -> None:
         assert byte.raw == saved[offset : offset + 1]
 
 
-def test_a_swap_happens_once_at_a_position(step: TrainingStep) -> None:
+def test_a_draw_happens_once_at_a_position(step: TrainingStep) -> None:
     for simulator in (step.simulator(7), step.reference(7)):
-        simulator.swap()
+        simulator.resample()
         saved = simulator.save()
-        simulator.swap()
+        simulator.resample()
         assert simulator.save() == saved
 
 
-def test_the_trained_model_has_the_columns_of_all_swaps(step: TrainingStep) -> None:
+def test_the_trained_model_has_the_columns_of_all_draws(step: TrainingStep) -> None:
     simulator = taught()
     graph = trained_graph(step, simulator.save(), step.graph)
     x, _ = networks.samples(step.graph, 8, 4)
@@ -358,7 +358,7 @@ def test_the_trained_model_has_the_columns_of_all_swaps(step: TrainingStep) -> N
 def test_columns_that_are_none_are_no_state(step: TrainingStep) -> None:
     """Neither for the C nor for numpy: too large, twice the same, negative."""
     reference, simulator = step.reference(7), step.simulator(7)
-    weight = step.plan.training.swapped[0]
+    weight = step.plan.training.resampled[0]
     good, saved = reference.state[weight.columns].copy(), simulator.save()
     channels = step.plan.training.backing[weight.backing].shape[-1]
     for bad in ([*good[:-1], channels], [good[0], good[0], *good[2:]], [-1, *good[1:]]):
@@ -374,7 +374,7 @@ def test_columns_that_are_none_are_no_state(step: TrainingStep) -> None:
     assert simulator.save() == saved
 
 
-def test_a_run_that_goes_on_swaps_where_the_whole_run_swaps(step: TrainingStep) -> None:
+def test_a_run_that_goes_on_resamples_where_the_whole_run_does(step: TrainingStep) -> None:
     x, labels = networks.samples(step.graph, 12, 4)
     part = data.Dataset(x, labels, ("a", "b", "c", "d"))
     split = data.Split(part, part)
@@ -400,12 +400,12 @@ def test_a_run_that_goes_on_swaps_where_the_whole_run_swaps(step: TrainingStep) 
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_tail_swaps_the_columns_that_the_whole_network_swaps(rule: str) -> None:
+def test_a_tail_resamples_the_columns_that_the_whole_network_does(rule: str) -> None:
     scheme = replace(SHARES, bias_depth=2, weights={"5": 0.6})
     options = StepOptions(swap=rule)
     training = networks.training_graph(networks.residual_network(), scheme, options)
     plan = plan_training(training, align_bytes=8)
-    assert plan.training.swapped
+    assert plan.training.resampled
     latent = find_latent(plan)
     assert latent is not None
     behind = plan_training(tail(plan.training, latent), align_bytes=8)
@@ -417,10 +417,10 @@ def test_a_tail_swaps_the_columns_that_the_whole_network_swaps(rule: str) -> Non
     tails = (PlannedReference(behind, 7), compiled)
     for i in range(0, 16, 4):
         here = slice(i, i + 4)
-        whole.swap()
+        whole.resample()
         whole.train(x[here], labels[here], rates)
         for one in tails:
-            one.swap()
+            one.resample()
             one.train(begin[here], labels[here], rates)
             assert one.save()[HEADER_BYTES:] == whole.save()[HEADER_BYTES:]
 
@@ -428,7 +428,7 @@ def test_a_tail_swaps_the_columns_that_the_whole_network_swaps(rule: str) -> Non
 def test_the_backing_takes_no_sram(step: TrainingStep) -> None:
     """But a pointer on a chip, four bytes in the state, and two for each column."""
     fixed = prepare(networks.residual_network(), SHARES)
-    columns = sum(len(step.plan.training.state[w.columns]) for w in step.plan.training.swapped)
+    columns = sum(len(step.plan.training.state[w.columns]) for w in step.plan.training.resampled)
     more = step.plan.state_bytes - fixed.plan.state_bytes
     assert 2 * columns + 4 <= more <= 2 * columns + 8
     assert step.plan.arena_bytes == fixed.plan.arena_bytes
@@ -436,14 +436,14 @@ def test_the_backing_takes_no_sram(step: TrainingStep) -> None:
     check_board(step.plan, load_target("rpi-pico"))
 
 
-def test_what_cannot_be_swapped_is_a_sentence(step: TrainingStep) -> None:
+def test_what_cannot_be_resampled_is_a_sentence(step: TrainingStep) -> None:
     for scheme in ("last:2", "1:0.5"):  # whole layers, and a depthwise one
         with pytest.raises(SchemeError, match="trains no layer in part"):
             prepare(networks.residual_network(), scheme, swap="drawn")
-    assert RunSettings(swap="drawn", every=6).swap_every(50, 3) == 6
-    assert RunSettings(swap="drawn").swap_every(50, 3) == 51
+    assert RunSettings(swap="drawn", every=6).resample_every(50, 3) == 6
+    assert RunSettings(swap="drawn").resample_every(50, 3) == 51
     with pytest.raises(ArgumentError, match="a multiple of the 3 samples"):
-        RunSettings(swap="drawn", every=7).swap_every(50, 3)
+        RunSettings(swap="drawn", every=7).resample_every(50, 3)
 
 
 def test_slots_are_as_large_as_the_backing_needs() -> None:

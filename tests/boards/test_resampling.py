@@ -60,8 +60,8 @@ def simulated(order: list[int], every: int) -> tuple[bytes, list[tuple[int, ...]
     columns = []
     for position, i in enumerate(order):
         if position % every == 0:
-            simulator.swap()
-            columns.append(tuple(simulator.state[step().plan.training.swapped[0].columns]))
+            simulator.resample()
+            columns.append(tuple(simulator.state[step().plan.training.resampled[0].columns]))
         simulator.train(x[i : i + 1], y[i : i + 1], [RATE])
     return simulator.save(), columns
 
@@ -70,7 +70,7 @@ def simulated(order: list[int], every: int) -> tuple[bytes, list[tuple[int, ...]
 def test_boards_train_the_columns_that_the_simulation_trains(
     projects_root: Path, tmp_path: Path, board: str
 ) -> None:
-    """300 steps, in which it swaps thrice and chooses twice."""
+    """300 steps, in which it draws thrice and chooses twice."""
     times = estimated_times(step(True).plan, load_target(board).isa)
     folder = built(projects_root, board, step=step(True), interface=Interface(elastic=times))
     device, periods = on_unicorn(folder), Periods(round(0.85 * 65536), 100)
@@ -85,7 +85,7 @@ def test_boards_train_the_columns_that_the_simulation_trains(
         of=lessons(),
         selecting=selecting,
         manifest=manifest,
-        swap_every=100,
+        resample_every=100,
     )
     x, y = lessons()
     simulator, looks = step(True).simulator(SEED), []
@@ -93,7 +93,7 @@ def test_boards_train_the_columns_that_the_simulation_trains(
     for position in range(300):
         place = position % 100
         if place == 0:
-            simulator.swap()
+            simulator.resample()
             simulator.select(selector.all)
         if place in (0, periods.look):
             looks.append(simulator.save())
@@ -112,7 +112,7 @@ def test_boards_train_the_columns_that_the_simulation_trains(
 def test_power_cuts_lose_no_column(
     projects_root: Path, tmp_path: Path, board: str, remember: int
 ) -> None:
-    """Swaps every four steps, so that many cuts come while one is under way."""
+    """Draws columns every four steps, so that many cuts come while one is under way."""
     folder = built(projects_root, board, step=step(), interface=Interface(remember=remember))
     replay = REPLAY if remember else 0
     count = 60 // (1 + replay)
@@ -129,7 +129,7 @@ def test_power_cuts_lose_no_column(
             state=state,
             of=lessons(),
             ring=(replay, remember),
-            swap_every=4,
+            resample_every=4,
         )
         end_power_cuts(device, link)
         assert device.read_state() == expected == state.read_bytes()
@@ -138,33 +138,33 @@ def test_power_cuts_lose_no_column(
 def test_a_board_refuses_what_is_not_due_or_not_there(projects_root: Path) -> None:
     device = on_unicorn(built(projects_root, "nucleo-f446re", step=step()))
     device.reset(SEED)
-    assert device.identity.swaps
+    assert device.identity.resamples
     for every in (0, 2**32 - 1):
-        device.swap(1) if every else None
+        device.resample(1) if every else None
         with pytest.raises(RefusedError) as refused:
-            device.swap(every) if every == 0 else device.write_state(device.read_state())
+            device.resample(every) if every == 0 else device.write_state(device.read_state())
         assert refused.value.status == (Status.COMMAND if every else Status.SHARE)
     x, y = lessons()
     device.send_sample(x[0].tobytes())
     device.train(int(y[0]), 0, SENT_RATE)
     with pytest.raises(RefusedError) as refused:
-        device.swap(2)
+        device.resample(2)
     assert refused.value.status == Status.POSITION
-    swapped = device.swap(1)
+    drawn = device.resample(1)
     kept = device.read_state()
-    assert device.swap(1) == swapped  # nothing to do: the state is saved, and swapped here
+    assert device.resample(1) == drawn  # nothing to do: the state is saved, and drawn here
     assert device.read_state() == kept
     assert device.restore().position == 1
-    assert device.read_state() != kept  # that was saved before the swap
+    assert device.read_state() != kept  # that was saved before the draw
 
 
-def test_firmware_that_trains_the_same_columns_swaps_none(
+def test_firmware_that_trains_the_same_columns_draws_none(
     projects_root: Path, tmp_path: Path
 ) -> None:
     device = on_unicorn(built(projects_root, "nucleo-f446re"))
-    assert not device.identify().swaps
+    assert not device.identify().resamples
     with pytest.raises(RefusedError) as refused:
-        device.swap(100)
+        device.resample(100)
     assert refused.value.status == Status.COMMAND
     with pytest.raises(HostError, match="firmware of --resample"):
-        taught(device, 2, save_every=0, state=tmp_path / "state.mcts", swap_every=1)
+        taught(device, 2, save_every=0, state=tmp_path / "state.mcts", resample_every=1)

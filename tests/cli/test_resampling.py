@@ -21,7 +21,7 @@ RULE = ("--resample", "fisher")
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("swap") / "project"
+    folder = tmp_path_factory.mktemp("resampling") / "project"
     done("generate", MODEL, *SCHEME, "--board", "native", *RULE, "-o", folder)
     done("build", folder, "-O", "1")
     return folder
@@ -49,7 +49,7 @@ def test_a_board_ends_with_the_simulations_bits_and_its_model_has_all_columns(
     assert columns > np.ceil(0.25 * moved.shape[-1])
 
 
-def test_a_swapping_board_takes_no_state_over_the_line(
+def test_a_resampling_board_takes_no_state_over_the_line(
     run: Run, board: Board, folder: Path
 ) -> None:
     run("train", folder, *FLAGS, "--resample", "--port", board.url)
@@ -58,11 +58,11 @@ def test_a_swapping_board_takes_no_state_over_the_line(
     assert "where no state is written over the line" in again.sentence
 
 
-def test_a_comparison_has_a_row_of_swapped_columns(run: Run, simulated: dict[str, Any]) -> None:
+def test_a_comparison_has_a_row_of_resampled_columns(run: Run, simulated: dict[str, Any]) -> None:
     flags = (*FLAGS, *RULE, "--seeds", "1", "--jobs", "1", "--json")
     found = run("compare", MODEL, *SCHEME, *flags).json
     row = found["rows"][-1]
-    assert row["name"] == f"swapped, fisher: {SCHEME[1]}"
+    assert row["name"] == f"resampled, fisher: {SCHEME[1]}"
     assert row["accuracies"] == [simulated["accuracy"]]
     assert row["state_bytes"] > found["rows"][-2]["state_bytes"]
     assert "train layers in part" in run("compare", MODEL, *flags).sentence.replace(
@@ -88,13 +88,13 @@ def test_a_plan_says_what_is_kept_in_flash(run: Run) -> None:
         (
             "simulate",
             (*DATA, *RULE, "--scheme", "head"),
-            "trains no layer in part, so no input channels can be swapped",
+            "trains no layer in part, so no input channels can be resampled",
         ),
         ("generate", (*RULE, "-o", "p"), "trains no layer in part, so no input"),
         ("simulate", (*DATA, "--every", "20"), "--every is of a run with --elastic SHARE"),
     ],
 )
-def test_what_cannot_be_swapped_is_a_sentence(
+def test_what_cannot_be_resampled_is_a_sentence(
     run: Run, command: str, flags: tuple[str, ...], said: str
 ) -> None:
     assert said in run(command, MODEL, *flags).sentence

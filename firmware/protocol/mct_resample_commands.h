@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Other columns are trained. mct_protocol.c includes it where a program has it. */
-#ifndef MCT_SWAP_COMMANDS_H
-#define MCT_SWAP_COMMANDS_H
+#ifndef MCT_RESAMPLE_COMMANDS_H
+#define MCT_RESAMPLE_COMMANDS_H
 
 #include "mct_kept_commands.h"
 
-#define MCT_SWAP_COMMANDS(X) X(MCT_COMMAND_SWAP, mct_swap_now, false)
-#define MCT_SWAP_FLAG 128u /* what IDENTIFY says of it */
+#define MCT_RESAMPLE_COMMANDS(X) X(MCT_COMMAND_RESAMPLE, mct_resample_now, false)
+#define MCT_RESAMPLE_FLAG 128u /* what IDENTIFY says of it */
 
 /* Other columns are trained from here on, once at a position. The page is the body's space. */
-static mct_outcome mct_swap_now(mct_protocol *p, mct_body body) {
+static mct_outcome mct_resample_now(mct_protocol *p, mct_body body) {
     if (body.count != 4) {
         return mct_refuse(MCT_ANSWER_LENGTH);
     }
