@@ -70,23 +70,28 @@ KEYS = {
 class Target:
     """A board that firmware is generated for.
 
-    isa: whose kernel bodies are taken: portable (C for any core), dsp (SMLAD …) or host (SIMD of
-    the compiler's CPU). driver_bytes: static RAM of start-up and drivers. slots: first addresses of
-    the two places that keep the trained state, of slot_bytes each; none where a board cannot.
-    erase_bytes: of them that are erased at once. erasures: that each bears; None where flash does
-    not wear out. slot_regions: what the slots take of the chip's memory, whole sectors where it has
-    such. cycles_per_instruction: for planning, an assumption; None where time is not planned, as on
-    a hosted board; cycles_range: the least and the most that it may be; cycles_source: what these
-    rest on, in words. values: the whole file, for the manifest. A hosted board (Linux) has no
-    memory map, flash is then None. latent_bytes, remember: of firmware that takes latents, and of
-    how many its slots hold a ring, see `with_latents`; own_flash: the program's where the slots are
-    the board's own, if for a ring they are larger. timing_bytes: of firmware that times its nodes.
-    imprint_bytes: of firmware that adds up a class's features. listening_bytes: of firmware that
-    takes raw samples. app: what it does of itself; sensor: by a virtual board's source. chooses:
-    of firmware that chooses
-    what it trains, by states that its slots keep. uart, flashing, emulation, output: the tables of
-    that name, [flash] and [emulate]. package: of the build system that builds its programs; empty
-    where mcutrain has firmware for it.
+    isa: which kernel bodies are taken: portable (C for any core), dsp (SMLAD …) or host (SIMD of
+        the compiler's CPU).
+    driver_bytes: static RAM of start-up and drivers.
+    slots: first addresses of the two places that keep the trained state, of slot_bytes each; empty
+        where a board cannot keep it.
+    erase_bytes: bytes of a slot that are erased at once.
+    erasures: how many each bears; None where flash does not wear out.
+    slot_regions: the chip's memory that the slots take, in whole sectors where it has some.
+    cycles_per_instruction: an assumption for planning; None where time is not planned, as on a
+        hosted board. cycles_range: its least and most. cycles_source: what these rest on, in words.
+    values: the whole file, for the manifest.
+    flash: None for a hosted board (Linux), which has no memory map.
+    latent_bytes, remember: of firmware that takes latents; how many its slots hold, see
+        `with_latents`. own_flash: the flash of the board's own program, where a ring makes the
+        slots larger.
+    timing_bytes, imprint_bytes, listening_bytes: of firmware that times its nodes, that adds up a
+        class's features, that takes raw samples.
+    app: what the firmware does of itself. sensor: whether its raw samples come from the source of a
+        virtual board.
+    chooses: whether the firmware chooses what it trains, by states that its slots keep.
+    uart, flashing, emulation, output: the tables of that name, [flash] and [emulate].
+    package: the build system that builds its programs; empty where mcutrain has firmware for it.
     """
 
     name: str

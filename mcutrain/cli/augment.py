@@ -42,7 +42,7 @@ def augment(
     """Put small trainable modules beside the layers of a model, which stay frozen.
 
     The outputs stay the same, bit for bit, until the modules are trained: `--scheme modules`, alone
-    or with others as in `modules,bias:4`; `analyze` and `select` tell which of them are worth it.
+    or with others as in `modules,bias:4`. `analyze` and `select` tell which of them are worth it.
 
     Example: `mcutrain augment model.tflite --modules adapter:8 --data images/ -o augmented.tflite`
 

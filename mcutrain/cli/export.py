@@ -52,11 +52,11 @@ def export(
 ) -> None:
     """Write the trained model: the original with its trained weights and biases.
 
-    A state says how it was trained, so none of the training's flags is needed; states of earlier
-    versions and of firmware of your own do not, and --scheme and the others are given again.
-    Names, metadata, signatures and quantization stay; a new head takes the old one's place. The
-    file is read back, and computes the same bits as the device; in TFLite that needs its reference
-    kernels, see docs/export.md.
+    A state says how it was trained, so it needs none of the training's flags. States of earlier
+    versions and of your own firmware do not say it: give --scheme and the others again. Names,
+    metadata, signatures and quantization stay; a new head takes the old one's place. The file is
+    read back, and computes the same bits as the device; in TFLite that needs its reference kernels,
+    see docs/export.md.
 
     Example: `mcutrain export model.tflite --state project -o trained.tflite`
     """

@@ -58,10 +58,10 @@ def generate(
 ) -> None:
     """Write a C project that infers and trains: C11, static memory, no dependencies.
 
-    With --board it is the whole firmware of a board, or a package for the build system that a
-    board without firmware names. Otherwise it is a library for firmware of your own,
-    in C or C++: one include folder, a Makefile, a CMakeLists.txt that is also a component of
-    ESP-IDF, a library.properties for Arduino and PlatformIO, and a program to start from.
+    With --board it is the whole firmware of a board, or a package for the build system that a board
+    without firmware names. Otherwise it is a library for firmware of your own, in C or C++. It has
+    one include folder, a Makefile and a program to start from. Its CMakeLists.txt is also a
+    component of ESP-IDF, and its library.properties is for Arduino and PlatformIO.
 
     Example: `mcutrain generate model.tflite --scheme last:6 --classes 10 -o project`
 

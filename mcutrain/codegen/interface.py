@@ -21,22 +21,27 @@ MOST_CHARACTERS = 24
 
 @dataclass(frozen=True)
 class Interface(ProgramChoices):
-    """prefix: of the model's own functions, macros and files; what models share begins with mct_.
+    """What a generated project offers, besides its step.
 
-    class_names: in the order of the outputs, or none. normalization: of pixels, where the input's
-    parameters do not tell. latent: a tensor's name, or auto, that steps may begin with, too (see
-    mcutrain.memplan.find_latent); None for the input alone. remember: latents in the ring of a
-    library, or of a board's firmware, which trains on them again; 0: none; with some the latent is
-    auto if it is not said. elastic: by which the program selects the tensors of an elastic step;
-    None: whoever calls it does. timing: of a program that times its nodes. fronts: of a ladder,
-    what the policy and each level take, for the manifest. centre: of the classifier's features, one
-    int8 code for each, of a program that gives a class its weights from a few samples (see
-    mcutrain.quant.imprint); empty for others. isa: the instruction set that a library has bodies
-    for; all: every one that its compiler can choose from. package: the build system that a library
-    is a package for; empty: files that several of them take. estimates: of what calls take, for
-    comments, and for features. The fields of ProgramChoices say which features the
-    program has. Raises McutrainError for a prefix that is no name, or that mct_ owns, and for an
-    unknown instruction set.
+    prefix: of the model's own functions, macros and files; what models share begins with mct_.
+    class_names: in the order of the outputs, or empty.
+    normalization: of pixels, where the input's parameters do not tell.
+    latent: the tensor that steps may begin with, too, or auto (see mcutrain.memplan.find_latent);
+        None for the input alone.
+    remember: latents in the ring of a library, or of a board's firmware, which trains on them
+        again. With some, latent is auto by default.
+    elastic: how the program selects the tensors of an elastic step; None: its caller does.
+    timing: of a program that times its nodes.
+    fronts: of a proxy cascade, what the policy and each level take, for the manifest.
+    centre: of the classifier's features, one int8 code for each, for a program that gives a class
+        its weights from a few samples (see mcutrain.quant.imprint); empty for others.
+    isa: the instruction set that a library has bodies for; all: every one that its compiler can
+        choose from.
+    package: the build system that a library is a package for; empty: files that several take.
+    estimates: of what calls take, for comments and features.
+
+    The fields of ProgramChoices say which features the program has. Raises McutrainError for a
+    prefix that is no name, or that mct_ owns, and for an unknown instruction set.
     """
 
     prefix: str = DEFAULT_PREFIX

@@ -157,37 +157,37 @@ def load(
 ) -> Split:
     """Read the data set at `path`; docs/data.md says what it may look like.
 
-    An .npz file (or a folder of .npy files with these names) holds `x`, `y` and optionally `split`
-    (0 or "train", 1 or "test", "val", per sample), or `x_train`, `y_train`, `x_test`, `y_test` and
-    optionally `x_val`, `y_val`; optionally `names`. Labels are numbers, class names or one-hot
-    rows. Without labels it holds `x` (and `split`), or `x_train`, `x_test` and optionally `y_test`
-    (0 = normal, 1 = anomaly). It is never unpickled.
+    An .npz file, or a folder of .npy files with these names, holds `x`, `y` and optionally `split`
+    (0 or "train", 1 or "test", "val", per sample). Or it holds `x_train`, `y_train`, `x_test`,
+    `y_test` and optionally `x_val`, `y_val`. `names` is optional. Labels are numbers, class names
+    or one-hot rows. Without labels it holds `x` (and `split`), or `x_train`, `x_test` and
+    optionally `y_test` (0 = normal, 1 = anomaly). It is never unpickled.
 
     A folder holds a folder per class, or `train/`, `test/` and optionally `val/` with a folder per
-    class each; in them images, sounds or tables. Labels follow the sorted folder names.
-    Images are read by Pillow, turned as their EXIF data says, and made grey or RGB; with
-    `input_shape` (height, width, channels), as the model's input has it, or (height, width) of grey
-    ones, each is centre-cropped and resized at once. Without, they become RGB and must have one
-    size. Sounds become MFCCs (see `mcutrain.data.mfcc`), or what the front end of `order` makes
-    of them. Images become frames of its camera, whose bytes .raw files hold. CSV files, or one with
-    a column of labels, are cut into windows as `input_shape` says, one every `stride` rows;
-    those of whole numbers that the front end takes become what it makes.
-    `progress(done, total)` is called per file.
+    class each; in them images, sounds or tables. Labels follow the sorted folder names. Pillow
+    reads images, turns them as their EXIF data says, and makes them grey or RGB. `input_shape` is
+    (height, width, channels) as the model's input has it, or (height, width) for grey images; each
+    image is then centre-cropped and resized at once. Without it they become RGB and must have one
+    size. Sounds become MFCCs (see `mcutrain.data.mfcc`), or what the front end of `order` makes of
+    them. Images become frames of its camera, whose bytes .raw files hold. CSV files, or one with a
+    column of labels, are cut into windows as `input_shape` says, one every `stride` rows. The front
+    end makes its features of those that hold whole numbers, if it takes them. `progress(done,
+    total)` is called per file.
 
-    targets: names of columns of a CSV file, joined by commas, or how many of the last ones: each
-    window then has the numbers of its last row as real targets, and no label. Of arrays: names of
-    those that are the targets instead of `y`, as `boxes` or `boxes_train` and `boxes_test`.
+    targets: columns of a CSV file by name, joined by commas, or how many of the last ones. Each
+    window then has the numbers of its last row as real targets, and no label. For arrays: the names
+    of targets that take the place of `y`, as `boxes` or `boxes_train` and `boxes_test`.
 
-    `order`, of a model, says its input's shape and the order in which its users have samples: what
-    arrays hold is then turned as `InputOrder` says, and `note` is called with what is turned.
+    `order`, of a model, says its input's shape and the order in which its users have samples.
+    Arrays are turned as `InputOrder` says, and `note` is called with what is turned.
 
-    Where the data set does not say what is for the test, `test_share` of every class is,
-    chosen by `seed` (see `stratified`). `samples` and `test_samples` take so many of each part,
-    of every class alike, also chosen by `seed` (see `drawn`); of images and sounds only those are
-    read. `split_by` puts whole groups into one part, such as all that a speaker says: a regular
+    Where the data set does not say what is for the test, `test_share` of every class is, chosen by
+    `seed` (see `stratified`). `samples` and `test_samples` take so many of each part, of every
+    class alike, also chosen by `seed` (see `drawn`); of images and sounds only those are read.
+    `split_by` puts whole groups into one part, such as all that a speaker says. It is a regular
     expression of file names with a part (?P<group>…), a column of a CSV file, or an array beside
-    `x`; `note` is called with how many there are. A validation part is kept apart, for choices; it
-    is the test part where there is no other.
+    `x`. `note` is called with the number of groups. A validation part is kept apart, for choices;
+    it is the test part where there is no other.
 
     least_classes: how many class folders there must be; for a model that knows others 1 will do.
     left_out: called with a sentence on files that are not read; a Python warning by default.

@@ -175,10 +175,13 @@ def train_board(
     Fields of line, learning, choices, reading, saving, waiting and record are keywords, too;
     mcutrain.functions.board_options and mcutrain.functions.run_options explain each.
 
-    project: a folder of `generate` with a board. data: as `simulate` takes it. model: for a project
-    of part "tail", the file that it is the tail of: this computer computes its front, and the board
-    gets latents; without it the data are latents. line: port, found if only one fits. saving:
-    state, the file that the trained state is brought to. record: log, a file of JSON lines.
+    project: a folder of `generate` with a board.
+    data: as `simulate` takes it.
+    model: for a project of part "tail", the file that the tail was cut from. This computer computes
+        its front, and the board gets latents. Without it the data are latents.
+    line: port, found by itself if only one fits.
+    saving: state, the file that the trained state is brought to.
+    record: log, a file of JSON lines.
 
     Raises DataError if the data does not fit; BuildError with what the line, the project or the
     board say; ArgumentError.

@@ -137,26 +137,30 @@ def select(
 ) -> Selection:
     """Select what to train: the scheme with the largest expected gain that fits.
 
-    The answer is exact: no other choice of bias depth, layers, shares and bits gains more by this
-    analysis within the limits. By `joint` none gains 1/2000 of the samples more. Fields of request
-    and limits are keywords, too; mcutrain.functions.run_options explains each.
+    The answer is exact: by this analysis, no other choice of bias depth, layers, shares and bits
+    within the limits gains more. With the measure `joint`, none gains more by over 1/2000 of the
+    samples. Fields of request and limits are keywords, too; mcutrain.functions.run_options explains
+    each.
 
     analysis: what `analyze` returned, or its file.
-    request: board is a board's name or folder, with all SRAM and flash that its firmware takes;
-        measure by default the analysis' first one; joint_rate the share of the analysis' learning
-        rate at which `joint` is asked; bias_bits the bits of each trained bias, see
-        UpdateScheme, and "any" what gains more; with layer_bits each layer has residual bits of its
-        own; update_rule is of all schemes; elastic is for firmware that leaves tensors out while
-        it runs, so only memory limits what is selected. For instructions and step_seconds the
-        result has the share that keeps the mean step within them.
-    limits: sram, flash, instructions (of a training step), step_seconds. Without a board only sram,
-        of arena and state.
+    request: what is asked for.
+    board: a board's name or folder; the limits are all SRAM and flash that its firmware can take.
+    measure: by default the analysis' first one.
+    joint_rate: the share of the analysis' learning rate at which `joint` is measured.
+    bias_bits: the bits of each trained bias, see UpdateScheme; "any" takes what gains more.
+    layer_bits: each layer has residual bits of its own.
+    update_rule: the rule of all schemes.
+    elastic: for firmware that leaves tensors out while it runs, so only memory limits the choice.
+        With instructions or step_seconds the result has the share that keeps the mean step within
+        them.
+    limits: sram, flash, instructions (of a training step), step_seconds. Without a board only sram
+        counts, of arena and state.
     build: compile the winner, if there is a compiler.
-    progress: called with the costs done, of how many.
+    progress: called with the number of costs done, and how many there are.
 
-    Raises PlanError if nothing fits, or a share is too small for the last layer alone;
-    AnalysisError if the analysis is of another model or lacks the measure; ModelError, TargetError,
-    BuildError, ArgumentError.
+    Raises PlanError if nothing fits, or a share is too small for the last layer alone. Raises
+    AnalysisError if the analysis is of another model or lacks the measure. Raises ModelError,
+    TargetError, BuildError, ArgumentError.
 
     >>> select("model.int8.tflite", found, board="nucleo-f446re", sram=48 * 1024).scheme
     """

@@ -11,7 +11,7 @@ from pathlib import Path
 from mcutrain.arguments import EPOCHS, Count, PathLike, checked
 from mcutrain.data import Data, Split, is_path
 from mcutrain.errors import DataError, OptionError
-from mcutrain.experiments.parallel import Elastic, Lesson, Standing, Swapping, train_all
+from mcutrain.experiments.parallel import Elastic, Lesson, Resampling, Standing, train_all
 from mcutrain.experiments.planner import Budget, Planner, selected, usual
 from mcutrain.experiments.results import Runs, check_targets, doubts_of, trials, with_results
 from mcutrain.experiments.rows import PlannedRow, Proxies
@@ -126,25 +126,29 @@ def compare(
 ) -> Comparison:
     """Train head only, biases only, the last layers, everything, and given schemes.
 
-    Each from 3 seeds, or as many as asked for, or in few-shot episodes: 5, or as many as asked for,
-    each of `ways` classes and `shots` training samples of each, see mcutrain.data.episode. Fields
-    of request … budget are keywords, too; mcutrain.functions.options and
-    mcutrain.functions.run_options explain each.
+    Each scheme is trained from 3 seeds, or as many as asked for. In few-shot episodes
+    (mcutrain.data.episode) it is trained 5 times, or as often as asked for, on `ways` classes with
+    `shots` training samples each. Fields of request … budget are keywords, too;
+    mcutrain.functions.options and mcutrain.functions.run_options explain each.
 
-    model: the path of an int8 file, which every process reads. data, validation, classes: as
-    `simulate` takes them. schemes: more rows, "auto" is what `auto_scheme` finds. request: how each
-    row learns; update_rule adds a row by that rule for each of `schemes`.
-    With loss mse the network learns its input, and the AUC of labelled test samples stands in the
-    place of accuracies; of real targets R² does. rows: pets, a row for each as `simulate` takes
-    pet, and seeds. cascade: proxies, a folder of fronts as `mcutrain proxies` wrote it, adds three
-    rows for each of `schemes` (or the one that they were made for): with a gate, 0.8 or `gate`,
-    with the fronts, and with both; others then have no gate. share: elastic adds a row for each of
-    `schemes` (or the largest that fits) that is trained so; swap, with every, one for each of
-    `schemes`.
-    budget: the board, or sram (bytes of arena and state), that rows are to fit in. analysis: of
-    `analyze`, adds the scheme that it selects. jobs: processes, one per CPU by default. output: a
-    folder for report.html and report.json. progress: called with how far all runs are. listener:
-    hears notes and progress; by default notes are Python warnings.
+    model: the path of an int8 file; every process reads it.
+    data, validation, classes: as `simulate` takes them.
+    schemes: more rows; "auto" is what `auto_scheme` finds.
+    request: how each row learns. update_rule adds a row by that rule for each of `schemes`. With
+        loss mse the network learns its input, and rows have the AUC of labelled test samples
+        instead of accuracies. With real targets they have R².
+    rows: seeds; and pets, a row for each, as `simulate` takes pet.
+    cascade: proxies, a folder that `mcutrain proxies` wrote. It adds three rows for each of
+        `schemes` (or the scheme that they were made for): with a gate (0.8, or `gate`), with
+        proxies, with both. Other rows then have no gate.
+    share: elastic adds a row for each of `schemes` (or the largest that fits), trained elastically.
+        swap, with every, adds a row with input-channel resampling for each of `schemes`.
+    budget: what rows must fit in: the board, or sram, the bytes of arena and state.
+    analysis: what `analyze` returned; adds the scheme that it selects.
+    jobs: processes, by default one per CPU.
+    output: a folder for report.html and report.json.
+    progress: called with how far all runs are.
+    listener: hears notes and progress; by default notes are Python warnings.
 
     An interrupted comparison continues from the cache. Raises DataError, ModelError, SchemeError,
     AnalysisError, BuildError, ArgumentError.
@@ -280,7 +284,7 @@ class _Experiment:
                 usual_ones,
                 len(given),
                 _elastic(share),
-                Swapping(share.swap, share.every) if share.swap else None,
+                Resampling(share.swap, share.every) if share.swap else None,
                 proxies,
             )
         return _Planned(planner, found, rows, chosen)

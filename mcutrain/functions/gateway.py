@@ -66,11 +66,12 @@ END_SECONDS = 10.0
 class GatewayBoard:
     """A board of a gateway.
 
-    name: unlike that of any other board of the fleet. data: what it learns from, as `train` takes
-    it. project: of `generate --board`; without one, this computer computes what a board would.
-    port: where the board is; without, the only one that answers. start: of a board that is a
-    program, the command that runs it in the project's folder for the board's turn; the last word of
-    the first line that it prints is its port.
+    name: no other board of the fleet has it.
+    data: what the board learns from, as `train` takes it.
+    project: a folder of `generate --board`. Without one, this computer computes what a board would.
+    port: where the board is. Without it, only one board may answer.
+    start: for a board that is a program, the command that runs it in the project's folder for the
+        board's turn. The program prints its port as the last word of its first line.
     """
 
     name: str

@@ -150,23 +150,22 @@ def generate(
     explains each.
 
     model, scheme, classes: as `plan` takes them.
-    output: the folder; an earlier project there is replaced. With part front a file, .tflite or
-        .onnx.
-    request: how the step learns, and of which part of the network it is. latent is auto or a
-        tensor's name, for functions that begin a step with it, or what a tail begins with; see
-        mcutrain.memplan.find_latent. remember latents are in the ring that a board's firmware keeps
-        in its slots and trains on again; with some, latent is auto by default.
-    hardware: board is the board whose whole firmware is written, or, where it has none, a package
-        that fits it. Without it, a library for firmware of your own.
-    head: what a new head starts from (head_start), and whether there are functions that give a
-        class its weights from a few samples without training, around the centre of data (imprint).
-        Beside rows of zeros a class gets zeros, so train a new head before, or begin it with
-        prototypes.
-    program: what names begin with (prefix), which instruction set (isa) and build system (package)
-        it is for, which features it has besides its step, and what it knows of its classes
-        and pixels (class_names, mean, std).
-        normalization: of pixels, instead of mean and std.
-    data: samples that the scheme is chosen by, modules of pet, prototypes and a centre are made of.
+    output: the folder; an earlier project there is replaced. With part front it is a file, .tflite
+        or .onnx.
+    request: how the step learns, and which part of the network the project is of. latent is auto or
+        a tensor's name: functions begin a step with it, or a tail does; see
+        mcutrain.memplan.find_latent. remember: so many latents are kept in a ring in the slots of a
+        board's firmware, which trains on them again. With some, latent is auto by default.
+    hardware: board is the board whose whole firmware is written, or, where mcutrain has no firmware
+        for it, a package that fits it. Without a board the project is a library for firmware of
+        your own.
+    head: head_start says what a new head starts from. imprint adds functions that give a class its
+        weights from a few samples without training, around the centre of data. Beside rows of zeros
+        a class gets zeros, so train a new head first, or begin it with prototypes.
+    program: how names begin (prefix), the instruction set (isa) and the build system (package),
+        features besides the step, and what the program knows of its classes and pixels
+        (class_names, mean, std). normalization replaces mean and std.
+    data: samples for the choice of the scheme, for modules of pet, for prototypes and for a centre.
         split_by keeps groups of them in one part, as `simulate` takes it.
     save_model: the file for the model with the modules of pet.
     seed: of random weights.

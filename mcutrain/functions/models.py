@@ -167,8 +167,8 @@ def export(
     merge: fold low-rank updates and gains into the layers that they stand at. That changes outputs
         a little; `merged` of the result says by how much.
 
-    Raises StateError if the state is damaged or of another model or scheme, or was trained in
-    another way than is given; ModelError; ArgumentError where the output is the model's own file.
+    Raises StateError if the state is damaged, or of another model, scheme or way of training.
+    Raises ModelError; ArgumentError where the output is the model's own file.
 
     >>> export("model.int8.tflite", "trained.tflite", result)
     """

@@ -205,19 +205,19 @@ def plan(
     """Plan the memory of a model's training step, byte by byte.
 
     model: a path, a graph of `load`, or a step of `prepare` (which then has all other choices).
-    scheme: what to train, as `prepare` takes it. auto is what `auto_scheme` finds by the samples of
-        data; without a scheme it is that where there is data, else the head.
+    scheme: what to train, as `prepare` takes it; "auto" is what `auto_scheme` finds from the
+        samples of data. By default "auto" where there is data, else the head.
     classes: as `prepare` takes them.
     request: how the step learns; its fields are keywords, too (see mcutrain.functions.options).
     split_by: what keeps groups of data in one part, as `simulate` takes it.
-    hardware: board is a board's name or folder, whose firmware and stack count, too; sram the bytes
-        that arena and state may take; slots "off" gives the flash that would keep the trained state
-        to the program.
-    remember: latents in a ring, as `generate` takes it.
+    hardware: board is a board's name or folder; its firmware and stack are counted, too. sram is
+        the number of bytes for arena and state. slots "off" gives the program the flash that would
+        keep the trained state.
+    remember: how many latents the ring holds, as `generate` takes it.
     listener: hears notes and progress; by default notes are Python warnings.
 
-    Raises PlanError if it is more than `sram` or the board has; ModelError, SchemeError,
-    TargetError, ArgumentError.
+    Raises PlanError if the step takes more than `sram`, or than the board has. Raises ModelError,
+    SchemeError, TargetError, ArgumentError.
 
     >>> plan("model.int8.tflite", "last:3", board="nucleo-f446re").sram_bytes
     """

@@ -131,21 +131,21 @@ def quantize(
     Fields of reading, taking and method are keywords, too; mcutrain.functions.quantize_options
     explains each.
 
-    calibration: samples as the model was trained on: a path (.npz file or folder of images), or an
-        array in the file's order of axes, or with channels last; also (x, y), whose labels are not
-        needed. uint8 are pixels; real numbers are taken as they are; int8 needs input_scale and
-        input_zero_point.
-    output: a .tflite or .onnx file to write; or a folder, for MODEL.int8.tflite in it, or .onnx
-        where no .tflite file can hold the model.
-    reading: samples, drawn by seed; targets and split_by, columns of a CSV that are no input;
-        class_names, of the outputs, for the file; by default the float model's.
-    taking: pixels, the numbers (low, high) that the model takes for 0 and 255; or mean and std, of
+    calibration: samples as the model was trained on: a path (.npz file or folder of images), an
+        array, or (x, y), whose labels are not used. An array has the file's order of axes, or
+        channels last. uint8 values are pixels; real numbers are taken as they are; int8 needs
+        input_scale and input_zero_point.
+    output: a .tflite or .onnx file to write. A folder gets MODEL.int8.tflite, or .onnx where no
+        .tflite file can hold the model.
+    reading: samples, how many are drawn by seed; targets and split_by, columns of a CSV that are no
+        input; class_names of the outputs, for the file (by default the float model's).
+    taking: pixels, the numbers (low, high) that the model takes for 0 and 255; or mean and std of
         pixel / 255, one number or one per channel.
-    method: layer_errors measures each layer's error, too.
-    model_output: the name of the one output that is kept, if the model has several.
+    method: how it quantizes; layer_errors measures each layer's error, too.
+    model_output: the name of the one output to keep, if the model has several.
 
-    Warns of outputs that are poor. Raises NoiseError if they are noise, DataError if the samples do
-    not fit; ModelError, UnsupportedError, ArgumentError.
+    Warns of poor outputs. Raises NoiseError if they are noise, DataError if the samples do not fit;
+    ModelError, UnsupportedError, ArgumentError.
 
     >>> quantize("model.onnx", x_train, "model.int8.tflite", pixels=(0, 1)).snr_db
     """

@@ -100,21 +100,29 @@ def simulate(
     Fields of request, training, share, hardware, reading, kept and backend are keywords, too;
     mcutrain.functions.options and mcutrain.functions.run_options explain each.
 
-    model: an int8 file's path, or a graph of `load`. data: a path (.npz file, folder of images), a
-    Split, or arrays (x, y): x (n, height, width, channels), (n, time, channels) or (n, features),
-    uint8 pixels, int8 as the model takes it, or real numbers; y (n,) class numbers. scheme: what to
-    train; "auto", the default, is what `auto_scheme` finds for board, slots and sram, or for 256 KB
-    without these. With pet, proxies, added or 0 epochs the default is the head. A checkpoint that
-    exists has its own. validation: (x, y) to test on; without it the data's own test part, or
-    test_share of every class. classes: outputs of a new head, "keep" the model's, "auto" keeps it
-    if the data has as many, or some of those that the model names. request: how the step learns.
-    training: epochs, learning_rate (per sample; without, one is found by short trials, and the
-    result names it) and how samples are varied. share: with elastic only the tensors that helped
-    most are trained, so that the mean step takes this share of its time. reading: which samples are
-    taken, and how. kept: files to go on from and to write. backend: what computes; latent: as
-    `train` takes it. head_start: of a new head: prototypes are the mean of each class's samples,
-    which tell them apart before the first step; 0 epochs train nothing. watch: who is told how far
-    the run is.
+    model: an int8 file's path, or a graph of `load`.
+    data: a path (.npz file, folder of images), a Split, or arrays (x, y). x is (n, height, width,
+        channels), (n, time, channels) or (n, features): uint8 pixels, int8 as the model takes it,
+        or real numbers. y is (n,), class numbers.
+    scheme: what to train. "auto", the default, is what `auto_scheme` finds for board, slots and
+        sram, or for 256 KB without these. With pet, proxies, added or 0 epochs the default is the
+        head. A checkpoint that exists has its own.
+    validation: (x, y) to test on; by default the data's own test part, or test_share of every
+        class.
+    classes: outputs of a new head. "keep" keeps the model's head; "auto" keeps it if the data has
+        as many classes, or some of those that the model names.
+    request: how the step learns.
+    training: epochs, learning_rate and how samples are varied. The rate is per sample; without one,
+        short trials find it, and the result names it.
+    share: elastic trains only the tensors of the largest importance, so that the mean step takes
+        this share of its time.
+    reading: which samples are taken, and how.
+    kept: files to go on from and to write.
+    backend: what computes.
+    latent: as `train` takes it.
+    head_start: what a new head starts from. prototypes are the means of each class's samples; they
+        tell classes apart before the first step. 0 epochs train nothing.
+    watch: who is told how far the run is.
 
     Warns of values that the model's input clips, and of an order of classes that was guessed.
     Raises DataError if the data does not fit; ModelError, SchemeError, StateError, BuildError,

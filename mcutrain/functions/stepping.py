@@ -227,10 +227,10 @@ class StepTrainer(Shown):
     def gradients(self, x: Any, y: Any = None) -> dict[str, Array]:
         """Return the gradient of each trained tensor for one sample: its update at a rate of 1.
 
-        float64, in int8 steps of a weight and in units of an integer bias, before rounding and the
-        limit of a step; rules other than SGD make their directions of it. Quantization-aware
-        scaling is in it. int16 gradients that are added up over samples lose bits, which are here.
-        Nothing is changed. x, y: of one sample, (1, …).
+        The gradient is float64, in int8 steps of a weight and in units of an integer bias, before
+        rounding and before the limit of a step. It includes quantization-aware scaling. Rules other
+        than SGD make their directions of it. int16 gradients that are added up over samples lose
+        bits; these do not. The state stays as it is. x, y: one sample, (1, …).
         """
         found: dict[str, Array] = {}
         nodes = self.prepared.plan.training.apply

@@ -265,17 +265,19 @@ def teach(
 ) -> Taught:
     """Tell a board that listens what it has just heard, or take it back.
 
-    The loudest window of its history (of a camera the last image) is a sample of the class `name`;
-    with samples=N the next N windows that stand out are those of a class that it does not know yet.
+    The loudest window of the board's history (of a camera the last image) becomes a sample of the
+    class `name`. With samples=N the next N windows that stand out become samples of a new class.
 
-    undo: go back to before the last lesson. forget: go back to what was flashed; with a name, only
-    that class does. button: tell nothing, but wait for what the board's button teaches or takes
-    back, and record that. hear: a WAV file, rows in a CSV file, an image or a folder of images,
-    played to the board over the line first; it has no sensor, or not now.
-    record: a folder that windows and lessons are brought to: `simulate` reads its samples.npz, and
-    its folder raw, of raw samples where they are known: by `hear`, or by a board of
-    `generate --keep-samples`. check: compare the board's state with the desk's replay of all
-    lessons there, from raw samples where there are some.
+    undo: go back to before the last lesson.
+    forget: go back to what was flashed; with a name, forget only that class.
+    button: tell nothing; wait for what the board's button teaches or takes back, and record that.
+    hear: a WAV file, rows in a CSV file, an image or a folder of images. It is played to the board
+        over the line first, for a board without a sensor at hand.
+    record: a folder for windows and lessons. `simulate` reads its samples.npz, and its folder raw
+        of raw samples. Raw samples are known with `hear`, or from a board of `generate
+        --keep-samples`.
+    check: compare the board's state with the desk's replay of all lessons there, from raw samples
+        where there are some.
 
     Fields of which, how and line are keywords, too. Raises BuildError with what the line, the
     project or the board say; DataError for a class, file or folder that does not fit;

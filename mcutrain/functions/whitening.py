@@ -82,16 +82,17 @@ def whiten(
 ) -> WhitenedModel:
     """Make an int8 model ready to learn a new class from a few samples.
 
-    Two layers are put before its classifier: features get no correlation and equal size, and those
-    of each sample one length. The classifier is a new one, of the means of the data's classes.
+    It puts two layers before the classifier: they take away the features' correlation, give them
+    equal size, and give those of each sample one length. The classifier is a new one, made of the
+    means of the data's classes.
 
     data: training samples of all classes that the model is to know, as `simulate` takes them.
     output: an .onnx file to write; .tflite has no such normalization.
     reading: how the data are read; its fields are keywords, too.
 
-    Raises SchemeError for a head that is no fully connected layer, and features that do not vary;
-    DataError, ModelError; UnsupportedError for a .tflite file; ArgumentError where the output is
-    the model's own file.
+    Raises SchemeError for a head that is no fully connected layer, and for features that do not
+    vary. Raises DataError, ModelError; UnsupportedError for a .tflite file; ArgumentError where the
+    output is the model's own file.
 
     >>> whiten("words.int8.tflite", "sounds/", "white.onnx").graph.class_names
     """

@@ -239,20 +239,21 @@ def prepare(
     stream: Stream = "auto",
     report: Callable[[int, int], None] = lambda nodes, of: None,
 ) -> TrainingStep:
-    """The planned training step of a model under an update scheme.
+    """Return the planned training step of a model under an update scheme.
 
-    scheme: an UpdateScheme or what parse_scheme reads. options: all else that a trained state
-    depends on; a new classifier (classes) learns at the scheme's head_rate, by default
-    NEW_HEAD_RATE (see UpdateScheme). ladder: fronts of which a policy takes one for each sample
-    (see mcutrain.memplan.Ladder), or what makes or reads them for this step's own front.
+    scheme: an UpdateScheme, or what parse_scheme reads.
+    options: all else that a trained state depends on. A new classifier (classes) learns at the
+        scheme's head_rate, by default NEW_HEAD_RATE (see UpdateScheme).
+    ladder: fronts of a proxy cascade, of which a policy takes one for each sample (see
+        mcutrain.memplan.Ladder); or what makes or reads them for this step's own front.
     head_start: what a new classifier starts from instead of zeros, see mcutrain.runs.head_start.
-    head_seed: rounds the weights of added classes. stream: what of the step computes row by row, so
-    that its images never lie in memory as a whole: least as much as makes the arena smallest, off
-    nothing, max what makes the front smallest. auto plans as least does. Where a memory is known,
-    `plan` and `generate` then compute less row by row (mcutrain.cost.streaming), and a long run on
-    this computer keeps whole images. report:
-    called during a search for a smaller arena, which can take 20 seconds, with the nodes so far and
-    the most there can be.
+    head_seed: rounds the weights of added classes.
+    stream: what is computed row by row, so that images never lie in memory as a whole. least: as
+        much as makes the arena smallest. off: nothing. max: what makes the front smallest. auto
+        plans as least does. Where the memory is known, `plan` and `generate` then compute less row
+        by row (mcutrain.cost.streaming), and a long run on this computer keeps whole images.
+    report: called during a search for a smaller arena, which can take 20 seconds, with the nodes
+        done and the most there can be.
 
     Raises ModelError, SchemeError, PlanError, ArgumentError.
 

@@ -63,9 +63,9 @@ def _check(weights: tuple[float, ...], text: str) -> None:
 def balanced(split: Split, outputs: int, are_labels: bool) -> str:
     """Weights by which every class counts alike, as weights_of reads them.
 
-    Of n training samples with k classes, of which one has c samples, its weight is n / (k * c), so
-    that it is 1 in the mean over the samples; 1 where it has none. are_labels: whether outputs have
-    labels of their own; then each has two weights, of its 0 and its 1.
+    With n training samples and k classes, a class of c samples has the weight n / (k * c); 1 where
+    it has none. The mean over the samples is 1. are_labels: whether outputs have labels of their
+    own; then each has two weights, of its 0 and its 1.
     """
     y = split.train.y
     if not are_labels:
