@@ -2,8 +2,8 @@
 
 A file ends with its seal: a mark, and the SHA-256 of all before it. Linkers, the loader of
 libraries and numpy do not look behind what they need, so libraries, objects and arrays are used as
-they lie. Any number of processes may read and make the same file at once: a file gets its name when
-it is complete and on the disk, and whoever has opened the one before keeps it.
+they lie. Any number of processes may read and make the same file at once. A file gets its name when
+it is complete and on the disk; whoever has opened the one before keeps it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def whole(path: Path, *, name_may_be_lost: bool = False) -> Iterator[Path]:
 
     A power cut then finds the file of before or the new one, with all its bytes. If the block
     fails, as on a full disk, nothing is left beside `path`. name_may_be_lost: do not wait until the
-    new name is on the disk too; a power cut may then bring the file of before back, or none, for
+    new name is on the disk, too. A power cut may then bring back the old file, or none; it is for
     what can be made again. Raises OSError with the name of `path`.
     """
     part = path.with_name(f".{path.stem}.{os.getpid()}-{threading.get_ident()}.part{path.suffix}")

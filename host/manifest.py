@@ -192,11 +192,11 @@ class Region:
 class BoardMemory:
     """What was planned, and of what. firmware_bytes: static RAM besides arena and state.
 
-    slots: [origin, bytes] of each place that keeps the state; none if it does not fit, or where
-    why_no_saves says so: then a trained state does not outlive a power cut. slots_flash_bytes: that
-    the program would gain if the slots were given up. remember: latents that they hold, besides;
-    ring_flash_bytes: what the program would gain if these fitted the board's own slots. A board
-    with an operating system has no regions.
+    slots: [origin, bytes] of each place that keeps the state. Empty if it does not fit, or where
+    why_no_saves says why; then a trained state does not outlive a power cut. slots_flash_bytes:
+    that the program would gain if the slots were given up. remember: latents that they hold,
+    besides; ring_flash_bytes: what the program would gain if these fitted the board's own slots. A
+    board with an operating system has no regions.
     """
 
     vectors: Region | None = None

@@ -1,8 +1,8 @@
 """Threads of numpy's matrix products, of which our own processes take one.
 
-OpenBLAS shares even small products among a thread for each processor, and these threads wait for
-each other by spinning: where another program wants the processors, too, each product takes many
-times as long. What mcutrain does at length are other things than large products.
+OpenBLAS shares even small products among a thread for each processor, and these threads spin while
+they wait. Where another program wants the processors, too, each product takes many times as long.
+What mcutrain does at length are other things than large products.
 
 Numpy reads this once, when it is imported.
 """

@@ -180,7 +180,7 @@ def _vectors_apart(
 ) -> tuple[list[LoadSegment], list[LoadSegment]]:
     """The begin of the vector table, and all the rest.
 
-    Its sector is erased first and it is written last, when the rest was read back: so a chip whose
+    Its sector is erased first, and it is written last, when the rest was read back. So a chip whose
     flashing broke off has no start address, and does not run half of a program.
     """
     first = [LoadSegment(start, s.data[:VECTOR_BYTES]) for s in segments if s.address == start]

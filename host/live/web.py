@@ -1,6 +1,6 @@
 """A page of this computer that shows what boards do: one HTML file, and facts as they come.
 
-It is served on 127.0.0.1 alone, to requests that name this host: a page of another site cannot
+It is served on 127.0.0.1 alone, to requests that name this host. So a page of another site cannot
 read it by a name of its own that leads here (DNS rebinding). Facts are server-sent events (HTML
 Living Standard, 9.2). Nothing can be changed by it.
 """

@@ -138,8 +138,8 @@ class QemuBoard:
         """Talk to QEMU's monitor now and then.
 
         QEMU asks a UART only once whether it takes the bytes that have come. The models of Arm's
-        CMSDK UART do not tell it when they are switched on later, so that what a host sends during
-        start-up would lie there until something else wakes QEMU up.
+        CMSDK UART do not tell it when they are switched on later. What a host sends during start-up
+        would lie there until something else wakes QEMU up.
         """
         with contextlib.suppress(OSError):
             address = ("127.0.0.1", self._monitor_port)

@@ -1,5 +1,7 @@
 """The RP2040's USB controller as a device (4.1 of its datasheet), and the host at the cable's other
-end: it finds the serial port that the firmware offers, opens it, and carries the link's bytes."""
+end. The host finds the serial port that the firmware offers, opens it, and carries the link's
+bytes.
+"""
 
 from __future__ import annotations
 

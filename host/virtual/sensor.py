@@ -1,10 +1,10 @@
 """A source of samples on each virtual board, which no real one has.
 
-At 0x5F000000: word 0 says how many samples wait, at most DEPTH; word 4 is the next number, an int16
-with its sign, of those of a sample one after the other; 0 where none waits. Word 8 says 1 if the
-next sample is the first row of a camera's frame. Reading changes nothing else, and what is written
-is a fault. Samples come by the board's time, one in so many instructions; those that find no room
-are lost, of a camera with the rest of their frame. Or they wait until they are read.
+At 0x5F000000: word 0 says how many samples wait, at most DEPTH. Word 4 is the next number, an int16
+with its sign; a sample's numbers come one after the other. It is 0 where none waits. Word 8 says 1
+if the next sample is the first row of a camera's frame. Reading changes nothing else, and what is
+written is a fault. Samples come by the board's time, one in so many instructions; those that find
+no room are lost, of a camera with the rest of their frame. Or they wait until they are read.
 """
 
 from __future__ import annotations

@@ -2,20 +2,20 @@
 
 The gradients of n samples g_1 … g_n have the covariance (1/n) sum g gᵀ with eigenvalues λ. After T
 steps at learning rate η, gradient descent has gone a share of about λ / (λ + ρ), ρ = 1/(η T), of
-the way along each direction (early stopping is a ridge: Yao, Rosasco, Caponnetto 2007; Ali, Kolter,
-Tibshirani 2019). Their sum is the effective dimension (degrees of freedom; Zhang 2005). Where all λ
-are far below ρ it is Fisher information over ρ; but a direction counts at most once, however steep.
-So layers near the input, whose few gradients are large and all point one way, do not come first,
-as they do by Fisher information and by the first-order estimate.
+the way along each direction. Early stopping is a ridge (Yao, Rosasco, Caponnetto 2007; Ali, Kolter,
+Tibshirani 2019). The sum of these shares is the effective dimension (degrees of freedom; Zhang
+2005). Where all λ are far below ρ it is Fisher information over ρ; but a direction counts at most
+once, however steep. So layers near the input, whose few gradients are large and all point one way,
+do not come first, as they do by Fisher information and by the first-order estimate.
 
 The eigenvalues are those of the samples' inner products, so the covariance is never built.
 
 A step follows one sample, though, and disturbs what the others taught. The least mean squares rule
-learns slower for it, by the factor 1 - η t / 2, t the mean squared gradient, which adds up over all
-that is trained, and diverges where that is 0 (Widrow et al. 1976; Feuer, Weinstein 1985). What is
+learns slower for it, by the factor 1 - η t / 2, and diverges where that is 0. t is the mean squared
+gradient, added up over all that is trained (Widrow et al. 1976; Feuer, Weinstein 1985). What is
 learnable is the effective dimension with so much smaller a rate. It is why early layers, whose
-gradients are the largest, are not worth training at the rate of the others: with rates as they are
-found for many classes they would stop everything from learning.
+gradients are the largest, are not worth training at the rate of the others. At the rates that suit
+many classes they would stop everything from learning.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ MOST_BYTES = 2**29
 class InnerProducts:
     """Collects gradients, sample by sample.
 
-    parts: parameter → its channels (last axis) in groups that are told apart: each share of a
-    weight is a number of groups, from the first on; a bias has one group of all.
+    parts: parameter → its channels (last axis) in groups. A share of a weight is a number of
+    groups, from the first on; a bias has one group.
     """
 
     parts: Mapping[str, Sequence[Array]]
@@ -113,10 +113,10 @@ def product_gains(
 
     products: as InnerProducts.of has them. names: layer → weight and bias. shares: layer → share →
     how many groups of channels it has. base: weights add to the biases of their layer and those
-    behind it, and at least to the last `base`: over fewer, late layers would get the credit for
+    behind it, and at least to the last `base`. Over fewer, late layers would get the credit for
     what the biases before them can do. Modules add to all biases: over fewer, each of many gets the
-    credit for the same (mcunet-5fps, 75,084 bytes, CIFAR-10, three seeds: what is selected among
-    layers and modules learns 77.4 % over few biases, 79.2 % over all).
+    credit for the same. (mcunet-5fps, 75,084 bytes, CIFAR-10, three seeds: what is selected among
+    layers and modules learns 77.4 % over few biases, 79.2 % over all.)
     """
     behind: list[Array] = []
     for layer in sorted(names, reverse=True):

@@ -1,8 +1,8 @@
 """The frozen front of a network, computed once: every candidate trains only what lies behind it.
 
 Before the first trained layer nothing changes from step to step, so its activations are the input
-of a shorter network. The training of that network ends with the same bits as the whole one's:
-random numbers are told apart by the number of a node counted from the loss, and by the step.
+of a shorter network. The training of that network ends with the same bits as the whole one's.
+Random numbers depend on the step, and on the number of a node counted from the loss.
 """
 
 from __future__ import annotations

@@ -264,8 +264,8 @@ def real_units(plan: TrainingPlan) -> dict[str, Unit]:
     """Return, for each trained parameter, what its accumulated integers mean.
 
     An update subtracts rate · sum · 2**exponent, where rate = qas · scale · 2**residual_bits and
-    qas = s⁻² for a parameter of scale s: so the derivative by the real parameter is
-    sum · 2**exponent · rate / (2**residual_bits · sqrt(qas)).
+    qas = s⁻² for a parameter of scale s. So the derivative by the real parameter is sum ·
+    2**exponent · rate / (2**residual_bits · sqrt(qas)).
     """
     training = plan.training
     states = {new: name for name, new in training.updated.items()}
@@ -424,7 +424,7 @@ def least_biases(layers: int) -> int:
     """Biases over which weights are measured at least: of the last eighth of the layers.
 
     Samples of many classes span no more directions than there are samples, and the last few layers
-    are by far the cheapest: measured by themselves, they would get the credit for all of them.
+    are by far the cheapest. Measured by themselves, these would get the credit for all directions.
     """
     return layers // 8
 

@@ -51,8 +51,8 @@ RESULTS = 3
 class TrainingSettings:
     """head_epochs: of the head alone, before all else. epochs: of every candidate.
 
-    With a head trained before, early layers gain more than they do with a new one, which passes
-    hardly any gradient back at first; by default candidates start as `mcutrain simulate` does.
+    Early layers gain more with a head that was trained before: a new one passes hardly any gradient
+    back at first. By default candidates start as `mcutrain simulate` does.
 
     learning_rate: per sample. module_rate: as a scheme has it. seeds: how many runs with other
     orders and roundings are averaged, from `seed` on.

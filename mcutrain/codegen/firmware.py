@@ -89,8 +89,8 @@ def _body_place(name: str, isa: str) -> str | None:
 def place_of(name: str) -> str:
     """Return where a file of the firmware folder lies in a project.
 
-    What models share is one folder with the model's own files, so that a program needs one -I and
-    a build system one list of sources; a board's files stay in folders of their own. A faster body
+    What models share is in one folder with the model's own files: a program needs one -I, and a
+    build system one list of sources. A board's files stay in folders of their own. A faster body
     gets its instruction set's name, so that it can lie beside the portable one. That has the name
     of the plain one, for which it stands in.
     """

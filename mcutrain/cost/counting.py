@@ -47,8 +47,8 @@ def count_instructions(
 ) -> Mapping[str, int]:
     """Executed instructions of one training step by the node's name, as `estimate` gives them.
 
-    What moves rows from node to node is counted with the last node of their segment, as a board's
-    clock has it; where the sample is fed row by row, with the first.
+    The moving of rows from node to node counts with the last node of their segment, as on a board's
+    clock. Where the sample is fed row by row, it counts with the first.
 
     The mean of COUNTED_UPDATES steps: what a gradient's zeros and the sums' sizes save differs a
     little from sample to sample. folder: where the project is generated and built, unless it lies

@@ -178,14 +178,19 @@ def quantities(
     results: Sequence[TensorType],
     strip: Strip | None = None,
 ) -> tuple[str, Mapping[str, float]]:
-    """The kernel function, and what features are made of, by name. strip: the call computes it.
+    """Return the kernel function, and what features are made of, by name.
 
-    The call's parameters (a table counts its numbers; .rare: the share of a table of shifts that is
-    not in USUAL_SHIFTS; rule.direct.NAME: 1 for the function of that name); operand.N: 1 if the
-    call's operand N is not NULL; macs; depth: macs per element of the first output; inputs and
-    outputs: elements of all tensors; x.pixels and alike: height times width; for the windowed taps:
-    how often a window's tap lies in the image, and multiplier: channels of places per channel of
-    the image.
+    strip: the call computes one strip of rows. The quantities are:
+
+    the call's parameters; a table counts its numbers;
+    .rare: the share of a table of shifts that is not in USUAL_SHIFTS;
+    rule.direct.NAME: 1 for the function of that name;
+    operand.N: 1 if the call's operand N is not NULL;
+    macs; depth: macs per element of the first output;
+    inputs and outputs: elements of all tensors;
+    x.pixels and alike: height times width;
+    taps: of windowed kernels, how often a window's tap lies in the image;
+    multiplier: channels of places per channel of the image.
     """
     call = op.kernel(types, results)
     found: dict[str, float] = {f"operand.{i}": o != NULL for i, o in enumerate(call.operands)}
@@ -213,8 +218,8 @@ def quantities(
 def feature(name: str, values: Mapping[str, float]) -> float:
     """A product such as `y.h*y.w/4*y.c*y.w%4>0`.
 
-    `/n` divides and rounds up, `%n` is the remainder, `=n` and `>n` are 1 if that holds, else 0;
-    they apply from left to right, to the quantity that they follow.
+    `/n` divides and rounds up, `%n` is the remainder, `=n` and `>n` are 1 if that holds, else 0.
+    They apply from left to right, to the quantity that they follow.
     """
     product = 1.0
     for quantity, operations in _factors(name):

@@ -29,10 +29,10 @@ def fit_rows(
     """A step that computes as little row by row as the memory allows.
 
     step: planned with as much row by row as makes its arena smallest. sram_bytes: what arena and
-    state may take; None: nobody knows. The same step comes back where it does not fit as it is,
-    where less than WORTH is saved, where it has fronts of a ladder, or is elastic: what an elastic
-    step leaves out depends on what its parts take, and has to be the same in a simulation that
-    knows of no board.
+    state may take; None: nobody knows. Returns the same step where it does not fit as it is, where
+    less than WORTH is saved, and where it has a proxy cascade or is elastic. What an elastic step
+    leaves out depends on what its parts take, and must be the same in a simulation that knows of no
+    board.
     """
     least = step.plan
     if not least.segments or least.training.elastic or least.ladder is not None:

@@ -32,8 +32,8 @@ def read_sounds(
 ) -> Samples:
     """float32 (n, ...) of all files, as the model's input asks for them.
 
-    (49, 10) are MFCCs; (49, 40), (98, 40) and as many in a row are features of the audio front end,
-    every 20 or 10 ms; (16000,) is the sound itself, which a model of unknown input does not get.
+    (49, 10) are MFCCs. (49, 40), (98, 40) and as many in a row are features of the audio front end,
+    every 20 or 10 ms. (16000,) is the sound itself, which a model of unknown input does not get.
     """
     shape = _shape_for(input_shape)
     require_soundfile(listing.paths)

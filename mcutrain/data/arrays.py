@@ -24,11 +24,11 @@ def of_arrays(
 ) -> Split:
     """A Split of what is at hand, see Data.
 
-    validation: (x, y), or x alone, to test on; then all of `data` is trained on. Without it
-    some are kept for the test, as `drawing` says. Samples are arrays or lists
-    (n, height, width, channels), (n, time, channels) or (n, features): uint8 pixels, int8 as the
-    model takes it, or real numbers; int16 are raw samples for the front end of `order`. Labels are
-    as in an .npz file. Raises DataError.
+    validation: (x, y), or x alone, to test on; then all of `data` is trained on. Without it some
+    are kept for the test, as `drawing` says. Samples are arrays or lists (n, height, width,
+    channels), (n, time, channels) or (n, features). They are uint8 pixels, int8 as the model takes
+    it, or real numbers; int16 are raw samples for the front end of `order`. Labels are as in an
+    .npz file. Raises DataError.
     """
     if isinstance(data, Split):
         if validation is not None:

@@ -43,8 +43,8 @@ def is_path(data: Data) -> bool:
 class Dataset:
     """Samples with one label each, or one for each position, and the names of the classes.
 
-    x: uint8, int8 or float32, (n, height, width, channels), or (n, features) for no images;
-       (n, height, width) gets a channel axis, and so do windows (n, time, channels), which get
+    x: uint8, int8 or float32, (n, height, width, channels), or (n, features) for no images.
+       (n, height, width) gets a channel axis. So do windows (n, time, channels), which get
        the shape of the model's input later. uint8 are pixels, int8 is already in the
        model's input format, float32 are real values, int16 are token ids.
     y: int64 (n,), each label an index into `names`; or uint8 (n, …), labels of positions, of which
@@ -270,10 +270,10 @@ def unlabelled(x: Samples) -> Dataset:
 def order(n: int, epoch: int, seed: int) -> Indices:
     """The order in which an epoch visits `n` samples: a permutation of 0..n-1, int64 (n,).
 
-    Stable: it depends on the three numbers alone and stays the same over platforms and numpy
-    versions, because only the raw PCG64 stream is used (numpy guarantees that stream and
-    SeedSequence, but not Generator.permutation; NEP 19). Sample i comes at the rank of draw i;
-    equal draws keep their order.
+    It depends on the three numbers alone, and is the same on all platforms and with all versions of
+    numpy: it uses only the raw PCG64 stream. numpy guarantees that stream and SeedSequence, but not
+    Generator.permutation (NEP 19). Sample i comes at the rank of draw i; equal draws keep their
+    order.
     """
     return np.argsort(raw_draws(n, seed, epoch), kind="stable").astype(np.int64)
 
@@ -306,11 +306,11 @@ class AtMost(int):
 def drawn(y: Labels, count: int, seed: int) -> Indices:
     """Ascending indices of `count` samples, 1 <= count <= len(y), that share out every class alike.
 
-    Every class is put into an order of its own, drawn from (seed, class) alone; sample r of a class
-    of k comes at (r + 1/2) / k of the way, its first one at the start, and the first `count`
-    of all are taken. So a class gets what its share of all samples gives, and at least one where
-    `count` allows it; more samples hold the fewer; and how the classes follow each other does not
-    matter. Raises DataError for another count, but not of AtMost, which takes all there are.
+    Each class gets an order of its own, drawn from (seed, class) alone. Sample r of a class of k
+    comes at (r + 1/2) / k of the way, its first one at the start; the first `count` of all are
+    taken. So a class gets what its share of all samples gives, and at least one where `count`
+    allows it. A larger draw contains the smaller one. The order of the classes does not matter.
+    Raises DataError for another count, but not of AtMost, which takes all there are.
     """
     if isinstance(count, AtMost):
         count = min(count, len(y))
@@ -370,9 +370,9 @@ def class_numbers(
 ) -> tuple[dict[str, Labels], tuple[str, ...]]:
     """Labels as users have them, by their key, as numbers; and the names of the classes.
 
-    Numbers of classes (n,); class names (n,) as text; one-hot rows (n, classes); or numbers of
-    classes for each position of a sample (n, …), where two axes are taken for one-hot rows if all
-    of them are. names: the saved ones; else texts sorted, or numbers as names, of which none may
+    Labels are numbers of classes (n,), class names (n,) as text, one-hot rows (n, classes), or
+    numbers of classes for each position of a sample (n, …). Two axes are one-hot rows if all rows
+    are one-hot. names: the saved ones; else texts sorted, or numbers as names, of which none may
     then be left out, but of positions. are_targets: real targets, also where they look like labels.
     The first array is the training part's. Raises DataError for anything else.
     """

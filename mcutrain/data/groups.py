@@ -94,11 +94,11 @@ def split_groups(
 ) -> tuple[Indices, Indices]:
     """Ascending indices (train, test) of samples whose groups are whole in one of them.
 
-    Groups come in an order that is drawn by `seed`, and go to the test part where that brings every
-    class nearer to its share (least squares over classes); the one that comes nearest does in any
-    case. No class loses its last training sample. What is drawn depends on the groups and classes,
-    not on the order of samples. Raises DataError for a share outside 0..1, for a single group, and
-    where no group can go.
+    Groups come in an order drawn by `seed`. A group goes to the test part if that brings the
+    classes nearer to their shares (least squares over classes). The one that comes nearest goes
+    there in any case. No class loses its last training sample. What is drawn depends on the groups
+    and classes, not on the order of samples. Raises DataError for a share outside 0..1, for a
+    single group, and where no group can go.
     """
     if not 0.0 < share < 1.0:
         raise DataError(f"the test share is {share}: give a share between 0 and 1, as 0.2")

@@ -269,9 +269,9 @@ def split_in_order(split: Split, order: InputOrder, note: Note = lambda _: None)
 def arranged(x: Samples, shape: tuple[int, ...]) -> Samples:
     """Samples (n, …) with their channels last, as a model that takes `shape` wants them.
 
-    Windows (n, channels, time) become (n, time, channels) and images (n, channels, height, width)
-    (n, height, width, channels) where only that makes them fit: their lengths are the input's,
-    except that images of uint8 may have any height and width, since they are resized. Whatever fits
+    Windows (n, channels, time) become (n, time, channels), and images (n, channels, height, width)
+    become (n, height, width, channels), where only that makes them fit. To fit, lengths must be the
+    input's; uint8 images may have any height and width, since they are resized. Whatever fits
     already, or in no order, comes back as it is; a square is taken to be in the right order.
     """
     given, wanted = _lengths(x.shape[1:]), _lengths(shape)

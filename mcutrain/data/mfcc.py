@@ -1,8 +1,8 @@
 """The front end of keyword models: a second of sound becomes 49 frames of 10 MFCCs.
 
-What the reference model of MLPerf Tiny's keyword spotting (kws_ref_model) was trained on, by the
-parameters and formulas of its training script and of TensorFlow's tf.signal, computed here in
-double precision by numpy and scipy:
+The reference model of MLPerf Tiny's keyword spotting (kws_ref_model) was trained on these.
+Parameters and formulas are those of its training script and of TensorFlow's tf.signal. numpy and
+scipy compute them here in double precision:
 
 1. 16,000 samples at 16 kHz, divided by the largest; shorter sounds end in zeros.
 2. Frames of 30 ms (480 samples) every 20 ms (320): 49, those that fit; times a periodic Hann

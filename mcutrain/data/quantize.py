@@ -59,15 +59,14 @@ def quantize_input(
 ) -> Int8:
     """The model's int8 input, of the shape of `x`; `scale` and `zero_point` are its input's.
 
-    uint8 are pixels. With "auto", q = pixel - 128, so that the 256 codes are the 256 pixel
-    values; right for models that take pixel / 127.5 - 1 (scale 1/127.5, zero point 0 or -1),
-    pixel / 255 (scale 1/255, zero point -128) or pixel (scale 1, zero point -128), each within
-    1 %. Any other model needs a Normalization: q = saturate(round_half_even(real / scale) +
-    zero_point), in double precision, last axis = channels.
-    int8 is taken as already in the model's input format, and returned as it is; so are token ids,
-    int16.
-    float32 are real values: q = saturate(round_half_away(x / scale) + zero_point), the division
-    in single precision, as TFLite's QUANTIZE does it.
+    uint8 are pixels. With "auto", q = pixel - 128: the 256 codes are the 256 pixel values. That is
+    right, within 1 %, for models that take pixel / 127.5 - 1 (scale 1/127.5, zero point 0 or -1),
+    pixel / 255 (scale 1/255, zero point -128) or pixel (scale 1, zero point -128). Any other model
+    needs a Normalization: q = saturate(round_half_even(real / scale) + zero_point), in double
+    precision, last axis = channels. int8 is taken as already in the model's input format, and
+    returned as it is; so are token ids, int16. float32 are real values: q =
+    saturate(round_half_away(x / scale) + zero_point), the division in single precision, as TFLite's
+    QUANTIZE does it.
 
     Raises DataError for other types, parameters that are none, and values that are NaN.
     """

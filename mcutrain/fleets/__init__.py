@@ -2,8 +2,8 @@
 
 A board's contribution is the difference of its trained numbers to the state that its round began
 with, the base. Differences are integers and are added in int64, so a sum is the same in any order
-and over any tree of gateways (federated averaging of McMahan et al., 2017, algorithm 1, in
-integers).
+and over any tree of gateways. It is the federated averaging of McMahan et al., 2017, algorithm 1,
+in integers.
 """
 
 from mcutrain.fleets.average import (

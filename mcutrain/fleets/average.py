@@ -30,12 +30,11 @@ def averaged(
 ) -> bytes:
     """The base plus the mean of what boards learnt, as a saved state.
 
-    A trained number moves by floor(sum / weight + 1/2), or by floor(sum / weight + r) with r drawn
-    evenly from [0, 1) by seed and by the number's place, so that small means are not lost over
-    many rounds; the weight is that of the boards which train it. It saturates as an update does.
-    The outputs' exponent is the largest of a board's. Counters go on by the most updates of a
-    board; all else is the base's. Raises StateError if
-    the sum is of another round.
+    A trained number moves by floor(sum / weight + 1/2); the weight is that of the boards which
+    train it. Or it moves by floor(sum / weight + r), so that small means are not lost over many
+    rounds. r is drawn evenly from [0, 1) by seed and by the number's place. It saturates as an
+    update does. The outputs' exponent is the largest of a board's. Counters go on by the most
+    updates of a board; all else is the base's. Raises StateError if the sum is of another round.
     """
     check_round(layout, base, total)
     moves = {
@@ -94,8 +93,8 @@ def with_momentum(
     """A round's mean with what is left of the rounds before, and the velocity for the next one.
 
     velocity: of the round before, in 2^-16 of a last bit; none at first. It becomes itself times
-    momentum, in 256ths, and the mean, each rounded down, and is what numbers move by (FedAvgM of
-    Hsu et al., 2019, with a server's rate of 1).
+    momentum, in 256ths, plus the mean, each rounded down. Numbers move by it (FedAvgM of Hsu et
+    al., 2019, with a server's rate of 1).
     """
     kept, whole = round(256 * momentum), {}
     for name, sums in total.sums.items():

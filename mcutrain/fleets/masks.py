@@ -1,8 +1,8 @@
 """Pairwise masks: a server adds what gateways learnt, and sees no single one of them.
 
-Each two gateways of a round agree on a stream of numbers (X25519, HKDF-SHA256, ChaCha20); one adds
-it to its sum, the other subtracts it, modulo 2^32 or 2^64, so that it is gone from the sum of all
-(Bonawitz et al., 2017, without its recovery of gateways that drop out: then the round ends). It
+Each two gateways of a round agree on a stream of numbers (X25519, HKDF-SHA256, ChaCha20). One adds
+it to its sum, the other subtracts it, modulo 2^32 or 2^64, so it is gone from the sum of all. This
+is Bonawitz et al., 2017, without its recovery of gateways that drop out: then the round ends. It
 protects from a server that is curious, not from one that hands out keys of its own.
 """
 

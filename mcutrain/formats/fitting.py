@@ -1,8 +1,8 @@
 """Weights of 8 bits with a zero point, as int8 weights without one.
 
 Such a weight's integers minus the zero point are -255 to 255. Where they fit int8 they are the
-weight; each channel in which one does not fit gets a step of its own, the smallest that it fits
-with, and is rounded to it.
+weight. A channel in which one does not fit gets the smallest step with which it fits, and is
+rounded to it.
 """
 
 from __future__ import annotations

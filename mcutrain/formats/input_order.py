@@ -1,9 +1,9 @@
 """How the input of an int8 file relates to the samples of the file that it was quantized from.
 
-A turned input (see `mcutrain.data.layout`) is said in the file's metadata, under KEY, as JSON: the
-name of the original file, the shape of its input without the batch, and these axes in the order in
-which this file has them; and, if there is one, the front end that makes samples of raw ones. A file
-without the entry takes samples in its own order.
+The file's metadata say under KEY, as JSON, how its input was turned (see `mcutrain.data.layout`).
+They have the name of the original file, the shape of its input without the batch, and these axes in
+this file's order. If a front end makes samples of raw ones, they name it. A file without the entry
+takes samples in its own order.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from mcutrain.ir.graph import Graph, Node
 def verify(graph: Graph) -> Graph:
     """Return the graph, or raise ModelError with the first rule it breaks.
 
-    Every name is a tensor; every tensor is written at most once and before it is read; node names
-    are unique; constants hold what their type says; `infer` agrees with the declared types.
+    Every name is a tensor. Every tensor is written at most once, and before it is read. Node names
+    are unique. Constants hold what their type says. `infer` agrees with the declared types.
     """
     written = {*graph.inputs, *(n for n, t in graph.tensors.items() if t.is_constant)}
     _check_constants(graph)

@@ -1,8 +1,8 @@
 """Whether every node finds in its bytes what its producer wrote there.
 
 The validator sees buffers; this sees tensors. It walks the training step and inference as the C
-does, keeps for every byte of the arena whose value lies in it, and knows nothing of lifetimes nor
-of why two tensors were given the same bytes. It shares no code with the planner.
+does, and notes for every byte of the arena whose value lies in it. It knows nothing of lifetimes,
+nor why two tensors got the same bytes. It shares no code with the planner.
 """
 
 from __future__ import annotations
@@ -49,14 +49,18 @@ class ArenaRange:
 
 
 def check_contents(plan: TrainingPlan) -> None:
-    """Return if a step of training and inference read what they should, else raise AssertionError.
+    """Check that a step of training and an inference read what they should.
 
-    Checked for each node: its inputs hold what was written last as the value of that tensor or of
-    what it is a view of; outputs lie over inputs only where the operator says that it may, and byte
-    upon byte; outputs and scratch lie in the arena and over nothing else of the node; scratch is
-    there, aligned and as large as the call needs, with what it needs to overwrite an input; a view
-    lies where its source is; whatever has no place in the arena is constant, an argument or state.
-    With a ladder all that once for each of its fronts.
+    Raises AssertionError unless for each node:
+
+    - its inputs hold what was written last for that tensor, or for what it is a view of;
+    - outputs lie over inputs only where the operator allows it, byte upon byte;
+    - outputs and scratch lie in the arena, and over nothing else of the node;
+    - scratch is aligned and as large as the call needs, also to overwrite an input;
+    - a view lies where its source is;
+    - whatever has no place in the arena is constant, an argument or state.
+
+    With a proxy cascade it checks all that once for each of its fronts.
     """
     training = plan.training
     for level in range(1 if plan.ladder is None else plan.ladder.levels):

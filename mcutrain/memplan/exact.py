@@ -1,7 +1,7 @@
 """The smallest arena for boxes, found and proven by searches over skylines; bounded by nodes.
 
 Boxes that no section joins are packed apart, and what lives throughout lies at the bottom. Each
-size is tried by many short attempts. The first are drawn; most later ones change the guide of one
+size is tried by many short attempts. The first are drawn. Most later ones change the guide of one
 that got furthest, above all for the boxes alive where it failed most, as in Joslin and Clements,
 "Squeaky Wheel Optimization" (1999).
 """

@@ -132,8 +132,8 @@ def _stack(problem: PlacementProblem, order: Sequence[int]) -> list[int]:
 def place_greedily(problem: PlacementProblem) -> list[int]:
     """The lowest of all orders and ways to place; the earlier one where they tie.
 
-    In the end all sink: first fit in ascending order of offsets puts each buffer where it was or
-    lower, because all neighbours placed before it began, hence ended, no higher than it begins.
+    In the end all sink: first fit in ascending order of offsets puts each buffer where it was, or
+    lower. All neighbours placed before it began no higher than it begins, hence ended no higher.
     """
     orders = _orders(problem)
     ways = [partial(_place, order=order, fit=fit) for order in orders for fit in _FITS]

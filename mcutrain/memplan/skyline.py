@@ -1,18 +1,18 @@
 """Whether buffers fit into an arena of given size: a search over skylines, exact if it ends.
 
-Steps are merged to sections, one for each set of buffers alive together that no other set
-contains. Over every section lies a floor, below which nothing more is placed; a valley is a run of
-sections between higher floors. Whatever lies lowest in a valley begins on its floor, so a node
-asks which of the buffers that live within the valley begins there first (in steps), or whether
-none does; the sections before it are then raised, and the bytes lost must be spare there.
+Steps are merged to sections, one for each set of buffers alive together that no other set contains.
+Over every section lies a floor, below which nothing more is placed; a valley is a run of sections
+between higher floors. Whatever lies lowest in a valley begins on its floor. So a node asks which of
+the buffers that live within the valley begins there first (in steps), or whether none does. The
+sections before it are then raised, and the bytes lost must be spare there.
 
-Cut are: losses that a buffer left over would fill (it could be moved down, and all stays valid),
-states seen before, and, after a failure, choices that did not bring it about (conflict-directed
-backjumping: Prosser, "Hybrid algorithms for the constraint satisfaction problem", 1993). Which
-valley is next is decided by the fewest choices and by failures seen (Boussemart et al., "Boosting
-systematic search by weighting constraints", 2004). Sections and parts that no buffer joins follow
-Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Machine Learning"
-(ASPLOS 2023).
+The search cuts losses that a buffer left over would fill: it could be moved down, and all stays
+valid. It cuts states seen before. After a failure it cuts choices that did not cause it
+(conflict-directed backjumping: Prosser, "Hybrid algorithms for the constraint satisfaction
+problem", 1993). Which valley is next is decided by the fewest choices and by failures seen
+(Boussemart et al., "Boosting systematic search by weighting constraints", 2004). Sections and parts
+that no buffer joins follow Moffitt, "MiniMalloc: A Lightweight Memory Allocator for
+Hardware-Accelerated Machine Learning" (ASPLOS 2023).
 
 A node costs about 0.1 ms. No result depends on time, floats or the order of a set.
 """

@@ -132,10 +132,10 @@ class RowFlow:
     def strips(self) -> Iterator[tuple[int, int, int, int]]:
         """(stage, first row of its output, rows, rows of the output that must be kept with them).
 
-        Always the last stage goes on that can and whose rows somebody waits for, which keeps the
-        fewest rows; or whose rows nobody will read, so that what they are made of goes. Stage -1 is
-        the input's next row. Whoever computes in another order, as the device does, needs no more
-        room: it is never behind.
+        The stage that goes on is always the last one that can and whose rows somebody waits for;
+        that keeps the fewest rows. Or it is one whose rows nobody will read, so that what they are
+        made of goes. Stage -1 is the input's next row. Whoever computes in another order, as the
+        device does, needs no more room: it is never behind.
         """
         sources = self.sources
         done = [*self.heights[:sources], *(0 for _ in self.stages)]

@@ -1,8 +1,9 @@
 """Plans and problems as CSV in the format of google/minimalloc, fit for a bug report.
 
 Columns `id,lower,upper,size` and, for a plan, `offset`. A lifetime is half-open: alive from step
-`lower` to before step `upper`. Where fronts of a ladder take turns in the arena a last column says
-whose a buffer is; the steps of each follow those of the one before, so that all of it is one plan.
+`lower` to before step `upper`. Where the fronts of a proxy cascade take turns in the arena, a last
+column says whose a buffer is. The steps of each front follow those of the one before, so that all
+of it is one plan.
 """
 
 from __future__ import annotations

@@ -401,8 +401,8 @@ def _tail(training: TrainGraph) -> tuple[Node, ...]:
 def _head_steps(training: TrainGraph, tail: tuple[Node, ...]) -> tuple[int, int]:
     """When training runs its head: the step at which inference turns off.
 
-    Of several heads from the first one's step to that of the loss: all that is ahead of them is
-    computed by then, and is kept, since the heads' weights are always trained.
+    With several heads these are the steps from the first one's to that of the loss. All that is
+    ahead of them is computed by then, and is kept, since the heads' weights are always trained.
     """
     if not tail:
         return (len(training.graph.nodes) - 1,) * 2

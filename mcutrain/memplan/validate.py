@@ -11,9 +11,9 @@ from mcutrain.memplan.plan import Buffer, MemoryPlan
 def validate(plan: MemoryPlan) -> None:
     """Return if no live buffers overlap and every offset is usable; else raise PlanError.
 
-    Checked: the alignment and arena, unique names, sizes and lifetimes that are not empty, one
-    offset per buffer and none besides, offsets aligned and within the arena, and no byte that
-    belongs to two buffers at any step.
+    It checks the alignment and the arena, and that names are unique, sizes and lifetimes not empty.
+    Each buffer has one offset, aligned and within the arena, and there is no other. No byte belongs
+    to two buffers at any step.
     """
     if plan.align_bytes < 1:
         raise PlanError(f"the alignment is {plan.align_bytes} bytes; it must be at least 1")

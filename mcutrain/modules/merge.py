@@ -1,8 +1,8 @@
 """Modules folded into the layers that they stand at: no more operators, other weights.
 
 lora, lora-fa   [W | B]·concat(x, A·x + a) + b = (W + B·A)·x + (b + B·a): up to the rounding and the
-                clamping of A·x, and the rounding of W + B·A to int8, on a larger scale where a row
-                does not fit its own.
+                clamping of A·x, and the rounding of W + B·A to int8. A row that does not fit its
+                own scale gets a larger one.
 gain            g·(W·x + b): the scales of W by channel, times g; where g is negative the
                 row's sign. Up to one rounding less, and the clamping between both.
 

@@ -28,11 +28,10 @@ WHERE = {
 def places_of(graph: Graph, spec: ModuleSpec) -> tuple[Node, ...]:
     """The nodes that modules of this kind stand at, in execution order.
 
-    Without names: for an adapter the ends of blocks (see trunk_ends), for a
-    lite residual those of blocks with a known input (see blocks_of), for a low-rank update the 1×1
-    convolutions and fully connected layers, for a gain all convolutions, the head never. Raises
-    SchemeError if there are none, for names that are none of these, and for a model that has
-    modules already.
+    Without names: an adapter gets the ends of blocks (see trunk_ends), a lite residual those of
+    blocks with a known input (see blocks_of). A low-rank update gets the 1×1 convolutions and fully
+    connected layers, a gain all convolutions. The head gets none. Raises SchemeError if there are
+    none, for names that are none of these, and for a model that has modules already.
     """
     present = modules_of(graph)
     if present:

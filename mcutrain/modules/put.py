@@ -1,9 +1,9 @@
 """Modules put into a graph: what each kind is made of, and why it changes nothing at first.
 
 adapter   y = x + up(relu(down x)), Houlsby et al. 2019, arXiv 1902.00751, of 1×1 convolutions. up
-          is 0, its output has the scale of x. An int8 Add brings both to twice the larger scale:
-          x is multiplied by exactly 1/2, with 20 bits behind the point, and the sum by exactly
-          2 / 2**20; what comes out is x. The output's zero point is 0, so that it can be of either
+          is 0, its output has the scale of x. An int8 Add brings both to twice the larger scale.
+          It multiplies x by exactly 1/2, with 20 bits behind the point, and the sum by exactly
+          2 / 2**20: the result is x. The output's zero point is 0, so that it can be of either
           sign where x, behind a ReLU, cannot.
 lora      y = requantize([W | B]·concat(x, A x) + b), Hu et al. 2021, arXiv 2106.09685: the update
           B·A is an addend of the sums before they are requantized, once. B is 0 on W's scales.

@@ -34,9 +34,9 @@ class ModuleSpec:
     rank: hidden channels, or the rank of the update; 0 where the kind has none. last: at the last
     so many places only; None is all. names: at these nodes only, by name or layer number. start:
     the fixed or first projection: principal directions of its input, or random ones. Of a lite
-    residual: kernel, groups: its first convolution's, of which separable makes a depthwise and a
-    1×1 one; expand: hidden channels, of EXPANDS, for each that it reads; up: how it becomes as
-    large as the block's output, of UPS.
+    residual: kernel, groups: of its first convolution; separable makes a depthwise and a 1×1 one of
+    that. expand: hidden channels, of EXPANDS, for each that it reads. up: how it becomes as large
+    as the block's output, of UPS.
     """
 
     kind: str
@@ -65,8 +65,8 @@ class ModuleSpec:
 def parse_modules(text: str) -> tuple[ModuleSpec, ...]:
     """Modules from text. Raises SchemeError.
 
-    KIND[:NUMBER], joined by commas; what follows a kind as OPTION=VALUE is of that kind: at=last:K
-    or at=LAYER+LAYER+…, start=principal or random, of lite also groups=G or separable=yes,
+    KIND[:NUMBER], joined by commas. OPTION=VALUE behind a kind belongs to it: at=last:K or
+    at=LAYER+LAYER+…, start=principal or random. lite also has groups=G or separable=yes,
     expand=1/4, 1/2 or 1, and up=nearest or bilinear. Each kind once.
     """
     found: list[tuple[str, dict[str, str]]] = []

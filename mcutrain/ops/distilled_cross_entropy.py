@@ -27,11 +27,11 @@ Array = npt.NDArray[Any]
 class DistilledCrossEntropy(SoftmaxCrossEntropy):
     """(1 - share) times the label's cross-entropy, and share times the distance to a teacher.
 
-    The distance is 2 KL(q || p) of the softmaxes p of half the logits and q of half the teacher's,
-    over the first `known` classes: distillation at a temperature of 2 (Z. Li and D. Hoiem, Learning
-    without Forgetting, ECCV 2016). Its gradient is p - q, no larger than the label's. Inputs and
-    outputs are as of SoftmaxCrossEntropy; the teacher's sums, int32 of the same shape and scales,
-    are the last input.
+    The distance is 2 KL(q || p) over the first `known` classes. p is the softmax of half the
+    logits, q that of half the teacher's: distillation at a temperature of 2 (Z. Li and D. Hoiem,
+    Learning without Forgetting, ECCV 2016). Its gradient is p - q, no larger than the label's.
+    Inputs and outputs are as of SoftmaxCrossEntropy; the teacher's sums, int32 of the same shape
+    and scales, are the last input.
     """
 
     share: float = 0.5

@@ -31,8 +31,8 @@ class MeanSquaredError(LossOp):
     y = sums * scale and x = (stored - x_zero_point) * x_scale are real numbers; y is neither
     rounded nor clamped to the output's int8. Inputs: step, sums int32 [1, …, channels], x int8 of
     as many elements in the same order, exponent. Outputs: gradient (dtype), exponent, the loss in
-    squared steps of x as Q16 [1] (times x_scale**2 it is that of real numbers; at most 32767), and
-    0 [1] where another loss has its prediction.
+    squared steps of x as Q16 [1], at most 32767, and 0 [1] where another loss has its prediction.
+    The loss times x_scale**2 is that of real numbers.
 
     scale: of the sums, one per channel or one for all. exact: the exponent is the best for this
     sample; otherwise it is what was needed lately (fixedpoint.begin_exponent), so that samples can

@@ -2,9 +2,9 @@
 
     python -m mcutrain.oracle.run_original MODEL INPUTS.npy OUTPUTS.npz
 
-INPUTS: float32 [n, …], each with the batch axis of the file put in front, and converted to its
-element type; of a model with several inputs, a row that has one after the other.
-OUTPUTS: one array per output of the model, [n, …].
+INPUTS: float32 [n, …]. Each gets the batch axis of the file in front, and is converted to its
+element type. For a model with several inputs it is a row that has one after the other. OUTPUTS: one
+array per output of the model, [n, …].
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A network with fewer channels, fitted layer by layer to what the whole one makes.
 
 As He, Zhang, Sun 2017 ("Channel Pruning for Accelerating Very Deep Neural Networks", section 3.2):
-each convolution in turn is the least-squares solution for the sums of the whole network's, of what
-the layers before it, fitted already, give it in int8. Where its output is added to a trunk it makes
-up for the trunk's error, too.
+each convolution in turn is a least-squares solution. It fits the sums of the whole network's, from
+what the layers before it, fitted already, give it in int8. Where its output is added to a trunk it
+makes up for the trunk's error, too.
 """
 
 from __future__ import annotations

@@ -51,9 +51,9 @@ class LadderSettings:
     """What is wanted.
 
     levels: fronts, the whole one among them. delta: what each costs less than the one before, as a
-    share of what the channels cost that can go. threshold: the cosine of a proxy's latent and the
-    whole front's from which on they are near enough; None is the median of the cheapest level's, so
-    that it serves half of the samples. least_cosine: that every level has to reach in the mean.
+    share of what the channels cost that can go. threshold: the least cosine of a proxy's latent and
+    the whole front's that is near enough. None takes the median of the cheapest level, so that this
+    level serves half of the samples. least_cosine: that every level has to reach in the mean.
     distillation: passes over the samples that fronts are trained for, when they are fitted.
     """
 

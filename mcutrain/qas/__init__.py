@@ -1,8 +1,8 @@
 """Quantization-aware scaling: how fast each integer parameter must move.
 
-Lin et al., "On-Device Training Under 256KB Memory", NeurIPS 2022, section 2.2, equation 4: with
-w = s·q, a step on q of -lr · dL/dq · s⁻² is the step on w that float training would take. For a
-weight s is s_w, for a bias s_w·s_x; both are the scale that the tensor itself carries.
+Lin et al., "On-Device Training Under 256KB Memory", NeurIPS 2022, section 2.2, equation 4. With w =
+s·q, a step on q of -lr · dL/dq · s⁻² is the step on w that float training would take. For a weight
+s is s_w, for a bias s_w·s_x; both are the scale that the tensor itself carries.
 """
 
 from __future__ import annotations

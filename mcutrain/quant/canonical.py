@@ -18,8 +18,9 @@ ALL_CODES = (-128, 127)
 def canonical(graph: Graph) -> Graph:
     """The graph in canonical form, verified.
 
-    Pads are part of the convolution that follows, activations of the operator before; there is
-    no reshape of a reshape, no part of a part, no node without effect, none that nothing needs.
+    Pads become part of the convolution that follows, activations part of the operator before. There
+    is no reshape of a reshape, no part of a part, no node without effect, and none that nothing
+    needs.
     """
     passes: tuple[Callable[[Graph], Graph], ...] = (
         join_reshapes,

@@ -1,7 +1,7 @@
 """A simplified float graph and the quantization of its tensors become the int8 graph.
 
-The nodes are those that the readers of int8 files make, with the same multipliers, so that the
-graph is one that a .tflite file of the same network would give.
+The nodes are those that the readers of int8 files make, with the same multipliers. So the graph is
+one that a .tflite file of the same network would give.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019.
 There weights have one scale per tensor. Here they have one per output channel, so dividing the
-channels of an activation costs nothing in the layer before; it is balanced against the input
+channels of an activation costs nothing in the layer before. It is balanced against the input
 channels of the layer behind, as Xiao et al., "SmoothQuant", ICML 2023, do it. A depthwise layer has
 a scale per channel too and takes any factor.
 """

@@ -1,7 +1,7 @@
 """The int8 network in float arithmetic: every tensor and weight rounded to what has a code.
 
-It differs from the integers only where a sum lies near the middle between two codes, takes batches,
-and can round just a part of the network; so it is what choices are made by.
+It differs from the integers only where a sum lies near the middle between two codes. It takes
+batches, and can round just a part of the network, so choices are made by it.
 """
 
 from __future__ import annotations

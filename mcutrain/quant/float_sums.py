@@ -31,8 +31,8 @@ BIAS_BITS = 29  # a bias stays within ±2**29, so that sums fit int32 and traini
 class Sums(ClampingFloatOp):
     """y = clamp(sum of x * w + b). The channels of y lie on the axis `channel_axis` of w.
 
-    A fully connected layer is a 1x1 convolution here and stays one in the int8 graph: all versions
-    of TFLite's kernels know one weight scale per channel for convolutions, not so for
+    A fully connected layer is a 1x1 convolution here and stays one in the int8 graph. All versions
+    of TFLite's kernels know one weight scale per channel for convolutions, but not for
     FULLY_CONNECTED.
     """
 

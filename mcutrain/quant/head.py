@@ -128,8 +128,8 @@ def replace_head(graph: Graph, head: Node, classes: int, start: HeadStart | None
     All classes share one weight scale, the largest of the old classifier's, which fits the
     features, as they stay the same. The output scale is a power of two of the old one; it grows
     with the logits (see autodiff.TrainGraph). Where the logits are the mean over positions of what
-    an activation lets pass, biases are such that all classes begin in the middle of it, which a
-    softmax does not notice: below a ReLU's 0 a class would have no gradient at any position.
+    an activation lets pass, biases make all classes begin in its middle. A softmax does not notice.
+    Below a ReLU's 0 a class would have no gradient at any position.
 
     Two classes in place of one logit are one logit again, 0, on the old scale, which a sigmoid
     that follows needs.
@@ -206,8 +206,8 @@ def regression_head(
     """The graph with a head that gives so many real numbers, those of `begin` for every sample.
 
     scale, zero_point: of its int8 output. All weights are 0. Their scale is the largest of the old
-    head's, in units of a quarter of the output's range, so it is the same part of that whatever the
-    numbers' unit is; at most what makes a step of the sums one of the output.
+    head's, in units of a quarter of the output's range. So it is the same part of that whatever the
+    numbers' unit is. At most it makes a step of the sums one of the output.
     """
     old = _Head.of(graph, head)
     if old.mean is not None or math.prod(old.y.shape[:-1]) != 1:
@@ -309,8 +309,8 @@ def add_classes(graph: Graph, head: Node, count: int, seed: int = 0) -> Graph:
     """The graph with `count` more outputs behind the classifier's own, and no softmax.
 
     Weights, biases and quantization of the old classes stay as they are, so their outputs are the
-    same integers. A new class starts as the mean of the old ones (weights rounded at random, by
-    the seed, at odds of their fraction), so that it scores less than the best of them.
+    same integers. A new class starts as the mean of the old ones, so that it scores less than the
+    best of them. Its weights are rounded at random, by the seed, at odds of their fraction.
     """
     if count < 1:
         raise SchemeError(f"{count} classes cannot be added: give at least one name")

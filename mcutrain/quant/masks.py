@@ -2,7 +2,8 @@
 
 A mask adds a constant to scores, so that the softmax gives 0 where it is far below the others. It
 does so, in steps of 1/256, as soon as it is lower than the others by the spread of the scores and
-some more; how far below does not matter to the softmax, and in int8 takes the steps of the scores.
+some more. How far below does not matter to the softmax, and a larger range would take the steps of
+the scores in int8.
 """
 
 from __future__ import annotations

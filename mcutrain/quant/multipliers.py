@@ -2,8 +2,8 @@
 
 Sources: tensorflow/lite/kernels kernel_util.cc (convolutions, products of matrices, activation
 limits), add.cc, reference/reduce.h (mean), activations.cc and quantize.cc (rescaling). Scales are
-float32 values held in Python floats; where the kernels multiply or divide in float32, so does this
-file, because the last bit of a multiplier decides the last bit of an output.
+float32 values held in Python floats. Where the kernels multiply or divide in float32, so does this
+file: the last bit of a multiplier decides the last bit of an output.
 """
 
 from __future__ import annotations
@@ -212,8 +212,8 @@ def leaky_relu(alpha: float, x: tuple[float, int], y: tuple[float, int]) -> Leak
 def bias_without_overflow(w: Array, axis: int, bias: Array, stage: Requantize) -> Array | None:
     """The bias, moved where some input could overflow the int32 sum; None if that changes outputs.
 
-    Converters saturate the bias of a channel whose weights are almost zero, so that it sits at the
-    end of int32; its output is at a clamp limit for every input, and stays there. axis: of w, along
+    Converters saturate the bias of a channel whose weights are almost zero, so it sits at the end
+    of int32. Its output is at a clamp limit for every input, and stays there. axis: of w, along
     which the channels lie.
     """
     others = tuple(i for i in range(w.ndim) if i != axis)

@@ -101,9 +101,9 @@ def head_of_means(
     """A classifier from class means of features.
 
     x: int8 [n, features]. scales: of the features and of the classifier's weights. The factor is a
-    quarter (SOFTER) of that which makes the softmax of the sums as sure as the samples allow: it
-    has the least cross-entropy of FACTORS ones, each sample left out of its own class's mean.
-    Raises SchemeError for no sample.
+    quarter (SOFTER) of the one that makes the softmax of the sums as sure as the samples allow.
+    That one has the least cross-entropy among FACTORS, each sample left out of its own class's
+    mean. Raises SchemeError for no sample.
     """
     if not len(x):
         raise SchemeError("class means need samples, and there is none")

@@ -70,7 +70,7 @@ class QuantizationTrial:
 class Quantized:
     """The int8 graph and what it was made from.
 
-    reference: the float graph, equalized if `chosen` says so; its outputs are the original's, and a
+    reference: the float graph, equalized if `chosen` says so; its outputs are the original's. A
     tensor of the int8 graph has the name of the float tensor that it stands for. network: the same
     with corrected biases, where that was chosen. notes: what else was changed, in sentences.
     """

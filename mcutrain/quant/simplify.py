@@ -2,7 +2,7 @@
 
 Every rule looks at one node and its neighbours and says what replaces them; they are applied until
 none fits. Batch norm and preprocessing are both an Affine here. It goes into the weights before it
-or behind it; where padding stands in the way the border gets the number that means 0; what is left
+or behind it. Where padding stands in the way, the border gets the number that means 0. What is left
 becomes a 1x1 depthwise convolution.
 """
 

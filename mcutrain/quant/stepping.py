@@ -1,7 +1,7 @@
 """Streaming networks: a step takes a few rows, and layers reach into those of earlier steps.
 
 A streaming file keeps the earlier rows of each layer's input in a variable. `window_of` makes of it
-the network over the whole window that one output depends on, which is trained like any other;
+the network over the whole window that one output depends on; that is trained like any other.
 `stepwise` makes of such a network one that computes a step at a time, with the same bits. Time is
 axis 1. After google-research/kws_streaming (Rybakov et al. 2020), which makes a streaming network
 of one over a window.

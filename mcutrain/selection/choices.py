@@ -89,7 +89,7 @@ class Choices:
         """Return what weights gain at these residual bits, and modules, whose bits are not chosen.
 
         A low-rank update moves its layer's weights along a few directions, the layer's own columns
-        along others: what both can learn is largely the same, and only the larger gain counts.
+        along others. What both can learn is largely the same, so only the larger gain counts.
         """
         gain = 0.0
         for part in self._parts(shares):

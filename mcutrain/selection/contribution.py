@@ -62,11 +62,11 @@ MAY_FALL = ("learnable", JOINT)
 class Gains:
     """What training adds to one measure; more is better.
 
-    bias: [k] is gained by the last k biases over the head alone, k = 0 … layers, [0] is 0.
-    weights: layer → share → gained by that share of its weights over the biases of it and all
-    layers behind it, or over more biases.
-    modules: name → how many of its hidden channels, 0 if it has none → gained by the module, by
-    training over the biases of the layer that it stands at, by gradient over all.
+    bias: [k] is gained by the last k biases over the head alone, k = 0 … layers, [0] is 0. weights:
+    layer → share → gained by that share of its weights over the biases of it and all layers behind
+    it, or over more biases. modules: name → how many of its hidden channels, 0 if it has none →
+    what the module gains. Training measures that over the biases of the layer that it stands at,
+    gradients over all.
     """
 
     bias: tuple[float, ...]
@@ -82,7 +82,7 @@ class Gains:
     def smoothed(self) -> Gains:
         """The nearest gains that never fall with depth or share, in the sum of squares.
 
-        More of the same can be trained, or left as it is; a measured loss from one share to the
+        A larger share can be trained, or left as it is. So a measured loss from one share to the
         next, or from one bias to the next, is noise or comes from a step too large. Selecting from
         the raw gains would collect the lucky ones. Isotonic regression (Barlow et al., 1972).
         """

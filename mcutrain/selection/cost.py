@@ -100,12 +100,12 @@ BuildFunction = Callable[[UpdateScheme], Needs | None]
 class CostModel:
     """How schemes are costed.
 
-    cost: fast, never more than the truth. plan: for real. build: what a compiler makes
-    of the scheme that plan found to fit, None if it does not link; called for a winner only,
-    and more than once: all three should remember what they found.
-    fixed_sram_bytes, fixed_flash_bytes: what firmware takes besides what cost says, never more
-    than the truth either. bias_bits: what biases may have, of which selection takes one.
-    layer_bits: whether each layer may have residual bits of its own. update_rule: of all schemes.
+    cost: fast, never more than the truth. plan: for real. build: what a compiler makes of the
+    scheme that plan found to fit; None if it does not link. It is called for a winner only, and
+    more than once: all three should remember what they found. fixed_sram_bytes, fixed_flash_bytes:
+    what firmware takes besides what cost says, never more than the truth either. bias_bits: what
+    biases may have, of which selection takes one. layer_bits: whether each layer may have residual
+    bits of its own. update_rule: of all schemes.
     """
 
     cost: CostFunction

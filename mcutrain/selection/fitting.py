@@ -21,8 +21,8 @@ def least_sram_bytes(cost: SchemeCost) -> int:
 def fitting(found: Contributions, graph: Graph, costs: CostModel, sram_bytes: int) -> Contributions:
     """Leave out biases and shares of weights that take more than so much SRAM by themselves.
 
-    A share is costed over as few biases as it may be trained with, the smaller shares first: where
-    one does not fit, the larger ones of its layer do not. Modules stay.
+    A share's cost is taken over as few biases as it may be trained with, the smaller shares first.
+    Where one does not fit, the larger ones of its layer do not. Modules stay.
     """
     bits = max(found.residual_factor)
     room = _Room(Structure.of(graph, costs.update_rule), costs, bits, sram_bytes)

@@ -1,12 +1,12 @@
 """The scheme that learns most as a whole: exact search with tangents.
 
 For a level a, the schemes that may reach it satisfy a linear inequality per scheme that was looked
-at (mcutrain.selection.kernels): <G₀, s K - X₀> >= a - g(X₀). K and t are sums over what is chosen;
-divided by s, the right side has the factor 1 / s, which is convex in t and hence above its own
+at (mcutrain.selection.kernels): <G₀, s K - X₀> >= a - g(X₀). K and t are sums over what is chosen.
+Divided by s, the right side has the factor 1 / s, which is convex in t and hence above its own
 tangent. So an integer program under the true costs finds either a scheme that may reach the level,
-which is then looked at, or a proof that there is none (outer approximation: Duran, Grossmann 1986;
-for a function whose level sets are convex: Westerlund, Pörn 2002). The level is a little above the
-best scheme so far.
+which is then looked at, or a proof that there is none. This is outer approximation (Duran,
+Grossmann 1986; for a function whose level sets are convex: Westerlund, Pörn 2002). The level is a
+little above the best scheme so far.
 """
 
 from __future__ import annotations

@@ -4,11 +4,12 @@ Gains of layers overlap, and a sum of what each adds alone does not know by how 
 products K [n, n] of the gradients of n samples do: over all that a scheme trains they are the sum
 of those over its biases and weights. As mcutrain.analysis.dimension explains, T steps of rates η
 reach the effective dimension g(X) = tr X (X + r n)⁻¹ with X = s K, r = 1 / (T · mean η). They are
-slower by s = 1 - h t / 2, t = tr K / n the mean squared gradient: a step gains η and disturbs
-η² t / 2, so over all steps h = mean η² / mean η. Where that is 0 or less, nothing is learnt.
+slower by s = 1 - h t / 2, where t = tr K / n is the mean squared gradient. A step gains η and
+disturbs η² t / 2, so over all steps h = mean η² / mean η. Where that is 0 or less, nothing is
+learnt.
 
-A concave function of X lies below each of its tangents, which is what an exact search needs: where
-g(X₀) + <G₀, s K - X₀> < a, G₀ the gradient at X₀, no scheme with inner products K reaches a.
+A concave function of X lies below each of its tangents, which is what an exact search needs. Let G₀
+be the gradient at X₀. Where g(X₀) + <G₀, s K - X₀> < a, no scheme with inner products K reaches a.
 """
 
 from __future__ import annotations

@@ -193,8 +193,8 @@ class IntegerProgram:
     def above(self, rows: Array, least: Array) -> tuple[Chosen, float] | None:
         """A choice that fits with rows @ choice >= least; None if there is none.
 
-        rows: [any number][options]. It is one of those that have most to spare in all rows; what no
-        choice has more of is returned, too, in units of what a row's largest number is 1 in.
+        rows: [any number][options]. It is one of those that have most to spare in all rows. Returns
+        that spare, too, which no choice exceeds; its unit makes a row's largest number 1.
         """
         if not len(self.gains):
             spare = float(np.min(-least, initial=MOST_SPARE))

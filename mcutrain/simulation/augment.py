@@ -1,10 +1,10 @@
 """Training samples varied at random: the same for every run, and on the device where C does it too.
 
 What happens to a sample follows from a key alone, a hash of (seed, epoch, index of the sample), in
-integers. Crops and colours are of pixels, before they are quantized (random resized crops and
-colour jitter as ImageNet is trained with); flips, shifts, gains and noise are of the model's int8
-input, and firmware/runtime/mct_augment.c computes the same bits. It also has time shifts of raw
-samples, int16, and background noise behind sound, both before the front end.
+integers. Crops and colours change pixels before they are quantized: random resized crops and colour
+jitter, as ImageNet is trained with. Flips, shifts, gains and noise change the model's int8 input,
+and firmware/runtime/mct_augment.c computes the same bits. It also has time shifts of raw samples,
+int16, and background noise behind sound, both before the front end.
 """
 
 from __future__ import annotations

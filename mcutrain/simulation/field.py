@@ -2,8 +2,8 @@
 
 `Decisions` is firmware/runtime/mct_learn.c; `Field` is firmware/protocol/mct_learn_commands.h with
 the front end, the trigger and the store beside it. A lesson lies between two saved states, so that
-`undo` goes back to the one before it. A window is heard once; what a lesson does with it follows
-from the window, the position and the samples remembered, so `Field` replays what a board has learnt
+`undo` goes back to the one before it. A window is heard once. What a lesson does with it follows
+from the window, the position and the remembered samples. So `Field` replays what a board has learnt
 from the windows that `mcutrain record` brought.
 """
 

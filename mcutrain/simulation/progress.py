@@ -49,9 +49,9 @@ class TrainedEpoch:
     """Mean loss and accuracy while training, accuracy on the test set afterwards.
 
     test_accuracy: None where RunSettings.test_every leaves the test out, as the other test results.
-    seconds: in training steps, without the preparation of samples and evaluation. Of a network that
-    reproduces its input the accuracies are NaN, and the test says loss and auc, see Tested; of one
-    with a class for each position it says iou, of one with a label for each output f1.
+    seconds: in training steps, without the preparation of samples and evaluation. Accuracies are
+    NaN for a network that reproduces its input; its test says loss and auc, see Tested. The test
+    says iou for one with a class for each position, and f1 for one with a label for each output.
     mixed_batches: updates from samples of several levels; None where none are put together by it.
     """
 

@@ -5,7 +5,7 @@ and augmentation. Samples of the data's validation part tell the loss that it en
 such a part, training samples that are held out. Test samples are not looked at.
 
 A long run wants a smaller rate than a short one. So trials get longer in rounds, up to the run's
-own length where that is affordable: the first round finds a rate among all, the second tries those
+own length where that is affordable. The first round finds a rate among all, the second tries those
 around it, each later one the better half of these (successive halving: K. Jamieson and A.
 Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS 2016,
 section 3). Where the smallest or the largest that is left ends best, those beyond it are tried at

@@ -76,12 +76,12 @@ def order_channels(graph: Graph, wishes: Mapping[str, Wish]) -> ChannelOrder:
 
     wishes: by the name of the weight. A layer trains its channels 0 to count - 1 then. Where one
     layer alone reads a group of channels that are tied to each other, those are the ones that it
-    wants. Several layers that read one group (a residual stream, a depthwise layer and the
-    convolution after it) get the order that covers most of the importance that each could have at
-    best, in the sum; so each of them may train some channels that are not its most important.
-    A layer whose input channels have a fixed order (it reads the model's input), or repeat
-    (it follows a flattened image or several outputs per input channel), keeps its own most
-    important channels wherever they lie.
+    wants. Several layers may read one group: a residual stream, or a depthwise layer and the
+    convolution after it. They get the order that covers most, in the sum, of the importance that
+    each could have at best. So each may train some channels that are not its most important. Input
+    channels have a fixed order in a layer that reads the model's input. They repeat behind a
+    flattened image or several outputs per input channel. Such a layer keeps its own most important
+    channels wherever they lie.
     """
     orders: dict[Place, Array] = {}
     channels: dict[str, tuple[int, ...]] = {}
@@ -103,10 +103,10 @@ def order_channels(graph: Graph, wishes: Mapping[str, Wish]) -> ChannelOrder:
 def common_order(wishes: Sequence[Wish]) -> Array:
     """One order for all: each wish trains the first `count` of it. order[j] moves to place j.
 
-    Of one wish, or several of the same count: the most important ones first. Of others: the
-    assignment of channels to places with the largest sum, over the wishes, of the importance that
-    the first `count` places hold, relative to what they could hold at best. Exact; ties as they
-    come first.
+    Of one wish, or several of the same count: the most important ones first. For others it is the
+    best assignment of channels to places. Each wish counts the importance that its first `count`
+    places hold, relative to what they could hold at best; the sum over the wishes is largest.
+    Exact; ties as they come first.
     """
     if len(wishes) == 1:
         return _descending(wishes[0].importance)

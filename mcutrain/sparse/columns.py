@@ -4,8 +4,8 @@
 of each epoch. There a budget is drawn over all layers together; here each layer keeps its share, as
 a device has planned its memory. `fisher`: as in TinyTrain (ICML 2024), which trains the channels of
 the largest Fisher information on the first samples of a task. There one backward pass sees all of
-them; here they take turns, as the memory holds so few, and what stands for their information is how
-far they moved from the model's own weights. firmware/runtime/mct_columns.c is the same in C.
+them. Here they take turns, as the memory holds so few; how far they moved from the model's own
+weights stands for their information. firmware/runtime/mct_columns.c is the same in C.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which tensors a step trains under a time budget: as important together as can be, in integers.
 
 After "ElasticTrainer: Speeding Up On-Device Training with Runtime Elastic Tensor Selection"
-(MobiSys 2023), but solved exactly: given how far back the gradient is passed on, what is left of
-the budget is filled by a plain knapsack. firmware/runtime/mct_elastic.c is the same in C, bit for
-bit; docs/numerics.md says what is computed.
+(MobiSys 2023), but solved exactly. Given how far back the gradient is passed on, a plain knapsack
+fills what is left of the budget. firmware/runtime/mct_elastic.c is the same in C, bit for bit;
+docs/numerics.md says what is computed.
 """
 
 from __future__ import annotations

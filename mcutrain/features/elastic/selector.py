@@ -1,9 +1,9 @@
 """How much each trained tensor has helped lately, from the states before and after.
 
 ElasticTrainer (see mcutrain.autodiff.elastic) measures a tensor by what the loss lost on account of
-it: −Σ (∂L(w + Δw)/∂w)·Δw, after a step Δw. Updates move w by −lr·rate·∂L/∂w, so of two windows of
-steps that follow one another the second one's Δw' gives the gradient at w + Δw, and the importance
-is Σ Δw·Δw' / rate, up to lr, which all tensors share. It takes no gradient but those of the updates
+it: −Σ (∂L(w + Δw)/∂w)·Δw, after a step Δw. Updates move w by −lr·rate·∂L/∂w. So of two windows of
+steps, one after the other, the second one's Δw' gives the gradient at w + Δw. The importance is Σ
+Δw·Δw' / rate, up to lr, which all tensors share. It takes no gradient but those of the updates
 themselves, and what is noise in one window is not in the other.
 """
 

@@ -54,9 +54,9 @@ class Drift:
 
         A front is judged by probes that wanted it or another proxy, samples of the same kind: those
         that want the whole front are harder by the policy's choice. Half of the losses of an
-        exponential distribution are above 0.69 times their mean, and with 3/4 a front is taken more
-        often as long as its losses are no more than 8 % larger. Each probe takes the offset a
-        step towards 0, so that a front that nobody takes any more is tried again.
+        exponential distribution are above 0.69 times their mean. With 3/4 a front is taken more
+        often as long as its losses are no more than 8 % larger. Each probe takes the offset a step
+        towards 0, so that a front that nobody takes any more is tried again.
         """
         mean, loss, offset = max(self.mean_q19, 0), held(loss_q16), _bounded(self.offset)
         if is_probe:

@@ -1,9 +1,9 @@
 """Models that are fixed to a batch of more than one sample, as models of one.
 
 Exporters write the batch of their example into the input and into the shapes of Reshapes. Where
-every operator treats the samples alike, each on its own, the model of one sample follows: the
-batch is followed from the input on, and shapes and constants that hold it are changed. Whatever
-may mix samples is refused.
+every operator treats the samples alike, each on its own, a model of one sample can be made. The
+batch is followed from the input on, and shapes and constants that hold it are changed. Whatever may
+mix samples is refused.
 """
 
 from __future__ import annotations

@@ -4,13 +4,12 @@ Every operator of the file stands between DequantizeLinear and QuantizeLinear; w
 they speak of and compute in integers, by TFLite's rules. onnxruntime computes the same in float, so
 single outputs may differ by a step.
 
-Differences to the file: activations are [1, h, w, c] instead of [1, c, h, w]; uint8 activations are
-int8, smaller by 128; the QuantizeLinear of the input and the DequantizeLinear of the output are
-gone, so the graph takes and gives int8; an input stays as it is where channels last would move
-more numbers. A MaxPool, Pad, Resize or Softmax whose QuantizeLinear has another
-scale than its operator gives is followed by a Rescale: first the operator on the input's
-integers, then the new scale, then activations. Pools, means, and whatever only changes
-the scale round once, as onnxruntime does.
+Differences to the file: activations are [1, h, w, c] instead of [1, c, h, w]. uint8 activations are
+int8, smaller by 128. The QuantizeLinear of the input and the DequantizeLinear of the output are
+gone, so the graph takes and gives int8. An input stays as it is where channels last would move more
+numbers. A Rescale follows a MaxPool, Pad, Resize or Softmax whose QuantizeLinear has another scale
+than the operator gives. First comes the operator on the input's integers, then the new scale, then
+activations. Pools, means, and whatever only changes the scale round once, as onnxruntime does.
 """
 
 from __future__ import annotations
@@ -70,9 +69,9 @@ def load_onnx(path: str | Path) -> Graph:
     """The int8 graph of a QDQ model in canonical form.
 
     The graph's input is int8 [1, h, w, c] (or [1, n]) with the quantization of the model's first
-    QuantizeLinear; an image output is [1, h, w, c], a vector [1, n]. Its axes say where the
-    file has another order. Raises UnsupportedError for what is valid but unknown, ModelError for
-    what is broken.
+    QuantizeLinear. An image output is [1, h, w, c], a vector [1, n]. Its axes say where the file
+    has another order. Raises UnsupportedError for what is valid but unknown, ModelError for what is
+    broken.
     """
     model = _read_qdq(path)
     graph = _read_graph(model, Path(path))[0]

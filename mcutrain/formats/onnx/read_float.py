@@ -31,8 +31,8 @@ def read_onnx(path: Path) -> FloatGraph:
     float16 and float64 are read as float32. An input of uint8 are pixels, see
     `FloatGraph.takes_pixels`. Several float inputs are one, see `FloatGraph.row`.
 
-    An input [1, c, h, w] becomes [1, h, w, c] where that moves fewer numbers: before convolutions,
-    unless the model itself begins with a Transpose from channels last, as converters from
+    An input [1, c, h, w] becomes [1, h, w, c] where that moves fewer numbers: before convolutions.
+    It does not where the model begins with a Transpose from channels last, as converters from
     TensorFlow write it.
     """
     try:

@@ -35,12 +35,12 @@ def write_onnx(
     """Write any int8 graph with QuantizeLinear and DequantizeLinear; real numbers in and out.
 
     The integer tensors, weights and biases keep their names; images are [1, c, h, w]. Runtimes
-    compute such a file in floating point, so single outputs may differ by a step from ours. A
-    graph that rounds twice where ONNX rounds once says so in the file, and is read back so.
-    metadata: what the file says besides, text in UTF-8 by name. The file is read back before it
-    takes its place: returns a sentence if it then computes other bits than the graph (ONNX has one
-    kind of rounding for what TFLite has two), else nothing.
-    Raises UnsupportedError for what has no operator, and for what could not be read back.
+    compute such a file in floating point, so single outputs may differ by a step from ours. A graph
+    that rounds twice where ONNX rounds once says so in the file, and is read back so. metadata:
+    what the file says besides, text in UTF-8 by name. The file is read back before it takes its
+    place. Returns a sentence if it then computes other bits than the graph, else nothing: ONNX has
+    one kind of rounding where TFLite has two. Raises UnsupportedError for what has no operator, and
+    for what could not be read back.
     """
     found: list[str] = []
 

@@ -1,7 +1,7 @@
 """Tables of the TFLite schema as plain values: read from a file, changed, and written again.
 
-The schema bindings have a reader and functions that write, but no values in between. What kind of
-value a field holds is told by the names of the reader's methods: `XLength` belongs to a vector,
+The schema bindings have a reader and functions that write, but no values in between. The names of
+the reader's methods tell what kind of value a field holds. `XLength` belongs to a vector,
 `XAsNumpy` to a vector of numbers, `XType` to a union.
 """
 

@@ -1,8 +1,9 @@
 """A WHILE of a float .tflite, computed by numpy, to tell whether it is an LSTM or a GRU.
 
-Keras' layers become one: each turn gathers a row, multiplies it and the state by two matrices, and
-puts the new state into a list or in the place of the last one. What it computes of drawn rows is
-compared with the layer of those matrices: nothing else has to be known of how it is written.
+Keras' layers become such a loop. Each turn gathers a row, multiplies it and the state by two
+matrices, and puts the new state into a list or in the place of the last one. What it computes of
+drawn rows is compared with the layer of those matrices: nothing else has to be known of how it is
+written.
 """
 
 from __future__ import annotations

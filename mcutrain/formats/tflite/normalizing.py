@@ -1,7 +1,7 @@
 """Layer normalization, which .tflite files have in parts: MEAN, SQUARED_DIFFERENCE, RSQRT and more.
 
-What Keras' layer is converted to is one operator again for its many, in models to quantize; and
-that of JAX' Flax, whose means are a SUM times a number, without the axes that they are over.
+In models to quantize, the many operators that Keras' layer is converted to become one again. So do
+those of JAX' Flax, whose means are a SUM times a number, without the axes that they are over.
 """
 
 from __future__ import annotations

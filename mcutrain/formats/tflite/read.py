@@ -50,8 +50,8 @@ def load_tflite(path: str | Path) -> Graph:
     """The int8 graph of a .tflite file, in canonical form. Raises ModelError with a sentence.
 
     It computes what TFLite's reference kernels of int8 do, bit for bit. Inputs and outputs are the
-    int8 tensors: QUANTIZE and DEQUANTIZE at the edges are dropped, and an uint8 tensor, there or in
-    the whole model, stands for its integers minus 128.
+    int8 tensors: QUANTIZE and DEQUANTIZE at the edges are dropped. A uint8 tensor, there or in the
+    whole model, stands for its integers minus 128.
     """
     path = Path(path)
     with naming(path):

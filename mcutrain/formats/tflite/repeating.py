@@ -1,8 +1,8 @@
 """Images and sequences made larger by repeating, as Keras' UpSampling is converted since Keras 3.
 
 A RESHAPE puts an axis of length 1 behind rows or columns, a TILE repeats along it, a RESHAPE joins
-both axes. What such operators do together is found by letting them move the numbers 0, 1, 2 …: if
-rows and columns are repeated whole, the last one is a resize to the nearest pixel.
+both axes. The reader lets such operators move the numbers 0, 1, 2 … to see what they do together.
+If rows and columns are repeated whole, the last one is a resize to the nearest pixel.
 """
 
 from __future__ import annotations

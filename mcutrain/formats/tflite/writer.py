@@ -176,9 +176,9 @@ class TfliteWriter:
     def finish_limits(self, written: str, node: Node, low: int, high: int) -> None:
         """Write y, if `written` is not y, by clamping what was written.
 
-        There is no operator for arbitrary limits that every runtime has; but a QUANTIZE to another
-        zero point saturates, exactly: up until the high limit is 127, down until the low one is
-        -128, and back.
+        No operator for arbitrary limits is in every runtime. But a QUANTIZE to another zero point
+        saturates, exactly: up until the high limit is 127, down until the low one is -128, and
+        back.
         """
         y = node.outputs[0]
         if written == y:

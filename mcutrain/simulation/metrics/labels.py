@@ -58,8 +58,8 @@ def labels_tested(counts: Array, threshold: int) -> Tested:
     """Return what the counts of all test samples say.
 
     threshold: outputs above it say 1. The accuracy is of the labels. F1 and the area under the ROC
-    curve are of each channel, and the mean of those that have one: no F1 where the label is nowhere
-    1 and never said to be, no area where it is always the same.
+    curve are given for each channel, and as the mean of those that have one. There is no F1 where
+    the label is nowhere 1 and never said to be, and no area where it is always the same.
     """
     is_one = np.arange(-128, 128) > threshold
     hits, said = counts[:, 1, is_one].sum(axis=1), counts[:, :, is_one].sum(axis=(1, 2))

@@ -30,8 +30,9 @@ class Regression:
     def tested(self, errors: Sequence[Array], codes: Array) -> Tested:
         """Return what the errors of all test samples say: mean squares, MAE and R squared.
 
-        R squared is 1 less the squares of the errors over those of the distances from the target's
-        mean, of each target, in the mean; None where a target is the same in all samples.
+        R squared of a target is 1 less the squares of the errors over those of the distances from
+        the target's mean. The result is the mean over the targets; None where a target is the same
+        in all samples.
         """
         error = np.concatenate(errors)
         squares = (error**2).sum(axis=0)

@@ -27,8 +27,8 @@ class Tested:
     accuracy: the share of samples whose largest output is their class; of positions, or of labels,
         where a sample has several of these. NaN where there are no classes.
     loss: of an autoencoder the mean over the samples of mean((output - input)**2), in squared
-        steps of the input; of real targets mean((output - target)**2), in their unit; of several
-        outputs the weighted sum of theirs.
+        steps of the input. Of real targets it is mean((output - target)**2), in their unit; of
+        several outputs the weighted sum of theirs.
     auc: the area under the ROC curve; of an autoencoder, of its loss as a score for anomalies.
     mae, r2: of real targets.
     iou, class_iou: intersection over union, where each position has a class: the mean, and that of
