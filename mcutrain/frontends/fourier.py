@@ -1,7 +1,7 @@
 """A Fourier transform in 32-bit integers, and the roots and logarithms of what it gives.
 
 firmware/frontends/mct_fourier.c computes the same. Nothing is divided on the way, so a quiet part
-of the spectrum keeps its bits beside a loud one: the sum of the sizes of all points has to be below
+of the spectrum keeps its bits beside a loud one. The sum of the sizes of all points has to be below
 2^30. Each product with a root of unity (15 fraction bits) is rounded to the nearest.
 """
 

@@ -3,7 +3,7 @@
 A front end is a frozen dataclass with its parameters as fields. Its numpy is the definition; its C
 in firmware/frontends computes the same bits. It makes frames of features, integers that are
 FEATURE_SCALE of a real number each. A model's int8 input has fewer steps, so `steps_of` says at
-which feature each next code begins: the code that `mcutrain.data.quantize_input` has for the real
+which feature each next code begins. The code is that of `mcutrain.data.quantize_input` for the real
 number, without a division on the device.
 
 To add one: a file with a class, its C, a test of both, a row of KINDS in registry.py.

@@ -1,9 +1,9 @@
 """Levels of mel bands in integers: 16 kHz sound becomes frames of decibels, one for each band.
 
-What most networks of speech take, with the options of their makers. In real numbers a level is
-10 log10 of the sum of a band's weights times the squared sizes of the bins, of samples between -1
-and 1, plus `floor`; 0 where that is negative. firmware/frontends/mct_mel.c computes the numbers of
-this file:
+What most networks of speech take, with the options of their makers. In real numbers a level is 10
+log10 of a sum, plus `floor`; 0 where that is negative. The sum is of a band's weights times the
+squared sizes of the bins, of samples between -1 and 1. firmware/frontends/mct_mel.c computes the
+numbers of this file:
 
 1. Frames of `window_ms` every `step_ms`, times a periodic Hann window; 7 fraction bits.
 2. A Fourier transform of 512 points in 32 bits (fourier.py), and the squares of its bins.

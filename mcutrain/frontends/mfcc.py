@@ -10,7 +10,7 @@ firmware/frontends/mct_mfcc.c computes the numbers of this file:
 
 A coefficient has 8 fraction bits. The definition divides a second of sound by its largest sample,
 which nobody knows while the sound is heard. Dividing by it subtracts the same from all logarithms,
-so only the first coefficient of each frame changes, by `level` of that sample: `quantized` does it
+so only the first coefficient of each frame changes, by `level` of that sample. `quantized` does it
 when a window of frames is complete. (The millionth is then one of full scale, not of the largest
 sample. It matters where a frame holds nothing but zeros: such a frame is not shifted.)
 """

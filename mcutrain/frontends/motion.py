@@ -6,9 +6,10 @@ firmware/frontends/mct_motion.c computes the same. A row is int16, a number for 
 2. Gravity is what a low-pass filter of one pole leaves, of 2^k rows; it is subtracted. The first
    row counts as gravity.
 3. The size of the vector of the first two or three axes may follow the axes as one more channel.
-4. Windows of rows, one every `step` rows. Of each channel: the mean; the root of the mean square;
-   how often it crosses its mean; binary logarithms, with 8 fraction bits, of its power in bands of
-   a Fourier transform (Hann window, less the mean, 32, 128 or 512 points, fourier.py).
+4. Windows of rows, one every `step` rows. Features of each channel: the mean, the root of the
+   mean square, and how often it crosses its mean. Then binary logarithms, with 8 fraction bits, of
+   its power in bands of a Fourier transform (fourier.py; Hann window, less the mean, 32, 128 or
+   512 points).
 """
 
 from __future__ import annotations
@@ -179,7 +180,8 @@ def _bands(motion: Motion, x: Ints) -> list[Ints]:
     """Logarithms of each band's power, of windows (n, rows, channels): a list of (n, channels).
 
     The mean has 3 fraction bits, a number less the mean is below 2^16, the window below 2^11 with
-    11 fraction bits: 512 points are below 2^30 together, and the power of all bins is below 2^60.
+    11 fraction bits. So 512 points are below 2^30 together, and the power of all bins is below
+    2^60.
     """
     points = np.zeros((len(x), motion.channels, motion.points), np.int64)
     mean = ((x.sum(axis=1) << MEAN_BITS) + motion.window // 2) // motion.window

@@ -2,7 +2,7 @@
 
 A model's quantized input holds a real number as scale * (q - zero_point). Where all channels have
 one mean and one deviation, and the mean is a whole number that the zero point can be, that is a
-normalization already: `folded` says so, and the numbers of the sensor are the input as they are.
+normalization already. `folded` says so, and the numbers of the sensor are the input as they are.
 Else `ChannelNormalization` makes the input of them: (x * mult + bias) >> shift in 32 bits, for each
 channel. What it rounds is within 1/32 of the exact number (tests/frontends).
 firmware/frontends/mct_normalize.c computes the same.

@@ -7,7 +7,7 @@ FRACTION_BITS fraction bits: by 2^-FALL of the difference down, by 2^-RISE of it
 if its activity is above a floor and above ratio / 16 of the background.
 
 When `least` frames in a row are loud, something began with the first of them, and its window begins
-`before` frames earlier; after it, nothing begins until a frame was not loud.
+`before` frames earlier. After it, nothing begins until a frame was not loud.
 
 Of a camera, an image's activity is the sum of |changes| of its pixels; the first one has all. An
 image stands out that is no more active than the floor, behind one that is.

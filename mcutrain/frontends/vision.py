@@ -164,8 +164,9 @@ def _of_bayer(image: Ints) -> tuple[Ints, Ints, Ints]:
 def packed(form: Format, images: Bytes) -> Bytes:
     """Frames (n, rows, row_bytes) of images (n, rows, columns, 3), as a camera would send them.
 
-    RGB565 leaves out the lowest bits; grey, and Y, U and V, are to the nearest, and the colour of
-    two neighbours is that of their mean; a Bayer image has each pixel's red, green, green and blue.
+    RGB565 leaves out the lowest bits. Grey, and Y, U and V, are rounded to the nearest, and the
+    colour of two neighbours is that of their mean. A Bayer image has each pixel's red, green, green
+    and blue.
     """
     red, green, blue = (images[..., i].astype(np.int64) for i in range(3))
     if form == Format.GREY:
