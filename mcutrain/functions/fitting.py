@@ -181,11 +181,11 @@ def fit(
 ) -> FitResult:
     """Do all of it: quantize if need be, choose scheme, epochs and rate, train, write a folder.
 
-    In the folder: the int8 model, the trained one, the scheme, the run's checkpoint, log and state,
-    a C project (a board's firmware, else a library), and a README.md with the commands that would
-    do each part by hand. Every choice is told as a line that names the flag to change it. The same
-    call goes on where an earlier one was interrupted. Fields of training, hardware and reading are
-    keywords, too; mcutrain.functions.run_options explains each.
+    The folder gets the int8 model, the trained one, the scheme, the run's checkpoint, log and
+    state, and a C project (a board's firmware, else a library). Its README.md has the commands that
+    would do each part by hand. Every choice is told as a line that names the flag to change it. The
+    same call goes on where an earlier one was interrupted. Fields of training, hardware and reading
+    are keywords, too; mcutrain.functions.run_options explains each.
 
     model: a float or int8 file. data: as `simulate` takes it. output: the folder; MODEL-fit by
     default. scheme: what to train; by default what suits the memory. training: minutes, about how
