@@ -45,12 +45,13 @@ MYPY = @if .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo quick test draws test-tflite test-flower stress check format review bench site clean
+.PHONY: help demo quick test test-rest draws test-tflite test-flower stress check format review bench site clean
 
 help:
 	@echo "make demo         train a small network on this computer and on a virtual board"
 	@echo "make quick        before each commit: lint, types, the core's tests; a minute on two cores"
-	@echo "make test         all checks and all tests"
+	@echo "make test         all checks, all tests but slow ones, and a tenth of these, others with each commit"
+	@echo "make test-rest    the slow tests that make test leaves out: both together run everything"
 	@echo "make draws        tests that draw with Hypothesis, on new examples; SEED=1 repeats those of 1"
 	@echo "make stress       every test in full: 200 power cuts and 500 line faults of each board, 10 minutes of fuzzing"
 	@echo "make check        only the checks: format, lint, types, import directions"
@@ -71,10 +72,13 @@ quick: .venv/.dev
 	.venv/bin/ruff format --check .
 	$(MYPY)
 	.venv/bin/python -m pytest -q -n 2 -m "not slow" $(QUICK)
-	@echo "not tested: $(patsubst %:,%,$(filter %:,$(LEFT_OUT_OF_QUICK))); make test does"
+	@echo "not tested: $(patsubst %:,%,$(filter %:,$(LEFT_OUT_OF_QUICK))); make test and make test-rest do"
 
 test: check .venv/.node
-	.venv/bin/python -m pytest -n 2
+	.venv/bin/python -m pytest -n 2 --slow=drawn
+
+test-rest: .venv/.dev .venv/.node
+	.venv/bin/python -m pytest -n 2 --slow=rest
 
 # New examples even where CI is set; the seed stands in the first lines, and behind a failure.
 draws: .venv/.dev

@@ -9,9 +9,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcutrain_host.cache import cache_folder
@@ -27,7 +28,12 @@ BYTECODE = REPOSITORY / ".pytest_cache" / "bytecode"
 sys.dont_write_bytecode, sys.pycache_prefix = False, str(BYTECODE)
 
 from tests.browser import chromium  # noqa: E402
-from tests.drawing import choose_examples, how_to_repeat, left_out_of_commit  # noqa: E402
+from tests.drawing import (  # noqa: E402
+    choose_examples,
+    how_to_repeat,
+    left_out_of_commit,
+    slow_of_others,
+)
 from tests.in_process import Here  # noqa: E402
 
 __all__ = ["chromium"]  # one for all: a process cannot have two
@@ -67,6 +73,21 @@ TRAINING_HERE = {"cli", "frontends", "functions", "modules", "report", "selectio
 """Packages of tests with commands that compare schemes."""
 
 SEED = pytest.StashKey[int | None]()
+WAITING = pytest.StashKey[int]()
+"""How many slow tests this run leaves to `make test-rest`."""
+
+UNMARKED_SECONDS = 2.0
+"""A test that takes so long is told in CI, where it is not marked `slow`: a mark from 1 s on."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`make test` runs a share of the slow tests, `make test-rest` the others."""
+    parser.addoption(
+        "--slow",
+        choices=("all", "drawn", "rest"),
+        default="all",
+        help="of tests marked slow, run all; some, drawn by the commit; or only those not drawn",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its own option
@@ -83,9 +104,30 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """The same behind a failure, where a reader begins."""
+    """The same behind a failure, where a reader begins; which tests wait, which want a mark."""
     if terminalreporter.stats.get("failed"):
         terminalreporter.write_line(how_to_repeat(config.stash[SEED]))
+    if os.environ.get("CI") and (names := unmarked(terminalreporter.stats.get("passed", ()))):
+        terminalreporter.write_line(f"should be marked slow: {', '.join(names)}")
+    if waiting := config.stash.get(WAITING, 0):
+        terminalreporter.write_line(
+            f"{waiting} slow tests wait for a later commit; make test-rest runs them"
+        )
+
+
+def unmarked(reports: Iterable[pytest.TestReport]) -> list[str]:
+    """Tests that took long, without their fixtures, and are not marked `slow`."""
+    return [
+        f"{report.nodeid} ({report.duration:.1f} s)"
+        for report in reports
+        if report.duration > UNMARKED_SECONDS and "slow" not in report.keywords
+    ]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Ask a process of pytest-xdist how many wait: this one collects nothing."""
+    node.config.stash[WAITING] = getattr(node, "workeroutput", {}).get("waiting", 0)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -114,9 +156,15 @@ def forget_old(folder: Path, seconds: float) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Some cases of what is marked `draws`. Slow tests first: at the end no process waits long."""
-    if left := left_out_of_commit(items):
+    which = config.getoption("--slow", "all")
+    left = left_out_of_commit(items)
+    others = slow_of_others([item for item in items if item not in left], which)
+    if left := left | others:
         config.hook.pytest_deselected(items=list(left))
         items[:] = [item for item in items if item not in left]
+    if which == "drawn":
+        config.stash[WAITING] = len(others)
+        getattr(config, "workeroutput", {})["waiting"] = len(others)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

@@ -16,6 +16,9 @@ import pytest
 from hypothesis import settings
 
 SEEDS = 2**32
+SLOW_SHARE = 10
+"""Of so many slow tests, `make test` runs one."""
+
 Choice = TypeVar("Choice")
 
 # deadline=None: an example may compile C, whose time depends on the machine. Where CI is set,
@@ -72,6 +75,19 @@ def left_out_of_commit(items: Sequence[pytest.Item]) -> set[pytest.Item]:
         kept = spread_by_commit(name, values, count)
         left |= {case for number, case in enumerate(cases) if number not in kept}
     return left
+
+
+def slow_of_others(items: Sequence[pytest.Item], which: str) -> set[pytest.Item]:
+    """Slow tests that a run leaves to others. which: `all`, `drawn` or `rest`, as of `--slow`.
+
+    Of these tests, a commit draws a tenth. The rest are the others, and nothing else.
+    """
+    names = [item.nodeid for item in items if item.get_closest_marker("slow")]
+    drawn = set(drawn_by_commit(names, -(-len(names) // SLOW_SHARE)))
+    waiting = set(names) - drawn
+    if which == "rest":
+        return {item for item in items if item.nodeid not in waiting}
+    return {item for item in items if item.nodeid in waiting and which == "drawn"}
 
 
 def spread_by_commit(name: str, cases: Sequence[tuple[Hashable, ...]], count: int) -> set[int]:

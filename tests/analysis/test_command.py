@@ -75,6 +75,7 @@ def test_an_analysis_by_gradient_is_printed_and_written(run: Run, tmp_path: Path
     assert again["gains"] == json.loads(found.to_json())["gains"]
 
 
+@pytest.mark.slow
 def test_json_has_no_kernels_but_says_where_they_are(run: Run, tmp_path: Path) -> None:
     """They are megabytes of what no person reads."""
     quick = ("--by", "gradient", "--gradient-samples", 2, "--head-epochs", 1, "--lr", 0.001)

@@ -73,6 +73,7 @@ def test_parts_are_what_has_a_gradient_before_anything_is_learnt() -> None:
             assert part.anchor == order.index(made.inputs[1])
 
 
+@pytest.mark.slow
 def test_what_modules_gain_by_gradient_is_from_the_float_models() -> None:
     found_in = with_modules()
     graph, index = found_in.trunk(), np.arange(12)
@@ -115,6 +116,7 @@ def test_gains_by_gradient_are_of_the_channels_that_stay() -> None:
         assert len(channels) == plain.tensors[weight].type.shape[-1]
 
 
+@pytest.mark.slow
 def test_a_rate_of_modules_multiplies_what_they_gain_by_gradient() -> None:
     """In the inner products of the gradients, that is: and nothing of what layers gain."""
     found_in, settings = with_modules(), dataclasses.replace(GRADIENT, samples=8)
@@ -160,6 +162,7 @@ def test_layers_gain_what_they_gain_without_modules() -> None:
         np.testing.assert_allclose(one, other, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_gains_by_training_are_differences_of_accuracies(tmp_path: Path) -> None:
     graph = augmented(two_layers(), "lora:2,gain").graph
     found_in = problem(graph)
@@ -203,6 +206,7 @@ def test_the_front_ends_before_what_a_lite_residual_reads() -> None:
     assert analysis._position(alone) > analysis._position(candidate)
 
 
+@pytest.mark.slow
 def test_a_lite_residual_is_trained_from_the_input_of_its_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_selection_plans_the_loss_that_was_analysed(found: Contributions, tmp_
         select(GRAPH, Contributions(**{**vars(found), "settings": damaged}), sram=SRAM)
 
 
+@pytest.mark.slow
 def test_training_every_candidate_ranks_by_r2() -> None:
     net = Network((5, 5, 3), seed=2)
     graph = net.graph(net.conv(net.mean(net.conv(net.x, 6, same(3), relu=True)), 2))

@@ -316,6 +316,7 @@ def test_a_ray_cluster_that_is_not_there_is_named() -> None:
             pass
 
 
+@pytest.mark.slow
 def test_a_lost_process_of_this_machine_is_a_sentence() -> None:
     with (
         pytest.raises(AnalysisError, match="a worker process was ended"),

@@ -163,6 +163,7 @@ def assert_close(
         assert abs(ratio - 1) < SIZE_TOLERANCE, f"{name}: size {ratio:.4f} times"
 
 
+@pytest.mark.slow
 @pytest.mark.draws(40)
 @pytest.mark.parametrize("dtype", ["int16", "int8"])
 @pytest.mark.parametrize("name", MIDDLES)
@@ -216,6 +217,7 @@ def test_gradients_of_a_residual_network_agree_with_the_float_model(dtype: str) 
     assert_close(residual_network(classes=CLASSES), dtype, seed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int16", "int8"])
 def test_gradients_of_a_transformer_agree_with_the_float_model(dtype: str) -> None:
     """Through two blocks, to the patches: every weight and bias."""

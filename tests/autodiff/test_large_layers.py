@@ -47,6 +47,7 @@ def wide_nodes(training: TrainGraph) -> set[str]:
     return {type(n.op).__name__ for n in nodes if getattr(n.op, "wide", False)}
 
 
+@pytest.mark.slow
 def test_a_layer_with_90000_positions_is_trained_with_the_same_bits() -> None:
     """Until the exponents have settled all gradients are 127 or -127, so that sums pass 2^31."""
     net = networks.Network((300, 300, 1), 4)

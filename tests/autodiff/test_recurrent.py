@@ -52,6 +52,7 @@ def expected(kind: type[Recurrent], is_last: bool) -> tuple[Graph, dict[str, np.
     return graph, float_derivatives(graph, x, int(labels[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.draws(4)
 @pytest.mark.parametrize("dtype", ["int16", "int8"])
 @pytest.mark.parametrize("is_last", [False, True])

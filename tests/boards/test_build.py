@@ -101,6 +101,7 @@ def test_a_project_is_deterministic_and_names_no_place_of_this_machine(board):
         assert not name.startswith("/")
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico", "native"])
 def test_the_makefile_builds_without_python(projects_root, tmp_path, board):

@@ -96,6 +96,7 @@ def press(pair: OnChip, milliseconds: int) -> None:
     pair.machine.press(False, 30 * tick)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("chip", ["nucleo-f446re", "rpi-pico"])
@@ -151,6 +152,7 @@ def test_a_click_of_a_program_that_imprints_nothing_learns_the_loudest_window(
     carry_out(pair, [("undo",), *BURST])
 
 
+@pytest.mark.slow
 def test_the_button_of_each_family_is_felt(projects_root: Path) -> None:
     for chip in ("nucleo-h743zi", "nucleo-l476rg", "nucleo-f303re", "nrf52840-dk", "rpi-pico-2"):
         pair = OnChip(project(projects_root, chip, PLAIN), twin(PLAIN))

@@ -74,6 +74,7 @@ def lines_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "lessons.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 def test_clicks_are_recorded_and_replayed(
     projects_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

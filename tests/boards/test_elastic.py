@@ -82,6 +82,7 @@ def selecting(periods: Periods, measure: str = MOVES) -> Selecting:
     return Selecting(periods.share_q16, periods.every, periods.look, measure == SQUARES)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize(
     ("board", "measure"),

@@ -71,6 +71,7 @@ def test_a_board_that_runs_is_flashed_without_a_button(projects_root, board_name
             assert Device(link).identify().board == board_name
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600 if IS_STRESS else 600)
 @pytest.mark.parametrize(
     "board_name",
@@ -105,6 +106,7 @@ def test_a_power_cut_while_flashing_loses_no_saved_state(projects_root, tmp_path
                 assert device.read_state() == simulated_state(3, HEAD)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("board", CHECKED)
@@ -129,6 +131,7 @@ def test_words_that_a_power_cut_left_half_written_are_passed_over(projects_root,
     assert len(broken) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("board", CHECKED)

@@ -100,6 +100,7 @@ def test_numpy_ends_with_the_simulations_bits() -> None:
     assert reference.save() == expected()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("board", drawn_by_commit(TRAINING_THE_DEMO, 2))
 def test_boards_end_with_the_simulations_bits_in_the_memory_that_was_planned(

@@ -31,6 +31,7 @@ def all_of(pair: Pair, first: int) -> tuple[np.ndarray, int, int]:
         found += piece.raw
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("kind", ["rows", "mfcc"])
 def test_what_was_heard_is_given_back(projects_root: Path, kind: str) -> None:

@@ -197,6 +197,7 @@ def carry_out(pair: Pair, events: list[tuple[Any, ...]], seed: int = 0) -> None:
         pair.check()
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("interface", [PLAIN, RING], ids=["plain", "ring"])
@@ -251,6 +252,7 @@ class OnChip(Pair):
         self.machine.power_on()
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(
@@ -290,6 +292,7 @@ def test_a_byte_that_begins_no_request_does_not_deafen_a_board(projects_root: Pa
     assert pair.device.learnt().frames > heard + 15
 
 
+@pytest.mark.slow
 def test_a_power_cut_in_a_lesson_leaves_what_was_before_it_or_all_of_it(
     projects_root: Path,
 ) -> None:

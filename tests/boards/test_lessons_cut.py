@@ -118,6 +118,7 @@ class Cut:
         self.begin_to_hear()
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("remember", [0, 4])
@@ -147,6 +148,7 @@ def test_a_board_is_what_it_was_or_what_it_was_told_to_be(
     assert board.cuts >= TOLD // 3
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 def test_a_lesson_is_taken_back_however_full_the_slot_was(projects_root: Path) -> None:
     pair = OnChip(small(projects_root, 4), twin(RING))

@@ -82,6 +82,7 @@ def learnt(device: Device, kind: str) -> tuple[bytes, ...]:
     return (*found, device.read_state())
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(("kind", "board"), with_a_board(KINDS, BOARDS))
@@ -215,6 +216,7 @@ def test_beside_latents_it_has_the_memory_that_was_planned(
     assert device.read_output() != of_latent
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(("kind", "board"), with_a_board(("audio", "mfcc", "features")))

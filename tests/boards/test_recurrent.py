@@ -20,6 +20,7 @@ RATE = LearningRate.of(0.1)
 COUNT = 4
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("made", [recalling, remembering])
 @pytest.mark.parametrize("board", ["mps2-an500", "rpi-pico"])

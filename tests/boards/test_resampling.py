@@ -66,6 +66,7 @@ def simulated(order: list[int], every: int) -> tuple[bytes, list[tuple[int, ...]
     return simulator.save(), columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", drawn_by_commit(BOARDS, 1))
 def test_boards_train_the_columns_that_the_simulation_trains(
     projects_root: Path, tmp_path: Path, board: str

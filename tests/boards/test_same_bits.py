@@ -139,6 +139,7 @@ def demo_lessons() -> tuple[np.ndarray, np.ndarray]:
     return x[:STEPS], y[:STEPS]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("board", TRAINING_THE_DEMO)
 def test_unicorn_ends_with_the_simulations_bits(projects_root, board):
@@ -146,6 +147,7 @@ def test_unicorn_ends_with_the_simulations_bits(projects_root, board):
     assert trained(device, *demo_lessons()) == simulated_state(STEPS)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("board", QEMU_BOARDS)
@@ -156,6 +158,7 @@ def test_qemu_ends_with_the_simulations_bits(projects_root, board):
         assert trained(Device(link, PATIENCE), *demo_lessons()) == simulated_state(STEPS)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(
     "board", drawn_by_commit(("bbc-microbit-v2", "nucleo-f303re", "rpi-pico-2"), 1)
@@ -282,6 +285,7 @@ def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, 
     assert trained(device, x, y) == simulator.save()
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(("name", "board"), with_a_board(NETWORKS))
@@ -307,6 +311,7 @@ def test_a_stage_upon_its_input_ends_with_the_simulations_bits(projects_root, bo
     assert trained(device, x, y) == simulator.save()
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -357,6 +362,7 @@ def test_biases_of_all_widths_end_with_the_simulations_bits(projects_root, bias_
     assert device.read_state() == simulator.save()
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize(("dtype", "board"), with_a_board(("int8", "int16"), ALL_BODIES))
@@ -370,6 +376,7 @@ def test_gradients_of_both_widths_end_with_the_simulations_bits(projects_root, b
     assert device.statistics().stack_used_bytes < device.identity.stack_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("board", drawn_by_commit(ALL_BODIES, 1))
 def test_a_gate_skips_the_same_samples_on_a_board(projects_root, board):
@@ -397,6 +404,7 @@ def with_ladder() -> TrainingStep:
     return prepare(mobile_network(), scheme, gate=1, ladder=ladder_of(training), drift=True)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("board", drawn_by_commit(ALL_BODIES, 1))
 def test_a_board_chooses_the_same_fronts(projects_root, board):
@@ -481,6 +489,7 @@ def test_mcunet_on_unicorn(shared, projects_root, board, scheme):
     check_mcunet(shared, projects_root, board, scheme, unicorn)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.shared
 @pytest.mark.timeout(SECONDS)

@@ -45,6 +45,7 @@ def virtual(folder: Path) -> tuple[Device, Callable[[int], None]]:
     return Device(DirectLink(machine), Patience(5.0, work_seconds=600.0)), cut
 
 
+@pytest.mark.slow
 def test_a_board_that_works_passes_and_its_report_can_be_read(
     prepared: Prepared, tmp_path: Path
 ) -> None:
@@ -89,6 +90,7 @@ def found(checks: object, name: str) -> Check:
     return next(check for check in checks if check.name == name)
 
 
+@pytest.mark.slow
 def test_a_board_that_forgets_without_power_fails(prepared: Prepared) -> None:
     machine = load_machine(prepared.project.folder)
     device = Device(DirectLink(machine), Patience(5.0, work_seconds=600.0))
@@ -104,6 +106,7 @@ def test_a_board_that_forgets_without_power_fails(prepared: Prepared) -> None:
     assert found(checks, "power cuts").found.startswith("after power cut 1 the board is at step 0")
 
 
+@pytest.mark.slow
 def test_a_board_that_falls_silent_fails_and_the_rest_is_tried(prepared: Prepared) -> None:
     device, cut = virtual(prepared.project.folder)
     silent = [2]

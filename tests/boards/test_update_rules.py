@@ -42,6 +42,7 @@ def expected(rule: str) -> bytes:
     return simulator.save()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "board"), with_a_board(OTHERS))
 def test_a_board_trains_by_a_rule_as_the_simulation_does(
     projects_root: Path, tmp_path: Path, board: str, rule: str

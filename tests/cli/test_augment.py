@@ -17,6 +17,7 @@ from tests.cli.small import write_block
 FEW = ("--samples", 4)
 
 
+@pytest.mark.slow
 def test_a_model_gets_modules_and_trains_them(run: Run, model: Path, images: Path) -> None:
     facts = run(
         "augment", model, "--modules", "adapter:2,at=last:3,gain", "--data", images, *FEW,
@@ -172,6 +173,7 @@ def test_a_file_can_say_modules(run: Run, model: Path) -> None:
 FAST = ("--samples", 24, "--test-samples", 10, "--epochs", 1, "--lr", 0.1)
 
 
+@pytest.mark.slow
 def test_one_word_trains_modules_as_the_written_model_does(
     run: Run, model: Path, images: Path
 ) -> None:
@@ -251,6 +253,7 @@ def asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"mcutrain.{module}.usual", lambda *_: [])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("asked_alone")
 def test_comparisons_have_rows_of_modules(run: Run, model: Path, images: Path) -> None:
     few = ("--samples", 24, "--test-samples", 10, "--epochs", 1, "--lr", 0.05, "--seeds", 1)
@@ -268,6 +271,7 @@ def test_comparisons_have_rows_of_modules(run: Run, model: Path, images: Path) -
     assert Path("report/report.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("asked_alone")
 def test_words_are_the_same_from_python(run: Run, model: Path, images: Path) -> None:
     flags = ("--samples", 20, "--test-samples", 10, "--epochs", 1, "--lr", 0.1)
@@ -316,6 +320,7 @@ def test_wrong_words_are_explained(
     assert says in run("simulate", model, "--data", images, *FAST, *flags).err
 
 
+@pytest.mark.slow
 def test_what_was_learnt_is_merged_into_the_model(run: Run, model: Path, images: Path) -> None:
     few = ("--data", images, *FAST, "--pet", "lora-fa:2,at=last:4")
     run("simulate", model, *few, "--save-model", "with.tflite", "--checkpoint", "run.npz")
@@ -342,6 +347,7 @@ def test_nothing_to_merge_is_a_sentence(run: Run, model: Path) -> None:
     assert not Path("m.tflite").exists()
 
 
+@pytest.mark.slow
 def test_a_project_of_one_word_is_that_of_the_written_model(
     run: Run, model: Path, images: Path
 ) -> None:
@@ -367,6 +373,7 @@ def test_a_project_of_one_word_is_that_of_the_written_model(
     assert Path("d/src/mct_model.c").exists()
 
 
+@pytest.mark.slow
 def test_modules_are_selected_and_the_others_are_left_out(
     run: Run, images: Path, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def used(out: str) -> str:
     return line
 
 
+@pytest.mark.slow
 def test_a_board_makes_auto_the_default_and_says_what_was_chosen(run: Run, small: Path) -> None:
     command = ("simulate", small, "--data", DATA, *BOARD, *FEW)
     found = run(*command)
@@ -83,6 +84,7 @@ def test_a_scheme_that_does_not_fit_is_told_the_way_to_one_that_does(run: Run, s
 ASSUMED = "no board is named (--board, --sram)"
 
 
+@pytest.mark.slow
 def test_without_a_board_256_kb_are_assumed_and_it_is_said(
     run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +122,7 @@ def test_without_a_board_a_model_that_is_too_large_trains_its_head(
     assert budget.startswith(begin)
 
 
+@pytest.mark.slow
 def test_the_smaller_scheme_is_told_with_what_it_takes_and_runs(run: Run, small: Path) -> None:
     """One epoch of so few samples would be the head's alone."""
     command = ("simulate", small, "--data", DATA, *FEW, "--epochs", 4)
@@ -176,6 +179,7 @@ def test_flags_that_a_memory_depends_on_are_checked(run: Run, small: Path, tmp_p
     assert tiny.startswith("nothing can be trained in 1,024 bytes: the head alone takes ")
 
 
+@pytest.mark.slow
 def test_other_commands_choose_the_same_and_find_it_in_the_cache(
     run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +238,7 @@ def test_what_cannot_be_read_is_not_told_that_only_its_head_is_trained(
     assert "note:" not in found.err
 
 
+@pytest.mark.slow
 def test_plan_and_generate_choose_by_samples_that_they_are_given(run: Run, small: Path) -> None:
     flags = ("--data", DATA, "--sram", "40K")
     chosen = run("plan", small, *flags, "--scheme", "auto", "--json").json

@@ -68,6 +68,7 @@ def test_a_board_is_flashed_trained_and_watched_and_keeps_its_flash(
         assert watched["position"] == 6
 
 
+@pytest.mark.slow
 def test_a_noisy_line_changes_nothing_but_the_time(project: Path, run: Run) -> None:
     flags = ("--data", IMAGES, "--samples", 6, "--epochs", 1, "--test-samples", 0, "--log", "log")
     states = []

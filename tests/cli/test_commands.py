@@ -205,6 +205,7 @@ def test_numpy_portable_c_and_host_c_save_the_same_bytes(
     assert states[0] == states[1] == states[2]
 
 
+@pytest.mark.slow
 def test_a_run_from_a_latent_saves_the_same_bytes_and_says_where_it_begins(
     run: Run, model: Path, images: Path, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ def flags(model: Path, images: Path) -> tuple[object, ...]:
     return ("simulate", model, "--data", images)
 
 
+@pytest.mark.slow
 def test_ways_to_compute_train_the_same_tensors_and_say_which(
     run: Run, flags: tuple[object, ...], tmp_path: Path
 ) -> None:
@@ -48,6 +49,7 @@ def test_ways_to_compute_train_the_same_tensors_and_say_which(
         assert bool(helped) == ("what helped" in line)  # if nothing did, all are alike
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("importance", ["moves", "squares"])
 def test_an_interrupted_run_chooses_the_same(
     run: Run, flags: tuple[object, ...], monkeypatch: pytest.MonkeyPatch, importance: str
@@ -110,6 +112,7 @@ def test_what_cannot_be_is_a_sentence(
     assert said in " ".join(found.err.split())
 
 
+@pytest.mark.slow
 def test_squares_choose_otherwise_than_moves(run: Run, flags: tuple[object, ...]) -> None:
     moves, squares = (
         run(*flags, *ELASTIC, "--importance", kind, "--json").json for kind in ("moves", "squares")

@@ -68,6 +68,7 @@ def checkpoint(run: Run, images: Path) -> Path:
     return Path("run.npz")
 
 
+@pytest.mark.slow
 def test_a_state_is_read_no_further_than_the_model_says(
     run: Run, images: Path, checkpoint: Path
 ) -> None:

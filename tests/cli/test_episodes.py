@@ -28,6 +28,7 @@ FEW = (*LEARNING, "--ways", 3, "--shots", 4, "--episodes", 2)
 SCHEME = ("--scheme", "last:2")
 
 
+@pytest.mark.slow
 def test_all_ways_to_compute_learn_the_same_episodes(run: Run, model: Path, images: Path) -> None:
     def facts(*way: object) -> Any:
         return run("simulate", model, "--data", images, *FEW, *SCHEME, *way, "--json").json
@@ -74,6 +75,7 @@ def test_what_they_reached_is_told(run: Run, model: Path, images: Path) -> None:
     assert " %, the mean of 2 episodes and its 95 % confidence interval" in lines[2]
 
 
+@pytest.mark.slow
 def test_a_comparison_has_the_same_episodes(
     run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ FEW = ("--samples", 40, "--test-samples", 4, "--epochs", 2, "--lr", "0.03", "--g
 STEPS = 80
 
 
+@pytest.mark.slow
 def test_ways_to_compute_skip_the_same_samples_and_say_how_many(
     run: Run, model: Path, images: Path, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ DATA = ("--samples", 60, "--test-samples", 40)
 START = ("--head-start", "prototypes", "--classes", 10)
 
 
+@pytest.mark.slow
 def test_without_a_step_it_tells_classes_apart_and_can_be_exported(
     run: Run, model: Path, images: Path
 ) -> None:
@@ -37,6 +38,7 @@ def test_without_a_step_it_tells_classes_apart_and_can_be_exported(
     assert "time per step" not in printed
 
 
+@pytest.mark.slow
 def test_all_ways_to_compute_learn_the_same_from_it(run: Run, model: Path, images: Path) -> None:
     few = ("--samples", 30, "--test-samples", 10)
     flags = ("--data", images, *few, *START, "--epochs", 1, "--lr", "0.001", "--scheme", "last:2")
@@ -86,6 +88,7 @@ def test_an_episode_needs_no_step(run: Run, model: Path, images: Path) -> None:
     assert found.json["accuracy"] > 0.5
 
 
+@pytest.mark.slow
 def test_a_generated_project_begins_with_it(run: Run, model: Path, images: Path) -> None:
     assert run("generate", model, *START, "--data", images, "-o", "ours").code == 0
     graph = load(model)
@@ -174,6 +177,7 @@ def _words(text: str) -> str:
     return " ".join(text.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_imprint_is_of_a_project_that_was_asked_for_it(run: Run, model: Path, images: Path) -> None:
     assert (
         run("generate", model, "--classes", 10, "--imprint", "--data", images, "-o", "a").code == 0

@@ -63,6 +63,7 @@ def simulated() -> CompiledSimulator:
     return simulator
 
 
+@pytest.mark.slow
 def test_a_board_knows_a_new_class_and_keeps_the_others(
     run: Run, board: Board, folder: Path, data: Path
 ) -> None:

@@ -235,6 +235,7 @@ def test_a_file_that_is_not_turned_says_nothing(run: Run, data: Path, tmp_path: 
 SHORT = ("--epochs", 1, "--lr", 1e-4, "--samples", 20, "--test-samples", 20)
 
 
+@pytest.mark.slow
 def test_every_command_with_data_says_that_it_turns_it_once(
     run: Run, square: str, data: Path
 ) -> None:

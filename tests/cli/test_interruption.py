@@ -152,6 +152,7 @@ main()
 """A signal, as from a terminal, but at the same place on a machine of any speed."""
 
 
+@pytest.mark.slow
 def test_ctrl_c_exits_with_130_and_the_same_command_continues(
     run: Call, model: Path, tmp_path: Path
 ) -> None:

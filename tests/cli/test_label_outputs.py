@@ -54,6 +54,7 @@ def test_simulate_says_labels_f1_and_auc(run: Run, rows: Path) -> None:
     assert all(0 <= line["right"] <= line["labelled"] <= 3 for line in steps)
 
 
+@pytest.mark.slow
 def test_a_board_learns_labels_with_weights_as_the_simulation_does(run: Run, rows: Path) -> None:
     flags = ("--data", rows, *RATE, "--json")
     simulated = run("simulate", "tags", *PLACE, *flags).json
@@ -107,6 +108,7 @@ def test_a_board_of_two_classes_says_f1_and_auc_as_the_simulation_does(
         assert [tests[0][i][name] for name in names] == [tests[1][i][name] for name in names]
 
 
+@pytest.mark.slow
 def test_a_board_of_real_targets_says_its_error_and_remembers_the_first_one(
     run: Run, tmp_path: Path
 ) -> None:

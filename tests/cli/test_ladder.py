@@ -52,6 +52,7 @@ def proxies(whole: Graph, made: Ladder, tmp_path_factory: pytest.TempPathFactory
     return folder
 
 
+@pytest.mark.slow
 def test_ways_to_compute_take_the_same_fronts_and_say_how_often(
     run: Run, model: Path, images: Path, proxies: Path, tmp_path: Path
 ) -> None:
@@ -73,6 +74,7 @@ def test_ways_to_compute_take_the_same_fronts_and_say_how_often(
     assert "levels " + " + ".join(map(str, each[0])) in said.err
 
 
+@pytest.mark.slow
 def test_a_choice_that_drifts_is_said_with_its_levels(
     run: Run, model: Path, images: Path, proxies: Path, tmp_path: Path
 ) -> None:
@@ -108,6 +110,7 @@ def test_a_run_goes_on_from_a_checkpoint_with_its_counts(
     assert again["epochs"] == whole["epochs"]
 
 
+@pytest.mark.slow
 def test_samples_of_one_level_are_put_together(
     run: Run, model: Path, images: Path, proxies: Path, tmp_path: Path
 ) -> None:
@@ -213,6 +216,7 @@ def test_a_plan_draws_each_front_and_writes_its_buffers(
 ONCE = ("--samples", 20, "--test-samples", 10, "--epochs", 2, "--lr", "0.03")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drift", drawn_by_commit([[], ["--policy-feedback"]], 1), ids=str)
 def test_ways_with_a_ladder_are_compared_at_what_they_cost(
     run: Run,
@@ -271,6 +275,7 @@ def instructions_behind(model: Path, proxies: Path) -> tuple[int, int]:
     return sum(each[plan.ladder.position : loss]), sum(each[loss:])
 
 
+@pytest.mark.slow
 def test_a_comparison_shows_levels_and_what_was_learnt(
     run: Run, model: Path, images: Path, proxies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +301,7 @@ def test_a_comparison_shows_levels_and_what_was_learnt(
     assert f"{row['instructions']:,}" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_python", drawn_by_commit([True, False], 1))
 def test_a_selected_scheme_gets_no_ladder_that_was_made_for_another(
     run: Run,
@@ -397,6 +403,7 @@ def test_a_ladder_that_does_not_fit_is_a_sentence(
     assert not Path("project").exists()
 
 
+@pytest.mark.slow
 def test_what_goes_with_no_ladder_is_a_sentence(
     run: Run, model: Path, images: Path, proxies: Path
 ) -> None:
@@ -424,6 +431,7 @@ def test_a_board_with_too_little_memory_is_a_sentence(
 REPLAYED = ("--replay", 1, "--remember", 8)
 
 
+@pytest.mark.slow
 def test_what_is_replayed_counts_for_no_front(
     run: Run, model: Path, images: Path, proxies: Path
 ) -> None:

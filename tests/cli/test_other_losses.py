@@ -157,6 +157,7 @@ def test_labels_are_not_needed_but_must_be_meant(run: Run, sounds: Path, words: 
     assert "it has 4 outputs and 192 inputs" in sentence
 
 
+@pytest.mark.slow
 def test_the_firmware_of_an_autoencoder_learns_the_simulations_bits(
     run: Run, sounds: Path, tmp_path: Path
 ) -> None:

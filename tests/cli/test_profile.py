@@ -63,6 +63,7 @@ def test_tensors_take_what_their_nodes_take(run: Run, model: Path) -> None:
     assert sum(t["update"] for t in tensors) == facts["update"]
 
 
+@pytest.mark.slow
 @needs_board
 def test_counted_instructions_stand_beside_the_model_s(run: Run, model: Path) -> None:
     facts = profiled(run, model, *BOARD, "--count")
@@ -94,6 +95,7 @@ def test_a_profile_without_a_chip_is_a_sentence(run: Run, model: Path) -> None:
     assert "runs on a board: give --board, too" in alone.err
 
 
+@pytest.mark.slow
 def test_a_profile_takes_the_models_place(run: Run, model: Path, images: Path) -> None:
     """Of the instruction model itself: the same choices; of doubled updates: others."""
     assert run("profile", model, "--scheme", SCHEME, "-o", "profile.json").code == 0

@@ -41,6 +41,7 @@ def check(facts: Any) -> None:
     assert 0 < facts["misplaced"] < 1
 
 
+@pytest.mark.slow
 def test_a_boards_times_take_the_models_place(
     run: Run, board: Board, folder: Path, images: Path
 ) -> None:

@@ -15,6 +15,7 @@ from tests.cli.conftest import Run
 FLAGS = ("--scheme", "fashion-sparse", "--samples", 32, "--levels", 2, "-o", "ladder")
 
 
+@pytest.mark.slow
 def test_the_folder_is_of_the_scheme_and_the_table_says_what_is_in_it(
     run: Run, model: Path, images: Path, tmp_path: Path
 ) -> None:

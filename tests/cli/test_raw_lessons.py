@@ -65,6 +65,7 @@ def nano(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project_of(tmp_path_factory.mktemp("nano"), "arduino-nano-33-ble")
 
 
+@pytest.mark.slow
 def test_a_gesture_is_taught_from_rows_and_replayed_from_the_files(
     nano: Path, tmp_path: Path, run: Run
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_gesture_is_taught_from_rows_and_replayed_from_the_files(
         mcutrain.taught_state(nano, lessons)
 
 
+@pytest.mark.slow
 def test_a_virtual_sensor_is_heard_and_its_rows_are_brought_back(
     nano: Path, tmp_path: Path
 ) -> None:

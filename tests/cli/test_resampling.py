@@ -32,6 +32,7 @@ def simulated() -> dict[str, Any]:
     return json.loads(done("simulate", MODEL, *SCHEME, *FLAGS, *RULE, "--json"))
 
 
+@pytest.mark.slow
 def test_a_board_ends_with_the_simulations_bits_and_its_model_has_all_columns(
     run: Run, board: Board, folder: Path, simulated: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_resampling_board_takes_no_state_over_the_line(
     assert "where no state is written over the line" in again.sentence
 
 
+@pytest.mark.slow
 def test_a_comparison_has_a_row_of_resampled_columns(run: Run, simulated: dict[str, Any]) -> None:
     flags = (*FLAGS, *RULE, "--seeds", "1", "--jobs", "1", "--json")
     found = run("compare", MODEL, *SCHEME, *flags).json

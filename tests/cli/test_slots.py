@@ -34,6 +34,7 @@ def virtual(project: Path) -> Iterator[str]:
         yield board.port
 
 
+@pytest.mark.slow
 def test_a_board_that_forgets_goes_on_from_the_file(project: Path, run: Run) -> None:
     flags = ("--data", IMAGES, "--epochs", 1, "--test-samples", 0, "--lr", 0.1, "--port")
     with virtual(project) as port:

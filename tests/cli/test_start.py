@@ -48,6 +48,7 @@ def test_a_command_does_not_import_what_others_need(line: list[str], left_out: s
     assert not left_out & imported
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["simulating", "board_training", "planning", "generating"])
 def test_what_solves_selections_is_imported_where_it_is_asked(name: str) -> None:
     """It takes as long to import as all the rest."""

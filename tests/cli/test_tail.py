@@ -33,6 +33,7 @@ def port(board: Board) -> str:
     return board.url
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("varied", [(), ("--flip",)])
 def test_a_board_learns_from_latents_what_the_whole_network_learns(
     run: Run, project: Path, port: str, tmp_path: Path, varied: tuple[str, ...]

@@ -177,6 +177,7 @@ def codes_of(front: CameraFrontend, rows: npt.NDArray[np.int16]) -> list[bytes]:
     return [image.tobytes() for image in front.compute(frames, x.scale, x.zero_point)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", ["max", "off"])
 def test_a_sample_and_an_image_share_the_inputs_memory(tmp_path: Path, stream: str) -> None:
     """Whichever came last counts, as a whole; of the other there is nothing any more."""

@@ -59,6 +59,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "project"
 
 
+@pytest.mark.slow
 def test_a_word_is_taught_recorded_and_taken_back(board: Board, folder: Path, run: Run) -> None:
     new, again, undo, less, forget = said_by_the_page()[3:8]
     port = ("--port", board.url)
@@ -180,6 +181,7 @@ def test_damaged_lessons_are_a_sentence(board: Board, folder: Path, tmp_path: Pa
     assert samples.read_bytes() == whole[:300]
 
 
+@pytest.mark.slow
 def test_a_class_that_was_not_finished_leaves_the_board_as_it_was(
     board: Board, folder: Path, tmp_path: Path
 ) -> None:

@@ -200,6 +200,7 @@ def test_what_a_run_did_is_told(run: Run, folder: Path, board: Board) -> None:
     assert "scheme 22:0.25,bias:2" in outcome.err
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_the_same_command_ends_with_the_same_bits(
     folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
 ) -> None:
@@ -246,6 +247,7 @@ def test_what_a_virtual_board_counts_is_not_told_as_its_time() -> None:
     assert train.cycles(outcome, is_virtual=True) == of_both + says
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_a_fresh_run_continues_without_the_flag(
     folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
 ) -> None:
@@ -275,6 +277,7 @@ def test_the_command_that_goes_on_begins_nothing_anew(
     assert again(begin, position) == says
 
 
+@pytest.mark.slow
 def test_ctrl_c_begins_no_search_for_another_rate(folder: Path, board: Board) -> None:
     process = started(folder, "--port", board.url, "--epochs", 50, "--lr", 500, "--test-samples", 0)
     wait_for_steps(folder, FEWEST_STEPS + 1)
@@ -284,6 +287,7 @@ def test_ctrl_c_begins_no_search_for_another_rate(folder: Path, board: Board) ->
     assert "learning rate" not in interrupted.err
 
 
+@pytest.mark.slow
 def test_a_power_cut_while_training_is_waited_for(
     folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
 ) -> None:
@@ -301,6 +305,7 @@ def test_a_power_cut_while_training_is_waited_for(
     assert (folder / "trained.mcts").read_bytes() == simulated[0]
 
 
+@pytest.mark.slow
 def test_a_board_that_is_gone_ends_with_a_sentence(folder: Path, board: Board) -> None:
     process = started(folder, "--port", board.url, *FLAGS, "--test-samples", 0)
     wait_for_steps(folder, 5)
@@ -310,6 +315,7 @@ def test_a_board_that_is_gone_ends_with_a_sentence(folder: Path, board: Board) -
     assert "the same command goes on from what the board kept" in sentence
 
 
+@pytest.mark.slow
 def test_a_log_that_no_longer_fits_ends_with_all_saved(
     folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
 ) -> None:
@@ -378,6 +384,7 @@ def test_a_board_that_has_done_more_than_a_run_is_refused_each_time(
     assert run("train", folder, *flags, "--samples", 10, "--lr", 0.006, "--after", 20).code == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_tells_the_accuracy_of_its_begin_and_of_where_it_went_on(
     run: Run, folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]]
 ) -> None:
@@ -404,6 +411,7 @@ def test_a_run_that_goes_on_tells_the_accuracy_of_its_begin_and_of_where_it_went
     assert told.out.splitlines()[0] == f"test accuracy   {at}, {end} after"
 
 
+@pytest.mark.slow
 def test_another_rate_in_the_middle_of_a_run_is_pointed_out(
     run: Run, folder: Path, board: Board
 ) -> None:
@@ -441,6 +449,7 @@ def test_a_noisy_line_trains_to_the_same_bits(folder: Path, board: Board) -> Non
     assert states[0] == states[1]
 
 
+@pytest.mark.slow
 def test_a_second_program_is_told_that_the_board_is_in_use(
     run: Run, folder: Path, board: Board, simulated: tuple[bytes, dict[str, Any]], tmp_path: Path
 ) -> None:

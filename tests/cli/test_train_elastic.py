@@ -34,6 +34,7 @@ def simulated() -> dict[str, Any]:
     return json.loads(done("simulate", MODEL, *SCHEME, *FLAGS, "--json"))
 
 
+@pytest.mark.slow
 def test_a_board_ends_with_the_simulations_bits_and_tells_its_choices(
     run: Run, board: Board, folder: Path, simulated: dict[str, Any]
 ) -> None:
@@ -48,6 +49,7 @@ def test_a_board_ends_with_the_simulations_bits_and_tells_its_choices(
     assert [at for at, _ in selected] == [4, 44, 84]
 
 
+@pytest.mark.slow
 def test_a_board_chooses_by_squares_as_the_simulation_does(
     run: Run, board: Board, folder: Path, simulated: dict[str, Any]
 ) -> None:
@@ -63,6 +65,7 @@ def test_a_board_chooses_by_squares_as_the_simulation_does(
     assert saves == len({0, 40, 80, "at the end"})
 
 
+@pytest.mark.slow
 def test_a_run_whose_power_was_cut_goes_on_to_the_same_bits(
     run: Run, board: Board, folder: Path, simulated: dict[str, Any]
 ) -> None:

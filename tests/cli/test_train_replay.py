@@ -43,6 +43,7 @@ def lines(folder: Path, event: str) -> list[dict[str, Any]]:
     return [line for line in found if line["event"] == event]
 
 
+@pytest.mark.slow
 def test_a_board_that_remembers_ends_with_the_simulations_bits(
     run: Run, board: Board, folder: Path, simulated: dict[str, Any]
 ) -> None:
@@ -79,6 +80,7 @@ def simulated_after(run: Run, *flags: object) -> dict[str, Any]:
     return run("simulate", MODEL, *then, *flags).json
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_a_board_learns_other_data_after_the_first_with_the_simulations_bits(
     run: Run, board: Board, folder: Path, is_cut: bool
@@ -109,6 +111,7 @@ def test_a_board_learns_other_data_after_the_first_with_the_simulations_bits(
     assert "other samples" not in again.err
 
 
+@pytest.mark.slow
 def test_simulations_after_another_agree_and_can_be_gone_on_from(run: Run) -> None:
     found = simulated_after(run)
     assert simulated_after(run, "--reference")["state_sha256"] == found["state_sha256"]
@@ -122,6 +125,7 @@ def test_simulations_after_another_agree_and_can_be_gone_on_from(run: Run) -> No
     assert plain.json["steps"] == 20
 
 
+@pytest.mark.slow
 def test_what_cannot_come_after_another_run_is_a_sentence(
     run: Run, board: Board, folder: Path, tmp_path: Path
 ) -> None:
@@ -152,6 +156,7 @@ def test_what_cannot_come_after_another_run_is_a_sentence(
     assert "--after 60 begins with these where those end" in other.err
 
 
+@pytest.mark.slow
 def test_a_tail_remembers_the_latents_that_it_is_given(
     run: Run, simulated: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -172,6 +177,7 @@ def test_a_tail_remembers_the_latents_that_it_is_given(
     assert state_in(tail / "trained.mcts")[HEADER_BYTES:] == state_in(whole)[HEADER_BYTES:]
 
 
+@pytest.mark.slow
 def test_a_run_with_replays_goes_on_after_a_power_cut_to_the_same_bits(
     run: Run, board: Board, folder: Path, simulated: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -191,6 +197,7 @@ def test_a_run_with_replays_goes_on_after_a_power_cut_to_the_same_bits(
     assert hashlib.sha256(kept).hexdigest() == found["state_sha256"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("versions", [2, 0])
 def test_latents_of_varied_samples_are_sent_too(
     run: Run, board: Board, folder: Path, monkeypatch: pytest.MonkeyPatch, versions: int

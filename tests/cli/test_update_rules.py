@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run
 
 FEW = ("--samples", 24, "--test-samples", 10, "--epochs", 1, "--lr", 0.01)
 
 
+@pytest.mark.slow
 def test_comparisons_have_a_row_by_a_rule_for_each_scheme(
     run: Run, model: Path, images: Path
 ) -> None:

@@ -66,6 +66,7 @@ def test_outputs_have_the_names_and_the_order_that_are_given(run: Run, model: Pa
     assert (scored(graph, x).argmax(axis=1) == (y + 1) % 3).mean() > 0.9
 
 
+@pytest.mark.slow
 def test_the_same_from_python_is_the_same_file(run: Run, model: Path, images: Path) -> None:
     facts = run("whiten", model, "--data", images, "-o", "a.onnx", "--json").json
     found = mcutrain.whiten(model, images, "b.onnx")

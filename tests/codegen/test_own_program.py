@@ -234,6 +234,7 @@ def test_a_flat_folder_compiles_as_it_is(loss: str, tmp_path: Path) -> None:
     run([tmp_path / "program"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("cmake"), reason="no cmake")
 def test_cmake_links_the_library_into_a_program(made: Path, tmp_path: Path) -> None:
     text = (

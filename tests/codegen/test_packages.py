@@ -102,6 +102,7 @@ def test_packages_of_one_model_have_the_same_code() -> None:
         assert sources(made(kind)) == first
 
 
+@pytest.mark.slow
 def test_all_that_a_linker_sees_has_the_models_prefix(archive: Path) -> None:
     compiler("nm")
     symbols = run(["nm", "-g", "--defined-only", archive])
@@ -110,6 +111,7 @@ def test_all_that_a_linker_sees_has_the_models_prefix(archive: Path) -> None:
     assert [name for name in names if not name.startswith("wake_")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "core", drawn_by_commit(("cortex-m0plus", "cortex-m3", "cortex-m7", "cortex-m55"), 2)
 )
@@ -149,6 +151,7 @@ def test_headers_and_sketches_are_silent_in_cplusplus(
         run([compiler(name), *flags, *source, f"-I{tmp_path / 'src'}"])
 
 
+@pytest.mark.slow
 def test_two_packages_become_one_program(tmp_path: Path) -> None:
     """As an Arduino build links them: all objects, no archive that leaves any out."""
     compiler("gcc")
@@ -354,6 +357,7 @@ def test_the_inferring_sketch_prints_every_class(archive: Path, tmp_path: Path) 
     assert re.fullmatch(r"(-?\d+ ){2,}\d+ us", line)
 
 
+@pytest.mark.slow
 def test_cmake_builds_tests_and_installs_its_package(tmp_path: Path) -> None:
     compiler("cmake")
     made("cmake").write(tmp_path / "p")

@@ -91,6 +91,7 @@ print(generate(plan_of(residual_network(), scheme), "mixed").digest)
 """
 
 
+@pytest.mark.slow
 def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
     """Of this process, which is another each time, and of a process with a fixed one."""
     scheme = UpdateScheme("mixed", 3, {"1": 0.5, "2": 0.5, "5": 1.0})
@@ -216,6 +217,7 @@ def test_a_failed_move_brings_the_old_project_back(
 # --------------------------------------------------------------------------------------- building
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (shutil.which("make") and shutil.which("cc")), reason="no make or no cc")
 def test_make_builds_a_library_with_the_public_functions(tmp_path: Path) -> None:
     folder = tmp_path / "project"

@@ -129,6 +129,7 @@ def of(name: str, folder: Path) -> list[str]:
     return [compiler(command), *(f.format(bare=folder / "bare") for f in flags), "-std=c11"]
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("name", NAMED)
 def test_what_models_share_compiles_without_a_warning(name: str, folder: Path) -> None:
@@ -139,6 +140,7 @@ def test_what_models_share_compiles_without_a_warning(name: str, folder: Path) -
     objects(command, folder / "shared", c, folder / "bare")
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 @pytest.mark.parametrize("level", [1, 2, 3])
 @pytest.mark.parametrize("name", NAMED)

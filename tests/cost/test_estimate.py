@@ -89,6 +89,7 @@ def sparse() -> TrainingStep:
     return demo.training_step(demo.network(), "fashion-sparse")
 
 
+@pytest.mark.slow
 @needs_compiler
 @needs_emulator
 @pytest.mark.parametrize(("board", "isa"), [("nucleo-f446re", "dsp"), ("rpi-pico", "armv6m")])

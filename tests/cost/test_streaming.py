@@ -122,6 +122,7 @@ def test_what_has_no_rows_or_chooses_by_its_times_stays(plain: TrainingStep) -> 
             assert fit_rows(step, there_is) is step
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(graph=drawn(draw_front), share=st.floats(0, 1))
 def test_fronts_with_any_room_compute_the_bits_of_the_reference(graph: Graph, share: float) -> None:

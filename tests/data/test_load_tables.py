@@ -228,6 +228,7 @@ TEXTS = st.lists(st.lists(CELLS, max_size=4).map(lambda cells: ",".join(cells)),
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.one_of(TEXTS, st.text(max_size=60)), stride=st.integers(1, 5))
 def test_any_text_becomes_windows_or_a_sentence(tmp_path: Path, text: str, stride: int) -> None:

@@ -90,6 +90,7 @@ def test_an_own_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_same
 
 
+@pytest.mark.slow
 def test_the_reference_names_everything_and_its_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

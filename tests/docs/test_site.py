@@ -59,6 +59,7 @@ def pages_of(site: Path) -> list[Path]:
     return [page for page in sorted(site.rglob("*.html")) if page.name != "404.html"]
 
 
+@pytest.mark.slow
 def test_the_site_has_every_page(site: Path) -> None:
     expected = {path.relative_to(ROOT / "docs").with_suffix("") for path in docs_pages()}
     built = {page.parent.relative_to(site) for page in pages_of(site)}

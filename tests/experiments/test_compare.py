@@ -42,6 +42,7 @@ FEW = ("--samples", 24, "--test-samples", 40, "--epochs", 1, "--lr", "0.03")
 PATIENCE_SECONDS = 120
 
 
+@pytest.mark.slow
 def test_a_usual_row_that_is_asked_for_is_trained_once(run: Run, model: Path, images: Path) -> None:
     asked = ("--scheme", "head", "--scheme", "last:2", "--seeds", 1, "-o", "c")
     outcome = run("compare", model, "--data", images, *FEW, "--sram", "40K", *asked, "--json")
@@ -135,6 +136,7 @@ main()
 """A signal, as from a terminal, but at the same place on a machine of any speed."""
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_done(model: Path, images: Path) -> None:
     flags = ("--samples", 48, "--test-samples", 20, "--epochs", 2, "--seeds", 1, "--jobs", 1)
     command = ["compare", model, "--data", images, *flags, "--lr", 0.03]
@@ -168,6 +170,7 @@ def test_checkpoints_that_nobody_continues_go_after_a_month(
     assert [path.name for path in folder.iterdir()] == ["new.npz"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the learning rate .* was found, but")
 def test_the_rate_of_a_row_is_judged_by_the_validation_part(model: Path, images: Path) -> None:
     graph, whole = load(model), load_data(load(model), images)
@@ -235,6 +238,7 @@ def test_samples_that_do_not_fit_on_the_disk_are_a_sentence(images: Path, tmp_pa
         runs._save(split, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_failing_run_ends_the_comparison_with_its_sentence(
     run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +247,7 @@ def test_a_failing_run_ends_the_comparison_with_its_sentence(
     assert "no-such-compiler" in sentence
 
 
+@pytest.mark.slow
 def test_the_gate_of_a_comparison_is_that_of_its_runs(model: Path, images: Path) -> None:
     graph, whole = load(model), load_data(load(model), images)
     split = Split(whole.train.subset(24), whole.test.part(0, 8))
@@ -361,6 +366,7 @@ def test_without_a_scheme_the_largest_that_fits_is_elastic() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:of what was chosen in windows")
 def test_an_elastic_row_learns_what_an_elastic_run_learns_and_is_kept_apart(
     model: Path, images: Path
@@ -388,6 +394,7 @@ def test_an_elastic_row_learns_what_an_elastic_run_learns_and_is_kept_apart(
     assert len(set(cache.glob("runs/*.npz")) - earlier) == 5
 
 
+@pytest.mark.slow
 def test_a_profile_shares_out_an_elastic_rows_time(
     run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -452,6 +459,7 @@ def test_a_share_that_cannot_be_is_said_before_training(
     assert says in run("compare", model, "--data", images, *FEW, *flags).sentence
 
 
+@pytest.mark.slow
 def test_elastic_rows_stand_in_the_answer_and_in_the_report(
     run: Run, model: Path, images: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -122,6 +122,7 @@ def firmware(tmp_path_factory):
     return of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", BUILT, ids=named)
 def test_drivers_link_into_exactly_the_ram_that_the_board_says(board, firmware):
     for name, built in firmware(board).items():

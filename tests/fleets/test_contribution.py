@@ -98,6 +98,7 @@ def packed(raw: bytes) -> bytes:
     return lzma.compress(raw, lzma.FORMAT_RAW, filters=filters)
 
 
+@pytest.mark.slow
 def test_a_small_file_makes_no_gigabytes() -> None:
     bomb = packed(bytes(2**26))
     found = Contribution.parse(forged(HEAD.format(weight=1, count=4, width=1), bomb), "f")
@@ -107,6 +108,7 @@ def test_a_small_file_makes_no_gigabytes() -> None:
             Contribution.parse(forged(HEAD.format(weight=1, count=count, width=width), bomb), "f")
 
 
+@pytest.mark.slow
 def test_a_file_has_no_more_numbers_than_a_board() -> None:
     half = 2**25 + 1
     head = HEAD.format(weight=1, count=half, width=1)

@@ -125,6 +125,7 @@ def killed_at(gateway: Gateway, command: Command, number: int) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_gateway_that_is_killed_in_any_phase_learns_the_round_anew(
     gateway: Callable[..., Gateway], board: Board, undisturbed: bytes
@@ -134,6 +135,7 @@ def test_a_gateway_that_is_killed_in_any_phase_learns_the_round_anew(
         assert learnt(gateway(board.url)) == undisturbed, (command, number)
 
 
+@pytest.mark.slow
 def test_a_line_that_is_cut_in_a_message_changes_nothing(
     gateway: Callable[..., Gateway], board: Board, undisturbed: bytes
 ) -> None:
@@ -150,6 +152,7 @@ def test_a_line_that_is_cut_in_a_message_changes_nothing(
     assert "going on from position" in " ".join(told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.9])
 def test_power_cut_while_the_base_is_pushed_loses_nothing(
     gateway: Callable[..., Gateway], board: Board, undisturbed: bytes, share: float

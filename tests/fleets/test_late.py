@@ -38,6 +38,7 @@ def learnt(age: int, board: int, weight: int) -> Contribution:
     return Contribution.of(ours.layout, bases()[age], ours.states[board], f"b{board}", weight)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(
     st.lists(

@@ -57,6 +57,7 @@ def program(slots: str) -> str:
     return f"build/firmware --port tcp:0 --state {slots}"
 
 
+@pytest.mark.slow
 def test_programs_of_one_project_learn_as_this_computer_does(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +79,7 @@ def test_programs_of_one_project_learn_as_this_computer_does(
     assert not (folder / "project/train.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_a_program_goes_on_from_the_flash_that_it_left(folder: Path) -> None:
     """The round's base is new to it, and the one before is what it starts with."""
     boards = gateway_of(folder, [program("s2"), program("s3")])
@@ -90,6 +92,7 @@ def test_a_program_goes_on_from_the_flash_that_it_left(folder: Path) -> None:
     assert found.to_bytes() == expected.to_bytes()
 
 
+@pytest.mark.slow
 def test_a_round_saves_twice_into_a_boards_flash(folder: Path) -> None:
     """The base, and what was learnt."""
     boards = gateway_of(folder, [program("s4"), ""])

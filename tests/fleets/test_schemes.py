@@ -184,6 +184,7 @@ def test_numbers_with_other_bits_are_not_shared() -> None:
     assert found.without == {"head/weight": 1}
 
 
+@pytest.mark.slow
 @given(st.permutations(range(4)), st.integers(1, 3))
 def test_any_order_and_any_tree_gives_the_same_sum(order: list[int], cut: int) -> None:
     parts = [*large().parts, *large().adopted(small())]

@@ -98,6 +98,7 @@ def test_whatever_is_mutated_there_is_a_model_or_a_sentence(model, rng):
     assert "\n" not in sentence
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @each_model
 def test_mutated_models_take_bounded_memory(model):

@@ -18,6 +18,7 @@ def read(path: Path) -> object:
     return load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "suffix"), [(small_model, ".onnx"), (modern_model, ".onnx"), (small_model, ".tflite")]
 )

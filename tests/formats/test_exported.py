@@ -89,6 +89,7 @@ def test_int8_of_tflite_itself_is_trained_to_the_bit(path: Path) -> None:
     assert not states_differ(reference.state, device.state)
 
 
+@pytest.mark.slow
 @each(drawn_by_commit(FILES, 4))
 def test_it_is_quantized_written_and_trained_to_the_bit(path: Path, tmp_path: Path) -> None:
     """Numpy, the generated C and the file agree; onnxruntime is within a few steps."""
@@ -122,6 +123,7 @@ class Noise:
         return next(self._samples, None)
 
 
+@pytest.mark.slow
 @each(drawn_by_commit(WHOLE, 2))
 def test_what_onnxruntime_quantizes_is_read(path: Path, tmp_path: Path) -> None:
     """Its own QDQ file: it quantizes each node by itself."""

@@ -59,6 +59,7 @@ def test_of_one_name_the_first_entry_counts(graph, tmp_path):
     assert said(path) == {"names": b"first"}
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1))
 def test_damaged_files_give_entries_or_a_sentence(graph, seed, tmp_path):

@@ -333,6 +333,7 @@ def modern_model():
     return model, model.requantize(model.op("Mul", y, model.constant(np.float32(0.5))), 0.05, 3)
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(data=st.data())
 def test_a_rewired_graph_gives_a_graph_or_a_model_error(data, tmp_path_factory):

@@ -341,6 +341,7 @@ def test_it_comes_back_from_an_onnx_file(shape, low, tmp_path):
     assert difference(graph, load(tmp_path / "m.onnx")) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 def test_onnxruntime_agrees_but_beside_ties(tmp_path):
     """docs/operators.md says in how many."""

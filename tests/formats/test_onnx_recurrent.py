@@ -179,6 +179,7 @@ FILES = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(model=FILES)
 @settings(max_examples=15, deadline=None)
 def test_it_is_read_as_onnxruntime_computes_it_and_its_int8_form_is_near_and_read_again(
@@ -195,6 +196,7 @@ def test_it_is_read_as_onnxruntime_computes_it_and_its_int8_form_is_near_and_rea
     assert difference(graph, load(folder / "q.onnx")) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_128_steps_have_the_sound_of_few(tmp_path: Path, kind: str) -> None:
     model = RecurrentFile(kind, 128, 6, 8, spread=0.3)

@@ -27,6 +27,7 @@ def outputs(image, shape, perm, path):
     return ours.ravel(), x.reshape(shape).transpose(perm).ravel()
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(case=reorderings())
 def test_axes_in_another_order_are_numpys(case, tmp_path_factory):

@@ -24,6 +24,7 @@ def check(image, shape, perm, path):
         np.testing.assert_array_equal(ours.ravel(), wanted)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(case=reorderings())
 def test_axes_in_another_order_are_numpys(case, tmp_path_factory):

@@ -482,6 +482,7 @@ def damaged(draw):
     return bytes(content)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, suppress_health_check=list(HealthCheck))
 @given(content=damaged())
 def test_a_damaged_file_gives_a_graph_or_a_sentence(tmp_path_factory, content):

@@ -38,6 +38,7 @@ def differing(path: Path, model: LstmFile, samples: int = 2) -> int:
     return int((np.concatenate(ours).ravel() != theirs.ravel()).sum())
 
 
+@pytest.mark.slow
 @NEEDS_INTERPRETER
 @given(
     model=st.builds(

@@ -178,6 +178,7 @@ def test_an_impossible_zero_point_of_uint8_is_refused(tmp_path, zero_point):
         load(path)
 
 
+@pytest.mark.slow
 @needs_interpreter
 @pytest.mark.oracle
 def test_a_published_network_of_uint8_equals_its_int8_form_and_is_near_the_file(shared):

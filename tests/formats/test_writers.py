@@ -262,6 +262,7 @@ def resized_by(mode: Mode, size: tuple[int, int], factors: tuple[float, float]) 
     return single(Resize(*(p.stored for p in places)), kind)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(
     mode=st.sampled_from([*WRITTEN["nearest"], *WRITTEN["linear"]]),

@@ -142,6 +142,7 @@ def test_a_step_that_chooses_while_it_runs_has_all_to_choose_from(
     assert not entered
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_whole_is_selected_within_the_limit() -> None:
     graph = residual_network(classes=CLASSES)
     split = learnable(graph)
@@ -182,6 +183,7 @@ def budgets(graph: Graph) -> range:
     return range(smallest, whole, (whole - smallest) // 4)
 
 
+@pytest.mark.slow
 def test_a_scheme_is_chosen_by_what_it_learns_as_a_whole_at_half_of_the_rate() -> None:
     graph = residual_network(classes=CLASSES)
     analysis = drawn_analysis(chooser(graph, None), learnable(graph))
@@ -202,6 +204,7 @@ def test_a_scheme_is_chosen_by_what_it_learns_as_a_whole_at_half_of_the_rate() -
     assert max(gained) > tolerance  # the sum chooses another somewhere
 
 
+@pytest.mark.slow
 def test_the_next_scheme_is_what_an_eighth_more_memory_would_buy() -> None:
     graph = residual_network(classes=CLASSES)
     analysis = drawn_analysis(chooser(graph, None), learnable(graph))
@@ -217,6 +220,7 @@ def test_the_next_scheme_is_what_an_eighth_more_memory_would_buy() -> None:
     assert named
 
 
+@pytest.mark.slow
 def test_the_answer_is_kept_and_another_budget_asks_for_no_other_analysis(
     analyses: list[int], monkeypatch: pytest.MonkeyPatch, fresh_cache: Path
 ) -> None:
@@ -234,6 +238,7 @@ def test_the_answer_is_kept_and_another_budget_asks_for_no_other_analysis(
     assert len(analyses) == 2
 
 
+@pytest.mark.slow
 def test_what_is_kept_and_damaged_is_made_again(
     analyses: list[int], monkeypatch: pytest.MonkeyPatch, fresh_cache: Path
 ) -> None:
@@ -550,6 +555,7 @@ def images() -> Parts:
     return (x[:100], y[:100]), (x[100:], y[100:])
 
 
+@pytest.mark.slow
 def test_simulate_trains_what_auto_scheme_says(small: Path, images: Parts, tmp_path: Path) -> None:
     chosen = mcutrain.auto_scheme(small, images, board="nucleo-f446re")
     assert isinstance(chosen, AutoScheme)
@@ -564,6 +570,7 @@ def test_simulate_trains_what_auto_scheme_says(small: Path, images: Parts, tmp_p
     assert again.saved == same.saved
 
 
+@pytest.mark.slow
 def test_without_a_board_simulate_trains_what_fits_256_kb(
     small: Path, images: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,6 +133,7 @@ def test_latents_are_data_for_the_tail(tmp_path: Path, run: Run) -> None:
         mcutrain.latents(tmp_path / "tail", MODEL, HATS)
 
 
+@pytest.mark.slow
 def test_proxies_are_made_of_samples_without_labels(tmp_path: Path) -> None:
     with np.load(IMAGES) as file:
         x = file["x_train"][:40]

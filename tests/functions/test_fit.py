@@ -101,6 +101,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[mcutrain.FitResult
     return found, told
 
 
+@pytest.mark.slow
 def test_a_float_model_becomes_a_folder_with_all_of_it(fitted):
     found, told = fitted
     assert {path.name for path in found.folder.iterdir()} == FILES
@@ -128,6 +129,7 @@ def test_a_float_model_becomes_a_folder_with_all_of_it(fitted):
     assert chosen.sram_bytes == report.usage.sram_bytes > head.sram_bytes
 
 
+@pytest.mark.slow
 def test_the_commands_of_its_readme_end_with_the_same_bytes(fitted, tmp_path, monkeypatch):
     found, _ = fitted
     text = (found.folder / "README.md").read_text(encoding="utf-8")
@@ -149,6 +151,7 @@ def test_the_commands_of_its_readme_end_with_the_same_bytes(fitted, tmp_path, mo
         assert made == Path(theirs).read_bytes().replace(b"model.int8", b"by-hand"), ours
 
 
+@pytest.mark.slow
 def test_a_call_that_was_interrupted_goes_on_to_the_same_bits(fitted, tmp_path):
     whole, _ = fitted
     asked = {"pixels": (0, 1), "board": "nucleo-f446re", "seed": 3, **QUICK}
@@ -196,6 +199,7 @@ class Counting(Told):
         yield lambda what, done, of: self.head.append(done) if "head" in what else None
 
 
+@pytest.mark.slow
 def test_a_finished_fit_trains_nothing_again_unless_asked_for_more(tmp_path):
     model = write_small(tmp_path)
     first, second, third = Counting(), Counting(), Counting()
@@ -273,6 +277,7 @@ def test_a_folder_that_was_there_is_there_after_bad_input_and_empty(tmp_path):
         assert list(own.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_without_a_scheme_the_memory_decides_and_without_epochs_the_time(tmp_path):
     model, told = write_small(tmp_path), Told()
     found = mcutrain.fit(
@@ -348,6 +353,7 @@ def test_the_command_says_every_choice_and_prints_the_file(tmp_path, capsys, mon
     assert fitting.FACTS in {path.name for path in Path("fashion-fit").iterdir()}
 
 
+@pytest.mark.slow
 def test_with_a_port_the_board_trains_to_the_same_state(tmp_path):
     asked: dict[str, Any] = {"board": "native", "scheme": "last:2", "listener": Told(), **QUICK}
     first = mcutrain.fit(MODEL, DATA, tmp_path / "out", **asked)
@@ -376,6 +382,7 @@ def test_the_help_says_that_without_a_port_no_board_is_looked_for(capsys):
     assert "the only board that answers" not in text
 
 
+@pytest.mark.slow
 def test_a_board_that_ends_elsewhere_is_said(tmp_path, monkeypatch):
     asked: dict[str, Any] = {"board": "native", "scheme": "head", "listener": Told(), **QUICK}
     first = mcutrain.fit(MODEL, DATA, tmp_path / "out", **asked)
@@ -424,6 +431,7 @@ def test_its_project_knows_the_names_of_the_data_and_so_does_that_by_hand(
         assert BoardProject.read(project).manifest.class_names == tuple(names)
 
 
+@pytest.mark.slow
 def test_fewer_samples_than_asked_for_are_those_of_the_command_by_hand(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     few = fitting._Length(1, 20)
@@ -469,6 +477,7 @@ def test_the_commands_have_all_digits_of_numbers(mean, high):
     assert float(text[2:]) == high
 
 
+@pytest.mark.slow
 def test_what_a_stranger_sees_of_classes_and_rate(tmp_path):
     """A new classifier, the rate before it is used, and that the model only guesses."""
     model, told = write_small(tmp_path), Told()

@@ -92,6 +92,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_what_arrives_is_learnt_once_and_to_the_bits_of_an_own_loop(
     two: Path, model: Path, tmp_path: Path
 ) -> None:
@@ -112,6 +113,7 @@ def test_what_arrives_is_learnt_once_and_to_the_bits_of_an_own_loop(
     assert len(mcutrain.diff(model, second.model).records()) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", ["the notes", "the state"])
 def test_nothing_is_lost_or_learnt_twice_when_power_is_cut_between_two_files(
     two: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str

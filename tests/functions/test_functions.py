@@ -94,6 +94,7 @@ def arrays() -> tuple[np.ndarray, np.ndarray]:
         return file["x_train"][:60], file["y_train"][:60]
 
 
+@pytest.mark.slow
 def test_arrays_lists_and_files_of_the_same_samples_learn_the_same(
     model: Path, arrays: tuple[Any, Any], tmp_path: Path, run: Run
 ) -> None:

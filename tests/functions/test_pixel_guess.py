@@ -136,6 +136,7 @@ def test_of_few_samples_all_are_tried():
     assert found.clear == TRIED[0]
 
 
+@pytest.mark.slow
 def test_fit_takes_it_says_so_and_goes_on_with_it(tmp_path):
     told = Told()
     found = mcutrain.fit(FLOAT, DATA, tmp_path / "a", "head", listener=told, **QUICK)
@@ -151,6 +152,7 @@ def test_fit_takes_it_says_so_and_goes_on_with_it(tmp_path):
     assert line in again.lines
 
 
+@pytest.mark.slow
 def test_fit_takes_means_of_channels_too(tmp_path, monkeypatch):
     one = pixel_guess.Taking(mean=(0.5,), std=(0.5,))
     tried = Tried(((one, 0.9), (TRIED[0], 0.2)), 60, 10)
@@ -161,6 +163,7 @@ def test_fit_takes_means_of_channels_too(tmp_path, monkeypatch):
     assert "--mean 0.5 --std 0.5" in (found.folder / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_fit_doubts_pixels_that_are_clearly_others_and_a_score_of_few_samples(tmp_path):
     few: dict[str, Any] = {"epochs": 1, "learning_rate": 0.01, "samples": 40, "listener": Told()}
     few["test_samples"] = 19

@@ -94,6 +94,7 @@ def test_fit_learns_columns_and_its_commands_end_with_the_same_bytes(
     assert planned.arena_bytes == found.result.arena_bytes
 
 
+@pytest.mark.slow
 def test_quantize_leaves_targets_out_and_says_their_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,6 +129,7 @@ def test_schemes_are_compared_by_r2_and_chosen_by_runs(tmp_path: Path) -> None:
         mcutrain.compare(int8, ((x, y), (x[:2], y[:1].repeat(2))), seeds=1, jobs=1)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_selected_schemes_are_trained_and_chosen_by_r2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

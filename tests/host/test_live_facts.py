@@ -196,6 +196,7 @@ def test_a_log_is_read_as_it_grows_and_anew_if_it_is_another(tmp_path: Path) -> 
     assert source.poll().window == 0
 
 
+@pytest.mark.slow
 def test_a_view_of_a_run_is_what_its_log_says(tmp_path: Path) -> None:
     """On a board that restarts: the facts told at the end are those of the file."""
     board = FakeDevice(Chain(), restart_after=70)
@@ -237,6 +238,7 @@ def test_asking_the_board_leaves_its_bits_as_they_are(
     assert states[0][1] == states[1][1]
 
 
+@pytest.mark.slow
 def test_a_power_cut_while_the_board_is_asked_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

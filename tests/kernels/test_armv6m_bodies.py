@@ -204,10 +204,12 @@ def assembly(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
 # ------------------------------------------------------------------------------------------- tests
 
 
+@pytest.mark.slow
 def test_the_samples_reach_every_body() -> None:
     assert BODIES.keys() <= {kernel_call(sample).function for sample in samples()}
 
 
+@pytest.mark.slow
 def test_the_bodies_compute_the_bits_of_the_plain_ones(armv6m: Toolchain, plain: Toolchain) -> None:
     assert_same_bits(armv6m, plain, samples())
 
@@ -220,6 +222,7 @@ def test_the_bodies_in_assembly_compute_the_bits_of_the_plain_ones(
     assert_same_bits(assembly, plain, samples())
 
 
+@pytest.mark.slow
 @settings(
     max_examples=6,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -331,6 +334,7 @@ def printed(
     return subprocess.run([tmp_path / "main"], capture_output=True, text=True).stdout
 
 
+@pytest.mark.slow
 def test_pairs_of_products_at_int8s_limits_are_right_or_known_not_to_be(
     c_compilers: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
@@ -338,6 +342,7 @@ def test_pairs_of_products_at_int8s_limits_are_right_or_known_not_to_be(
     assert printed(LIMITS, c_compilers[0], tmp_path) == "0 72"
 
 
+@pytest.mark.slow
 def test_a_sum_that_is_scaled_by_one_product_has_the_bits_of_the_long_way(
     c_compilers: list[tuple[str, ...]], tmp_path: Path
 ) -> None:

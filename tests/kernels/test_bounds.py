@@ -475,6 +475,7 @@ def assert_same_bits(made: Toolchain, samples: Sequence[Sample]) -> None:
             np.testing.assert_array_equal(found[name], value, err_msg=f"{name} of {sample.op}")
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("bodies", ["plain", "portable", "armv6m", "dsp", "host"])
 def test_at_the_limits_every_body_computes_the_bits_of_the_reference_and_nothing_overflows(

@@ -373,6 +373,7 @@ def test_the_samples_reach_every_dsp_body() -> None:
     assert DSP_BODIES.keys() <= reached
 
 
+@pytest.mark.slow
 def test_dsp_bodies_compute_the_bits_of_the_plain_bodies(dsp: Toolchain, plain: Toolchain) -> None:
     assert_same_bits(dsp, plain, samples())
 
@@ -384,6 +385,7 @@ def test_dsp_bodies_in_assembly_compute_the_bits_of_the_plain_bodies(
     assert_same_bits(assembly, plain, samples())
 
 
+@pytest.mark.slow
 @settings(
     max_examples=4,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

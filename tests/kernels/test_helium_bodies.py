@@ -110,6 +110,7 @@ def test_the_samples_reach_every_helium_body() -> None:
     assert BODIES.keys() <= reached
 
 
+@pytest.mark.slow
 def test_helium_bodies_compute_the_bits_of_the_plain_bodies(
     helium: Toolchain, plain: Toolchain
 ) -> None:

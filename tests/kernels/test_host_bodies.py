@@ -648,6 +648,7 @@ def assert_same_bits(made: Toolchain, plain: Toolchain, drawn: Sequence[Sample])
 # ------------------------------------------------------------------------------------------- tests
 
 
+@pytest.mark.slow
 def test_the_samples_reach_every_host_body() -> None:
     reached = {kernel_call(sample).function for sample in samples()}
     assert HOST_BODIES.keys() <= reached

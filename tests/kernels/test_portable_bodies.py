@@ -211,6 +211,7 @@ def test_the_samples_reach_every_portable_body() -> None:
     assert BODIES.keys() <= {kernel_call(sample).function for sample in samples()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMPILED)
 def test_tiles_of_every_size_compute_the_bits_of_the_plain_bodies(
     name: str, tiled: Callable[[str], Toolchain], plain: Toolchain
@@ -218,6 +219,7 @@ def test_tiles_of_every_size_compute_the_bits_of_the_plain_bodies(
     assert_same_bits(tiled(name), plain, samples())
 
 
+@pytest.mark.slow
 @settings(
     max_examples=6,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

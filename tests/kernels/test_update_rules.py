@@ -75,6 +75,7 @@ def sample(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 @pytest.mark.parametrize("rule", OTHERS, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("dtype", SHAPES)

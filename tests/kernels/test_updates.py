@@ -353,6 +353,7 @@ def seeded(count: int) -> list[Sample]:
 # ------------------------------------------------------------------------------------------- tests
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("name", SETS)
 def test_updates_compute_the_bits_of_numpy(name: str, compiled: Callable[[str], Toolchain]) -> None:

@@ -228,6 +228,7 @@ def test_folders_of_images_are_trained_and_chosen_for(
     assert max(cell["accuracy"] for cell in kept) > 0.8  # 16 test images
 
 
+@pytest.mark.slow
 def test_ctrl_c_loses_one_cell(
     anchor: ModuleType,
     places: tuple[Path, Path],

@@ -7,10 +7,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.drawing import drawn_by_commit, seed_of_commit, spread_by_commit
+from tests.conftest import unmarked
+from tests.drawing import drawn_by_commit, seed_of_commit, slow_of_others, spread_by_commit
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFTEST = """
@@ -50,6 +52,7 @@ def drawn(folder: Path, *flags: str, ci: bool = False) -> tuple[str, str]:
     return examples, re.findall(r"^examples of Hypothesis: .*", done.stdout, re.MULTILINE)[-1]
 
 
+@pytest.mark.slow
 def test_the_seed_that_a_failure_prints_draws_the_same_also_in_ci_and_in_processes(
     folder: Path,
 ) -> None:
@@ -61,6 +64,7 @@ def test_the_seed_that_a_failure_prints_draws_the_same_also_in_ci_and_in_process
     assert other_line != line
 
 
+@pytest.mark.slow
 def test_ci_draws_the_same_each_time_and_says_so(folder: Path) -> None:
     examples, line = drawn(folder, ci=True)
     assert "CI=1 repeats" in line
@@ -99,6 +103,21 @@ def test_many(letter, digit):
 def test_other():
     pass
 """
+SLOW_HOOKS = """
+from tests.conftest import pytest_addoption, pytest_collection_modifyitems, pytest_configure
+from tests.conftest import pytest_terminal_summary, pytest_testnodedown
+"""
+SLOW = """
+import pytest
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(25))
+def test_slow(number):
+    pass
+
+def test_quick():
+    pass
+"""
 
 
 def collected(folder: Path, *flags: str) -> list[str]:
@@ -116,6 +135,77 @@ def collected(folder: Path, *flags: str) -> list[str]:
     return re.findall(r"::(\S+)$", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.slow
+def test_the_slow_tests_of_a_commit_and_the_rest_are_all_of_them(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(SLOW_HOOKS, encoding="utf-8")
+    (tmp_path / "test_some.py").write_text(SLOW, encoding="utf-8")
+    file = "test_some.py"
+    drawn, rest = (
+        collected(tmp_path, file, "--slow=drawn"),
+        collected(tmp_path, file, "--slow=rest"),
+    )
+    assert sorted(drawn + rest) == sorted(["test_quick", *(f"test_slow[{i}]" for i in range(25))])
+    assert len(drawn) == 4
+    assert drawn[-1] == "test_quick"
+    command = [sys.executable, "-m", "pytest", "-c", str(REPOSITORY / "pyproject.toml")]
+    for processes in ("0", "1"):
+        flags = ["--rootdir", str(tmp_path), "-p", "no:cacheprovider", "-n", processes]
+        done = subprocess.run(
+            [*command, *flags, file, "--slow=drawn"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            capture_output=True,
+            text=True,
+        )
+        assert "22 slow tests wait for a later commit; make test-rest runs them" in done.stdout
+        assert " 4 passed" in done.stdout
+
+
+def test_other_commits_draw_other_slow_tests_and_have_had_all_after_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Item:
+        def __init__(self, nodeid: str, is_slow: bool) -> None:
+            self.nodeid, self.is_slow = nodeid, is_slow
+
+        def get_closest_marker(self, name: str) -> bool | None:
+            assert name == "slow"
+            return self.is_slow or None
+
+    items: list[Any] = [Item(f"t{i}", i % 3 == 0) for i in range(99)]
+    monkeypatch.delenv("MCUTRAIN_STRESS", raising=False)
+    had = set()
+    for seed in range(60):
+        seed_of_commit.cache_clear()
+        monkeypatch.setenv("MCUTRAIN_SEED", str(seed))
+        rest = set(items) - slow_of_others(items, "rest")
+        drawn = set(items) - slow_of_others(items, "drawn")
+        assert not rest & drawn
+        assert rest | drawn == set(items)
+        assert sum(item.is_slow for item in drawn) == 4
+        assert not slow_of_others(items, "all")
+        had |= drawn
+    assert had == set(items)
+    seed_of_commit.cache_clear()
+
+
+def test_ci_runs_both_parts_of_the_tests() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    parts = dict(re.findall(r"^(test[-\w]*):.*\n.*pytest -n 2 --slow=(\w+)$", makefile, re.M))
+    assert parts == {"test": "drawn", "test-rest": "rest"}
+    ci = (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8")
+    assert {f"make {name} || status=1" for name in parts} <= set(ci.splitlines())
+
+
+def test_a_long_test_without_the_mark_is_named() -> None:
+    def report(name: str, duration: float, **keywords: int) -> pytest.TestReport:
+        return pytest.TestReport(name, ("", 0, ""), keywords, "passed", None, "call", (), duration)
+
+    reports = [report("a", 2.5), report("b", 0.5), report("c", 9, slow=1), report("d", 3.25)]
+    assert unmarked(reports) == ["a (2.5 s)", "d (3.2 s)"]
+
+
+@pytest.mark.slow
 def test_of_many_cases_a_commit_runs_as_many_as_the_mark_says(tmp_path: Path) -> None:
     hooks = "from tests.conftest import pytest_collection_modifyitems, pytest_configure\n"
     (tmp_path / "conftest.py").write_text(hooks, encoding="utf-8")

@@ -48,6 +48,7 @@ def test_loads_by_name_are_found(text: str, names: list[str]) -> None:
     assert list(loaded_by_name(text)) == names
 
 
+@pytest.mark.slow
 def test_no_module_loads_another_of_ours_by_name_but_the_command_line_its_commands() -> None:
     files = [*(ROOT / "mcutrain").rglob("*.py"), *(ROOT / "host").rglob("*.py")]
     assert len(files) > 300

@@ -51,6 +51,7 @@ def test_an_editable_install_finds_the_folder_by_its_package_name(
     assert Path(str(resources.files(package))) == REPOSITORY / folder
 
 
+@pytest.mark.slow
 def test_a_wheel_holds_every_file_of_every_folder(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
@@ -95,6 +96,7 @@ def private_modules_from_elsewhere(package: str, source: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_package_imports_a_private_module_of_another() -> None:
     found = {
         str(path): private
@@ -120,6 +122,7 @@ def modules_by_class(sources: Mapping[str, str]) -> dict[str, list[str]]:
     return {name: modules for name, modules in found.items() if len(modules) > 1}
 
 
+@pytest.mark.slow
 def test_a_class_has_a_name_of_its_own() -> None:
     paths = [
         path for folder in ("mcutrain", "host") for path in (REPOSITORY / folder).rglob("*.py")

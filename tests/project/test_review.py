@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_a_review_says_which_programs_are_not_installed(tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "benchmarks" / "review.py"]
     done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)

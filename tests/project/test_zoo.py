@@ -10,6 +10,7 @@ NAMES = ("gated", "attention", "product")
 FORMS = 7  # the float file, and QDQ and operator form by three choices of types
 
 
+@pytest.mark.slow
 def test_networks_are_written_read_and_trained(tmp_path, capsys):
     pytest.importorskip("onnxruntime")
     zoo.main([str(tmp_path / "nets"), "--write", "--prepare", "--names", *NAMES])

@@ -86,6 +86,7 @@ class Chooser(Host):
         return done is not None
 
 
+@pytest.mark.slow
 @pytest.mark.draws(8)
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("squares", [False, True])

@@ -85,6 +85,7 @@ def derivative(training: TrainGraph, state: dict[str, Array], name: str, scales:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("image", [0, 1])
 def test_gradients_equal_the_float_reference_in_direction_and_length(
     image: int,

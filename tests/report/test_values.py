@@ -47,6 +47,7 @@ def test_only_what_is_known_gets_a_section(report: Report) -> None:
     assert "<script" not in render(Report("m"))
 
 
+@pytest.mark.slow
 @settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_a_changed_report_is_drawn_or_refused_with_a_sentence(data: st.DataObject) -> None:

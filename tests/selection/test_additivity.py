@@ -93,6 +93,7 @@ def test_costs_of_the_demo_add_up():
     check(choices, cost, np.random.default_rng(1), 10)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_costs_of_a_resnet_whose_shortcuts_share_their_input_add_up(shared):
     graph = load(shared / "models" / "pretrainedResnet_quant.tflite")

@@ -42,6 +42,7 @@ def lying(costs: CostModel, more_bytes: int) -> CostModel:
     return replace(costs, plan=plan)
 
 
+@pytest.mark.slow
 def test_the_best_scheme_that_fits_when_planned_is_found_behind_those_that_do_not(case):
     graph, found, costs = case
     liar = lying(costs, 200)

@@ -56,6 +56,7 @@ def analysis(example: Contributions, made: Kernels) -> Contributions:
     return replace(example, gains=gains, kernels=made, residual_factor={USUAL_BITS: 1.0})
 
 
+@pytest.mark.slow
 @pytest.mark.draws(4)
 @pytest.mark.parametrize("rate", [0.02, 0.5])
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,6 +96,7 @@ def test_selection_is_as_good_as_trying_every_scheme(kind: str, rate: float) -> 
     assert max(sums) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_later_searches_of_what_fits_alone_are_as_good_as_trying_every_scheme(kind: str) -> None:

@@ -56,6 +56,7 @@ def analysis_of(
     return replace(found, gains=gains)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(4)
 @pytest.mark.parametrize("per_layer", [False, True])
 @pytest.mark.parametrize(
@@ -119,6 +120,7 @@ def device(text: str, on_board: bool) -> tuple[Graph, CostModel]:
     return graph, cost_model(graph, load_target(BOARD) if on_board else None)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize(
     ("text", "on_board"),

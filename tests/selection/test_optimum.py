@@ -68,6 +68,7 @@ def draw_limits(rng: np.random.Generator, everything: list[Needs], on_board: boo
     return Limits(**chosen)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(4)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -75,6 +76,7 @@ def test_selection_is_as_good_as_trying_every_scheme(kind, seed):
     check_optimum(kind, seed, (32,))
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("kind", ["inverted", "residual"])
 def test_selection_of_biases_of_any_bits_is_as_good_as_trying_every_scheme(kind):
@@ -82,6 +84,7 @@ def test_selection_of_biases_of_any_bits_is_as_good_as_trying_every_scheme(kind)
     assert set(chosen) == {32, 16}
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("kind", ["chain", "shortcut"])
 def test_selection_of_layers_own_bits_is_as_good_as_trying_every_scheme(kind):

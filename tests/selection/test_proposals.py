@@ -74,6 +74,7 @@ def test_what_is_learnt_together_is_read_as_it_is():
     assert not is_joint("learnable")
 
 
+@pytest.mark.slow
 def test_every_proposal_is_the_optimum_of_its_reading_and_fits(problem):
     graph, made, costs = problem
     least = Selector(graph, made, costs).costs.plan
@@ -124,6 +125,7 @@ def test_shipped_schemes_are_of_the_network_that_they_were_made_for():
     assert schemes_of("mcunet-5fps-small") == ()
 
 
+@pytest.mark.slow
 def test_the_largest_published_scheme_that_fits_is_proposed_as_it_is(problem, monkeypatch):
     graph, made, costs = problem
     small = UpdateScheme("small", 1, {})

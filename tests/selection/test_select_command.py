@@ -56,6 +56,7 @@ def answer(*arguments: str) -> dict:
     return json.loads(result.stdout)
 
 
+@pytest.mark.slow
 def test_the_scheme_is_printed_with_its_proof_and_written(analysis, tmp_path):
     result = run("--analysis", analysis, "--board", "nucleo-f446re", NO_BUILD, "-o", str(tmp_path))
     assert result.exit_code == 0, (result.output, result.exception)
@@ -84,6 +85,7 @@ def ladder(analysis, tmp_path_factory) -> Path:
     return folder / "ladder"
 
 
+@pytest.mark.slow
 def test_as_many_levels_are_kept_as_fit_those_that_save_most_first(analysis, ladder, tmp_path):
     flags = ("--analysis", analysis, *BOARD, "--proxies", str(ladder))
     every = answer(*flags)
@@ -162,6 +164,7 @@ def test_what_is_learnt_together_is_printed_with_its_proof(joint):
     assert "a gain is what is lost without it" in words
 
 
+@pytest.mark.slow
 def test_joint_is_asked_at_a_quarter_of_the_analysis_rate(joint):
     """At another share of it gains are others."""
     usual = answer("--analysis", joint, "--sram", "46K")
@@ -179,6 +182,7 @@ def test_a_rate_of_joint_is_of_an_analysis_by_gradient(analysis):
     assert "joint-rate" in none.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flags", "flash_kib"), [((), 256), (("--slots", "off"), 512)])
 def test_the_flash_of_the_slots_can_be_the_programs(analysis, flags, flash_kib):
     board = ("--board", "nucleo-f446re", NO_BUILD, "--sram", "40K")
@@ -187,6 +191,7 @@ def test_the_flash_of_the_slots_can_be_the_programs(analysis, flags, flash_kib):
     assert found["slots"] == ("off" if flags else "on")
 
 
+@pytest.mark.slow
 def test_of_an_elastic_selection_only_memory_is_limited_and_time_is_a_share(analysis):
     board = ("--analysis", analysis, "--board", "nucleo-f446re", NO_BUILD, "--sram", "48K")
     whole = answer(*board, "--elastic")
@@ -232,6 +237,7 @@ def test_what_an_elastic_selection_cannot_be_is_a_sentence(analysis, flags, code
     assert result.exit_code == code or isinstance(result.exception, PlanError)
 
 
+@pytest.mark.slow
 def test_biases_of_any_bits_gain_no_less(analysis):
     flags = ("--analysis", analysis, "--sram", "40K")
     whole, half, any_bits = (answer(*flags, "--bias-bits", b) for b in ("32", "16", "any"))
@@ -241,6 +247,7 @@ def test_biases_of_any_bits_gain_no_less(analysis):
     assert "and 32 of each bias; the biases gain" in run(*flags, "--bias-bits", "32").stdout
 
 
+@pytest.mark.slow
 def test_layers_with_bits_of_their_own_gain_no_less(found, tmp_path):
     path = tmp_path / "analysis.json"
     path.write_text(replace(found, residual_factor={0: 0.8, 4: 1.0}).to_json())
@@ -369,6 +376,7 @@ def test_the_best_of_the_finalists_is_selected(found, tmp_path, monkeypatch):
     assert "the first is selected" in printed.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "classes", "augment"),
     [((), None, ()), (("--classes", "10", "--augment", "noise,flip"), 10, ("flip", "noise"))],

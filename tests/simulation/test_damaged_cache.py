@@ -56,6 +56,7 @@ def plan(graph: Graph) -> TrainingPlan:
     return planned(differentiate(graph, find_head(graph).name, updates, SoftmaxCrossEntropy))
 
 
+@pytest.mark.slow
 def test_a_compiler_with_flags_of_its_own_has_its_own_library(
     plan: TrainingPlan,
     c_compilers: list[tuple[str, ...]],

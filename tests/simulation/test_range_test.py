@@ -108,6 +108,7 @@ def test_the_rate_is_nearly_the_best_of_all(steepness: float) -> None:
 # ------------------------------------------------------------------------------------ long runs
 
 
+@pytest.mark.slow
 def test_trials_get_as_long_as_the_run_where_that_is_affordable() -> None:
     """A fifth of the run's steps are, or what its multiply-accumulates allow."""
     run = search(lambda: Hill(1.0), 2000, RunSettings(epochs=10))

@@ -19,6 +19,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     return quantized(transformer(tmp_path_factory.mktemp("ids") / "ids.onnx")).graph
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [

@@ -409,12 +409,14 @@ def test_the_budget_is_the_share_of_the_step_without_the_forward_pass() -> None:
             budget(*wrong)
 
 
+@pytest.mark.slow
 def test_c_chooses_the_same(programs: list[Program]) -> None:
     cases = (*exact_cases(), *rounded_cases(), *halved_cases(), *large_cases())
     choices = [Choice(c.problem, c.importance, c.budget) for c in cases]
     assert_c_chooses_alike(programs, [*choices, *exchanging_choices()])
 
 
+@pytest.mark.slow
 def test_c_chooses_the_same_at_the_limits_of_what_numbers_may_be(programs: list[Program]) -> None:
     top, many = 2**31 - 1, 700
     chain = [frozenset(range(k)) for k in range(4)]

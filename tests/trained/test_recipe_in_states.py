@@ -126,6 +126,7 @@ def test_a_state_is_exported_without_the_flags_that_it_was_trained_with(
     check_holds_the_state(graph, model)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("pet", PETS)
 def test_modules_that_were_put_in_are_put_into_the_original_again(
@@ -161,6 +162,7 @@ def test_a_state_of_another_loss_says_so(run: Run, model: Path) -> None:
     assert difference(exported(run, "auto.onnx", bare, "--scheme", "last:2"), graph) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("drift", ["", "--policy-feedback"])
 def test_a_state_knows_its_ladder(run: Run, drift: str) -> None:
