@@ -68,14 +68,14 @@ def test_with_all_there_is_nothing_is_installed_and_both_kinds_of_examples_are_d
 ) -> None:
     code, said, made = called(clone)
     assert (code, said) == (0, "")
-    assert re.fullmatch(r"make draws SEED=\d+", made[-2])
-    assert made[-1] == "make test"
+    assert re.fullmatch(r"make draws SEED=\d+", made[-3])
+    assert made[-2:] == ["make test-rest", "make test"]
     assert "sudo" not in (clone / "noted").read_text(encoding="utf-8")
 
 
 def test_a_commit_draws_the_same_examples_wherever_it_is_tested(clone: Path) -> None:
     program(clone, "git", prints="c0c9b80")
-    assert called(clone)[2][-2] == f"make draws SEED={0xC0C9B80}"
+    assert called(clone)[2][-3] == f"make draws SEED={0xC0C9B80}"
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_what_can_be_installed_is(clone: Path) -> None:
     assert called(clone)[0] == 0
 
 
-@pytest.mark.parametrize("target", ["draws", "test"])
-def test_a_failure_of_either_kind_fails_and_tells_the_seed(clone: Path, target: str) -> None:
+@pytest.mark.parametrize("target", ["draws", "test-rest", "test"])
+def test_a_failure_of_any_kind_fails_and_tells_the_seed(clone: Path, target: str) -> None:
     text = f'#!/bin/bash\necho "make $*" >>"$NOTED"\n[ "$1" != {target} ]\n'
     (clone / "bin/make").write_text(text, encoding="utf-8")
     code, said, made = called(clone, MCUTRAIN_SEED="17")
     assert code == 1
-    assert made[-2:] == ["make draws SEED=17", "make test"]
+    assert made[-3:] == ["make draws SEED=17", "make test-rest", "make test"]
     assert ("make draws SEED=17" in said) == (target == "draws")
