@@ -238,7 +238,6 @@ def test_asking_the_board_leaves_its_bits_as_they_are(
     assert states[0][1] == states[1][1]
 
 
-@pytest.mark.slow
 def test_a_power_cut_while_the_board_is_asked_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,7 +249,8 @@ def test_a_power_cut_while_the_board_is_asked_loses_nothing(
 def state_after(folder: Path, cut: int | None) -> bytes:
     """What a run leaves whose board restarts once. cut: after so many requests."""
     folder.mkdir()
-    device = Device(FakeLink(FakeDevice(Chain(), restart_after=cut)))
+    link = FakeLink(FakeDevice(Chain(), restart_after=cut))
+    device = Device(link, clock=link.clock)
     log = AskingLog(JsonLines(folder / "log"), device)
     lessons = Lessons(9, sample_at, rate_at, 0, sample_at)
     Training(device, lessons, Settings(CHAIN, 7, folder / "state", 3), log, Watch()).run()
