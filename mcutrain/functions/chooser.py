@@ -1,9 +1,9 @@
 """The scheme that a memory asks for: all that fits, or what `select` finds best from gradients.
 
-Only training samples are looked at. Where everything fits, short runs say how many of the last
-layers learn best, which may be all. Where it does not, gradients of some samples say what is worth
-its bytes. What was found is kept by content: the next command with this model, data and memory
-finds it.
+Samples that the model does not take are refused first. Of those that it takes, only training
+samples are looked at. Where everything fits, short runs say how many of the last layers learn best,
+which may be all. Where it does not, gradients of some samples say what is worth its bytes. What was
+found is kept by content: the next command with this model, data and memory finds it.
 """
 
 from __future__ import annotations
@@ -53,10 +53,12 @@ from mcutrain.ir.digest import graph_digest
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import StepOptions, TrainingStep, with_head
 from mcutrain.quant import replace_head
+from mcutrain.runs.sample_reading import samples_of
 from mcutrain.selection.contribution import JOINT, Contributions, contributions_of
 from mcutrain.selection.cost import CostModel
 from mcutrain.selection.fitting import fitting, least_sram_bytes
 from mcutrain.selection.select import BestScheme, Selector
+from mcutrain.simulation import RunSettings
 from mcutrain.simulation.samples import content_of
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
 
@@ -129,6 +131,7 @@ class Chooser:
         Raises PlanError if not even the head fits the board or the budget. Where neither is known,
         the head is trained whatever it takes.
         """
+        self._check(split, normalization)
         analysis = partial(self._analysis, split, normalization)
         return self._choose(analysis, partial(self._contest, split, normalization))
 
@@ -137,14 +140,20 @@ class Chooser:
 
         split, normalization: as `choose` has them. Raises PlanError as it does.
         """
+        self._check(split, normalization)
         analysis = lru_cache(maxsize=1)(partial(self._analysis, split, normalization))
         found = self._choose(analysis, partial(self._contest, split, normalization))
         return self._compare(found, analysis)
 
+    def _check(self, split: Split, normalization: Normalization | None) -> None:
+        """Raise DataError for samples that the model does not take: the first of each part says."""
+        first = split.each(lambda part: part.take(np.arange(min(len(part), 1))))
+        samples_of(self.least, first, RunSettings(epochs=self.epochs), normalization)
+
     def _choose(self, analysis: Analysis, contest: RunContest) -> AutoScheme:
         """See `choose`. analysis: is asked for only where not everything fits, contest where it
         does."""
-        head = self.plan(parse_scheme(HEAD))
+        head = self.least
         if not self.memory.fits(head):
             if not self.memory.is_usual:
                 raise self._too_small(head)
@@ -276,10 +285,15 @@ class Chooser:
 
     def head(self) -> Alternative:
         """The least that can be trained."""
-        step = self.plan(parse_scheme(HEAD))
+        step = self.least
         return Alternative(HEAD, self.memory.needs(step), self.memory.fits(step))
 
     # ------------------------------------------------------------------ without an analysis
+
+    @cached_property
+    def least(self) -> TrainingStep:
+        """The step of the head, the least that can be trained."""
+        return self.plan(parse_scheme(HEAD))
 
     @cached_property
     def layers(self) -> int:

@@ -598,8 +598,14 @@ def classes_for(
     if classes == "keep" or len(split.names) == outputs:
         return None
     known = given or graph.class_names
-    is_of_outputs = len(known) == outputs and not set(known).isdisjoint(split.names)
-    return None if is_of_outputs else len(split.names)
+    if len(known) == outputs and not set(known).isdisjoint(split.names):
+        return None
+    if len(split.names) == 1:
+        raise DataError(
+            f"all samples are of one class, {split.names[0]!r}, and a new classifier needs two: "
+            "add samples of another, or keep the model's own (--classes keep)"
+        )
+    return len(split.names)
 
 
 def _own_outputs(graph: Graph) -> int:

@@ -15,7 +15,7 @@ from mcutrain.analysis.gradient import GradientSettings, by_gradient
 from mcutrain.analysis.problem import Problem, held_out
 from mcutrain.data import Split, of_arrays
 from mcutrain.demo import MODEL
-from mcutrain.errors import ArgumentError, PlanError, UnsupportedError
+from mcutrain.errors import ArgumentError, DataError, PlanError, UnsupportedError
 from mcutrain.experiments.contest import Contest
 from mcutrain.functions import chooser as choosers
 from mcutrain.functions import memory_limit
@@ -129,6 +129,28 @@ def test_where_all_fits_short_runs_say_what_is_trained(
     assert len(entered) == 5
     replace(asked, epochs=9).choose(split)
     assert asked_epochs == [4, 4, 4, 4, 4, 9]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda part: replace(part, x=part.x[:, :3]), "have the shape"),
+        (lambda part: replace(part, y=np.zeros((len(part), 4), np.int64)), "4 labels each"),
+        (lambda part: replace(part, y=part.y + 4, names=tuple("abcdefgh")), "labels go up to"),
+    ],
+)
+def test_samples_that_do_not_fit_the_model_are_refused_before_anything_is_compared(
+    change: Any, said: str, analyses: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered = ends(monkeypatch, "full")
+    graph = two_layers()
+    split = learnable(graph).each(change)
+    for spare in (0, 1):
+        asked = chooser(graph, needs(graph, "full") - spare)
+        for choose in (asked.choose, asked.compared):
+            with pytest.raises(DataError, match=said):
+                choose(split)
+    assert (entered, analyses) == ([], [])
 
 
 def test_a_step_that_chooses_while_it_runs_has_all_to_choose_from(

@@ -74,3 +74,6 @@ def test_a_classifier_gets_a_head_for_as_many_classes_as_there_are() -> None:
     assert classes_for(graph, labelled(("0", "1")), "keep") is None
     assert classes_for(graph, labelled(("0", "1", "2")), "auto") is None
     assert classes_for(graph, labelled(("0", "1")), 9) == 9
+    assert classes_for(graph, labelled(("0",)), "keep") is None
+    with pytest.raises(DataError, match=r"one class, 'a', .*--classes keep"):
+        classes_for(graph, labelled(("a",)), "auto")
