@@ -60,6 +60,14 @@ START_SECONDS = 60.0
 """A program that is a board says its port meanwhile."""
 END_SECONDS = 10.0
 """A program that is a board ends meanwhile, or is killed."""
+GUARD = """
+read -r _
+kill -s TERM -- "-$1"
+i=0
+while kill -s 0 -- "-$1" && [ "$i" -lt "$2" ]; do sleep 1; i=$((i + 1)); done
+kill -s KILL -- "-$1"
+"""
+"""Of a shell whose input ends with the gateway, also where it is killed: ends a group, $1."""
 
 
 @dataclass(frozen=True)
@@ -362,18 +370,39 @@ def _started(board: GatewayBoard, folder: Path) -> Iterator[str | None]:
     said: Queue[str] = Queue()
     threading.Thread(target=_read, args=(program, said), daemon=True).start()
     try:
-        line = ""
-        with suppress(Empty):
-            line = said.get(timeout=START_SECONDS)
-        if not line.strip():
-            raise ArgumentError(f"{board.start!r} in {folder} said no port, or ended")
-        yield line.split()[-1]
+        with _guarded(program):
+            line = ""
+            with suppress(Empty):
+                line = said.get(timeout=START_SECONDS)
+            if not line.strip():
+                raise ArgumentError(f"{board.start!r} in {folder} said no port, or ended")
+            yield line.split()[-1]
     finally:
         _end(program)
         with suppress(subprocess.TimeoutExpired):
             program.wait(END_SECONDS)
         _end(program, at_once=True)
         program.wait()
+
+
+@contextmanager
+def _guarded(program: subprocess.Popen[str]) -> Iterator[None]:
+    """Have a program ended where this one is killed meanwhile; Windows has no shell for it."""
+    if sys.platform == "win32":
+        yield
+        return
+    guard = subprocess.Popen(
+        ["sh", "-c", GUARD, "sh", str(program.pid), f"{END_SECONDS:.0f}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is for us
+    )
+    with guard:
+        try:
+            yield
+        finally:
+            guard.kill()  # before the program's number may be another's
 
 
 def _read(program: subprocess.Popen[str], said: Queue[str]) -> None:

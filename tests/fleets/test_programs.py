@@ -167,6 +167,41 @@ def test_what_a_program_starts_ends_with_it(
         time.sleep(0.01)
 
 
+def test_what_a_killed_gateway_started_is_asked_to_end_and_does(tmp_path: Path) -> None:
+    text = (
+        "import os; from pathlib import Path; from mcutrain.functions import gateway\n"
+        "gateway.END_SECONDS = 1\nwith "
+    )
+    for name, trap in (("a", "echo > asked"), ("b", "")):
+        wait = f"echo $$ > {name}; sleep 600 & echo $! > {name}2; echo port x; wait"
+        start = shlex.join(["sh", "-c", f"trap '{trap}' TERM; {wait}"])
+        board = GatewayBoard(name, "data", "project", start=start)
+        text += f"gateway._started(gateway.{board!r}, Path.cwd()), "
+    text = f"{text[:-2]}: os.kill(os.getpid(), 9)"
+    dead = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, check=False)
+    assert dead.returncode == -9
+    begun = time.monotonic()
+    for name in ("a", "a2", "b", "b2"):
+        while runs(int((tmp_path / name).read_text())):
+            assert time.monotonic() - begun < 60
+            time.sleep(0.01)
+    assert (tmp_path / "asked").exists()
+
+
+def test_a_guard_ends_with_its_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[subprocess.Popen[str]] = []
+    plain = subprocess.Popen
+
+    def noted(*args: object, **options: object) -> subprocess.Popen[str]:
+        made.append(plain(*args, **options))  # type: ignore[call-overload]
+        return made[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    with started(tmp_path, "sh", "-c", "echo port x; sleep 600"):
+        assert [one.poll() for one in made] == [None, None]
+    assert [one.poll() for one in made] == [-15, -9]
+
+
 def test_a_program_may_say_as_much_as_it_likes_in_any_bytes(tmp_path: Path) -> None:
     program = (
         "import sys, time; out = sys.stdout.buffer; out.write(b'\\xff x\\n'); out.flush(); "
