@@ -28,7 +28,7 @@ class Sensor:
     def __init__(self, board: Board) -> None:
         self.board = board
         self.lost = 0
-        self._coming: list[tuple[int, ...]] = []
+        self._coming: Sequence[Sequence[int]] = []
         self._next = self._begin = self._instructions = 0
         self._repeats = False
         self._waiting: deque[int] = deque()
@@ -49,7 +49,7 @@ class Sensor:
         frame: rows of a camera's frame.
         """
         self._repeats = repeats and bool(rows)
-        self._coming = [tuple(row) for row in rows]
+        self._coming = rows
         self._width = len(self._coming[0]) if self._coming else 1
         self._next, self._begin = 0, self.board.now
         self._instructions, self._frame = instructions_per_sample, frame

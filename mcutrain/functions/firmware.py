@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -284,7 +285,7 @@ class _Played:
     """What a virtual board hears. rate_hz: samples a second; clock_hz: of the core. frame: rows of
     a camera's frame; 0 of others."""
 
-    rows: list[list[int]]
+    rows: list[array[int]]
     rate_hz: int
     clock_hz: int
     frame: int
@@ -306,4 +307,5 @@ class _Played:
         rows = played(front, path, listener.note)
         clock_hz = int(project.board.define["CLOCK_HZ"])
         frame = front.hop if front.takes_images else 0
-        return _Played(rows.reshape(len(rows), -1).tolist(), front.rate_hz, clock_hz, frame)
+        small = [array("h", row.tobytes()) for row in rows]  # a folder of images may be large
+        return _Played(small, front.rate_hz, clock_hz, frame)

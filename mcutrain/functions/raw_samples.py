@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import wave
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from mcutrain.frontends.camera import CameraFrontend
 
 MOST_SAMPLES = 60 * 16_000
 """Of a file: a minute of sound."""
+MOST_BYTES = 64 << 20
+"""Of a camera's frames."""
 AXES = "xyz"
 HALF = 127.5
 
@@ -46,7 +48,7 @@ def read_raw(
     if front is None:
         raise DataError("a file that is played is of raw samples, but this model has no front end")
     if isinstance(front, CameraFrontend):
-        return np.concatenate(_files(front, path))
+        return np.concatenate(list(_files(front, path)))
     what = "CSV" if front.takes_rows else "WAV"
     try:
         if front.takes_rows:
@@ -70,7 +72,19 @@ def played(front: Frontend | None, path: Path, note: Callable[[str], None] | Non
     """
     if not isinstance(front, CameraFrontend):
         return read_raw(front, path, note)
-    return np.concatenate([_shown(front, rows) for rows in _files(front, path)])
+    most = max(1, MOST_BYTES // (2 * front.channels * front.hop))
+    found, count = [], 0
+    for rows in _files(front, path):
+        found.append(_shown(front, rows))
+        count += len(found[-1])
+        if count > most * front.hop:
+            if note is not None:
+                note(
+                    f"{path} is longer than is played: only its first {most:,} frames are, of "
+                    "which an image has three"
+                )
+            break
+    return np.concatenate(found)[: most * front.hop]
 
 
 def _shown(front: CameraFrontend, rows: Raw) -> Raw:
@@ -81,11 +95,11 @@ def _shown(front: CameraFrontend, rows: Raw) -> Raw:
     return np.concatenate((front.packed(plain)[0], rows, rows))
 
 
-def _files(front: CameraFrontend, path: Path) -> list[Raw]:
+def _files(front: CameraFrontend, path: Path) -> Iterator[Raw]:
     """The frames of each file. Raises DataError."""
     try:
-        paths = frame_files(path) if path.is_dir() else [path]
-        return [read_frames(p, front) for p in paths]
+        for file in frame_files(path) if path.is_dir() else [path]:
+            yield read_frames(file, front)
     except OSError as error:
         raise DataError(
             f"cannot read {path}: {error}; give an image, or a folder of them"

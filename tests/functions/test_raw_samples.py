@@ -40,6 +40,29 @@ def test_only_what_is_cut_off_is_said(
         np.testing.assert_array_equal(raw_samples.read_raw(front, path), found)
 
 
+@pytest.mark.parametrize("most_bytes", [1, 2, 11, 12])
+def test_of_a_folder_of_images_only_so_many_are_read(
+    most_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front = parse("camera:width=2,height=1,format=grey,out_width=1,out_height=1,out_channels=1")
+    monkeypatch.setattr(raw_samples, "MOST_BYTES", most_bytes)
+    for i in range(3):
+        (tmp_path / f"{i}.raw").write_bytes(bytes([i, i]))
+    said: list[str] = []
+    found = raw_samples.played(front, tmp_path, said.append)
+    shown = [number for i in range(3) for number in (-1, 257 * i, 257 * i)]  # held still
+    frames = max(1, most_bytes // 2)
+    assert found.reshape(-1).tolist() == shown[:frames]
+    (cut,) = said
+    assert cut.startswith(f"{tmp_path} is longer than is played: only its first {frames} frames")
+    (tmp_path / "3.raw").write_bytes(b"odd")
+    np.testing.assert_array_equal(raw_samples.played(front, tmp_path), found)  # it is not read
+    monkeypatch.setattr(raw_samples, "MOST_BYTES", 18)
+    (tmp_path / "3.raw").unlink()
+    assert raw_samples.played(front, tmp_path, said.append).reshape(-1).tolist() == shown
+    assert len(said) == 1
+
+
 def test_a_lesson_that_took_longer_than_is_played_is_read_to_its_last_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
