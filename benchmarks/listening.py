@@ -22,12 +22,10 @@ from rich.table import Table
 from mcutrain import prepare
 from mcutrain.codegen import Interface
 from mcutrain.features import listening_bytes
-from mcutrain.frontends import parse
-from mcutrain.frontends.camera import CameraFrontend
 from mcutrain.ir.graph import Graph
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.frontends.networks import gestures, keyword_listener, listener, viewer
+from tests.frontends.networks import listener, network_of
 
 FRAMES = 49
 COUNTERS_BYTES = 32
@@ -61,15 +59,7 @@ int32_t feed(void) { return mct_feed(0, (const int8_t *)reset, 40); }
 
 def made(frontend: str) -> Graph:
     """A network that takes its frames; without a front end if it is empty, of audio's."""
-    if frontend.startswith("mfcc"):
-        return keyword_listener(FRAMES)
-    if frontend.startswith(("mel", "motion")):
-        return gestures(parse(frontend))
-    if frontend.startswith("camera"):
-        front = parse(frontend)
-        assert isinstance(front, CameraFrontend)
-        return viewer(frontend, (front.out_height, front.out_width, front.out_channels))
-    return listener(FRAMES, frontend=frontend)
+    return network_of(frontend, FRAMES) if frontend else listener(FRAMES, frontend="")
 
 
 def compiled(cpu: str, folder: Path, frontend: str, history: int) -> tuple[CortexM, int]:
@@ -139,8 +129,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--frames", type=int, default=52)
-    what = "or mfcc, mel:…, motion:…, camera:…"
-    parser.add_argument("--frontend", default="audio:step_ms=20", help=what)
+    parser.add_argument("--frontend", default="audio:step_ms=20", help="as of mcutrain")
     parser.add_argument("--history", type=int, default=0, help="frames, with a trigger")
     arguments = parser.parse_args()
     table = Table("core", "push", "frame", "take", "flash", "stack")

@@ -31,6 +31,7 @@ from mcutrain.data.ids import as_ids
 from mcutrain.data.layout import InputOrder
 from mcutrain.data.targets import as_targets
 from mcutrain.errors import DataError
+from mcutrain.frontends import KINDS
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
@@ -122,8 +123,8 @@ def of_raw(arrays: Arrays, order: InputOrder | None) -> tuple[Arrays, bool]:
     raw = [k for k, x in arrays.items() if k.startswith("x") and x.dtype == np.int16]
     if raw and (order is None or order.frontend is None):
         raise DataError(
-            f"{raw[0]} is int16, raw samples: say what makes features of them (--frontend audio, "
-            "mfcc, motion or camera), or save uint8 pixels, int8 or float32"
+            f"{raw[0]} is int16, raw samples: say what makes features of them (--frontend "
+            f"{', '.join(KINDS)}), or save uint8 pixels, int8 or float32"
         )
     if not raw or order is None:
         return arrays, False

@@ -22,30 +22,30 @@ from mcutrain.data.dataset import Samples
 from mcutrain.data.layout import InputOrder
 from mcutrain.data.transform import Transform
 from mcutrain.errors import DataError
-from mcutrain.frontends.camera import CameraFrontend
+from mcutrain.frontends.images import ImageFrontend
 
 Raw = npt.NDArray[np.int16]
 FRAMES = Kind("frame", "frames", frozenset({".raw"}))
 """Files of a camera's bytes, row after row, and nothing else."""
 
 
-def camera_of(order: InputOrder | None) -> CameraFrontend | None:
+def camera_of(order: InputOrder | None) -> ImageFrontend | None:
     """The front end that takes images; None if there is none, or another."""
     front = None if order is None else order.frontend
-    return front if isinstance(front, CameraFrontend) else None
+    return front if isinstance(front, ImageFrontend) else None
 
 
-def raw_arrays(x: npt.NDArray[Any], front: CameraFrontend) -> Raw | None:
+def raw_arrays(x: npt.NDArray[Any], front: ImageFrontend) -> Raw | None:
     """Raw samples of uint8 frames (n, height, row_bytes), or of images; None of what is neither."""
     if x.dtype != np.uint8:
         return None
-    if x.shape[1:] == (front.height, front.vision.row_bytes):
+    if x.shape[1:] == (front.hop, front.row_bytes):
         return front.frames(x)
     images = x[..., np.newaxis] if x.ndim == 3 else x
     return front.packed(Transform(*front.picture, 3).fit(images))
 
 
-def read_frames(path: Path, front: CameraFrontend) -> Raw:
+def read_frames(path: Path, front: ImageFrontend) -> Raw:
     """The rows (n, numbers) of a file's frames, or of an image, as the camera sends them.
 
     Raises DataError, OSError.
@@ -55,7 +55,7 @@ def read_frames(path: Path, front: CameraFrontend) -> Raw:
         images = read_image(path, (*front.picture, 3))[np.newaxis]
         return front.packed(images).reshape(-1, front.channels)
     found = np.frombuffer(path.read_bytes(), np.uint8)
-    shape = (front.height, front.vision.row_bytes)
+    shape = (front.hop, front.row_bytes)
     if not found.size or found.size % (shape[0] * shape[1]):
         raise DataError(
             f"has {found.size:,} bytes, but a frame of the camera has {shape[0]} rows of "
@@ -83,7 +83,7 @@ def read_raw_images(listing: Listing, order: InputOrder, progress: Progress | No
     x = np.empty((len(listing.paths), *order.model_shape), np.float32)
     for i, path in enumerate(listing.paths):
         try:
-            rows = read_frames(path, front)[: front.height]
+            rows = read_frames(path, front)[: front.hop]
         except (DataError, OSError) as error:
             raise DataError(f"{place_of(path)} {error}") from error
         x[i] = order.of_raw(rows[np.newaxis], "the image")[0]

@@ -20,6 +20,7 @@ from mcutrain.data.dataset import Samples
 from mcutrain.data.layout import InputOrder
 from mcutrain.errors import DataError
 from mcutrain.frontends import audio
+from mcutrain.frontends.frontend import SOUND
 from mcutrain.frontends.tables import CHANNELS
 
 SOUNDS = Kind("sound", "sounds", frozenset({".wav", ".wave"}) | _compressed.SUFFIXES)
@@ -54,10 +55,9 @@ def read_raw_sounds(listing: Listing, order: InputOrder, progress: Progress | No
     """
     front = order.frontend
     assert front is not None, "there is a front end"
-    if front.takes_rows or front.takes_images:
-        taken = "rows of numbers, as in CSV files" if front.takes_rows else "images"
+    if front.RAW is not SOUND:
         raise DataError(
-            f"the front end {front.kind} takes {taken}, but there are "
+            f"the front end {front.kind} takes {front.RAW.words}, but there are "
             "sounds: give one that takes sound, as --frontend audio"
         )
     require_soundfile(listing.paths)

@@ -18,15 +18,25 @@ A feature is 10/256 of what models take as a real number (FEATURE_SCALE).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.errors import DataError
 from mcutrain.frontends import fourier, tables
+from mcutrain.frontends.frontend import MOST_FRAMES, FeatureStream, FrontendC
+from mcutrain.frontends.sound import Framing, SoundFrontend
 from mcutrain.frontends.tables import CHANNELS, POINTS, WINDOW
 
 Ints = npt.NDArray[np.int64]
 STEPS = (160, 320)
 """Samples from one frame to the next: 10 or 20 ms."""
+STEP_OF_FRAMES: Mapping[int, int] = {49: 20, 98: 10}
+"""Usual windows of a second, and the ms of their steps."""
 FEATURE_SCALE = 10 / 256
 HALF = POINTS // 2
 SMOOTHING_BITS, SHARE_BITS = 10, 14
@@ -51,12 +61,12 @@ class AudioFeatures:
     def __init__(self, step: int = 320) -> None:
         if step not in STEPS:
             raise ValueError(f"a frame every {step} samples: take {' or '.join(map(str, STEPS))}")
-        self.step = step
+        self._framing = Framing(WINDOW, step)
         self.reset()
 
     def reset(self) -> None:
         """Forget the sound so far, and its noise."""
-        self._sound = np.zeros(0, np.int16)
+        self._framing.reset()
         self._noise = np.zeros(CHANNELS, np.uint64)
 
     def push(self, sound: npt.ArrayLike) -> npt.NDArray[np.uint16]:
@@ -64,15 +74,9 @@ class AudioFeatures:
 
         sound: int16 (n,), at 16 kHz.
         """
-        piece = np.asarray(sound)
-        if piece.dtype != np.int16 or piece.ndim != 1:
-            raise ValueError(f"sound is int16 (n,), not {piece.dtype} {piece.shape}")
-        kept = np.concatenate((self._sound, piece))
-        count = max(0, (len(kept) - WINDOW) // self.step + 1)
-        self._sound = kept[count * self.step :]
-        if not count:
+        frames = self._framing.push(sound)
+        if not len(frames):
             return np.zeros((0, CHANNELS), np.uint16)
-        frames = np.lib.stride_tricks.sliding_window_view(kept, WINDOW)[:: self.step][:count]
         return self._normalized(_channels(frames))
 
     def _normalized(self, signals: Ints) -> npt.NDArray[np.uint16]:
@@ -204,3 +208,70 @@ def _logarithm(level: Ints) -> Ints:
 def _moved(x: Ints, left: Ints) -> Ints:
     """Bits to the left, or to the right where that is below 0."""
     return np.where(left > 0, x << np.maximum(left, 0), x >> np.maximum(-left, 0))
+
+
+@dataclass(frozen=True)
+class AudioFrontend(SoundFrontend):
+    """Frames of 30 ms of sound at 16 kHz, 40 features each.
+
+    step_ms: from one frame to the next, 10 or 20. frames: of a window. Raises DataError.
+    """
+
+    step_ms: int
+    frames: int
+
+    kind: ClassVar[str] = "audio"
+    FEATURE_SCALE: ClassVar[float] = FEATURE_SCALE
+    RANGE: ClassVar[tuple[int, int]] = (0, math.ceil(64 * 32 * math.log(2)) + 1)
+
+    def __post_init__(self) -> None:
+        if self.hop not in STEPS:
+            raise DataError(f"audio: step_ms is {self.step_ms}: give 10 or 20")
+        self.check_options({"frames": (1, MOST_FRAMES)})
+
+    @classmethod
+    def of(cls, options: Mapping[str, int], input_shape: tuple[int, ...] | None) -> AudioFrontend:
+        """With the model's number of frames, and the step that is usual for it."""
+        frames = cls.frames_of(options, input_shape, CHANNELS, "features")
+        step = options["step_ms"] if "step_ms" in options else STEP_OF_FRAMES.get(frames)
+        if step is None:
+            raise DataError(
+                f"audio: a window of {frames} frames may be of 10 or of 20 ms each: say which, as "
+                "audio:step_ms=20"
+            )
+        return cls(step, frames)
+
+    @property
+    def frame_samples(self) -> int:
+        """30 ms."""
+        return WINDOW
+
+    @property
+    def output_shape(self) -> tuple[int, int]:
+        """Frames and features."""
+        return self.frames, CHANNELS
+
+    @property
+    def hop(self) -> int:
+        """Samples from one frame to the next."""
+        return self.step_ms * tables.RATE_HZ // 1000
+
+    def stream(self) -> FeatureStream:
+        """A new stream."""
+        return AudioFeatures(self.hop)
+
+    @property
+    def c(self) -> FrontendC:
+        """firmware/frontends/mct_audio.c."""
+        return FrontendC(
+            sources=("mct_audio.c", "mct_audio.h", "mct_audio_tables.h", "mct_cosines.h"),
+            header="mct_audio.h",
+            state="mct_audio",
+            state_bytes=1124,
+            reset=f"mct_audio_reset(&{{}}, {self.hop})",
+            push="mct_audio_push",
+            work=POINTS,
+            feature="uint16_t",
+            flash_bytes={"portable": 5354, "armv6m": 6142, "dsp": 5318},
+            instructions={"portable": 114_366, "armv6m": 219_970, "dsp": 114_340},
+        )

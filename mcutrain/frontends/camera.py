@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import DataError
 from mcutrain.frontends import vision
-from mcutrain.frontends.frontend import Array, FeatureStream, Frontend, FrontendC
+from mcutrain.frontends.frontend import Array, FeatureStream, FrontendC, ImageC
+from mcutrain.frontends.images import Bytes, ImageFrontend
 from mcutrain.frontends.vision import Crop, Format, Method, Vision
 
 STATE_BYTES = 24
@@ -23,6 +24,8 @@ FORMATS = {"grey": 0, "rgb565": 1, "rgb565be": 2, "yuyv": 3, "bayer": 4}
 """Numbers of Format."""
 OF_MODEL = ("out_height", "out_width", "out_channels")
 METHODS = {"area": 0, "bilinear": 1}
+KERNEL = "&heard->vision, &camera_params, heard->memory"
+"""What its functions take first."""
 C = """static const mct_vision_params camera_params = {{
     .width = {width},
     .left = {left},
@@ -65,7 +68,7 @@ class ImageStream:
 
 
 @dataclass(frozen=True)
-class CameraFrontend(Frontend):
+class CameraFrontend(ImageFrontend):
     """Images of a camera, by rows, see `mcutrain.frontends.vision`.
 
     width, height, format: of the camera; a row is int16, two bytes each. left, top, crop_width,
@@ -129,9 +132,9 @@ class CameraFrontend(Frontend):
         found.setdefault("left", (columns - found["crop_width"]) // 2)
         found.setdefault("top", (rows - found["crop_height"]) // 2)
         made = cls(**found)
-        if model and model != (made.out_height, made.out_width, made.out_channels):
+        if model and model != made.image:
             raise DataError(
-                f"the front end camera makes images {(made.out_height, made.out_width)} of "
+                f"the front end camera makes images {made.image[:2]} of "
                 f"{made.out_channels} channels, but the model takes {model}: change its options, "
                 "or give another model"
             )
@@ -152,19 +155,14 @@ class CameraFrontend(Frontend):
         )
 
     @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Rows of the camera, and numbers of a row."""
-        return self.height, self.vision.row_bytes // 2
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self.vision.row_bytes
 
     @property
-    def input_dtype(self) -> np.dtype[Any]:
-        """int16: two bytes of a row, the first is the low one."""
-        return np.dtype(np.int16)
-
-    @property
-    def output_shape(self) -> tuple[int, int]:
-        """An image, and its numbers."""
-        return 1, self.out_height * self.out_width * self.out_channels
+    def image(self) -> tuple[int, int, int]:
+        """Rows, columns and channels of the model's image."""
+        return self.out_height, self.out_width, self.out_channels
 
     @property
     def hop(self) -> int:
@@ -175,16 +173,6 @@ class CameraFrontend(Frontend):
     def rate_hz(self) -> int:
         """Rows a second; 0 if it is not said."""
         return self.rate * self.height
-
-    @property
-    def takes_images(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def what(self) -> str:
-        """Frames in words."""
-        return f"frames as the camera sends them, uint8 (n, {self.height}, {self.vision.row_bytes})"
 
     def as_real(self, features: Array) -> npt.NDArray[np.float32]:
         """Pixel 0 is `low`, pixel 255 is `high`."""
@@ -197,16 +185,8 @@ class CameraFrontend(Frontend):
         """A new stream."""
         return ImageStream(self.vision)
 
-    def frames(self, bytes_: npt.NDArray[np.uint8]) -> npt.NDArray[np.int16]:
-        """Raw samples (n, height, numbers) of frames (n, height, row_bytes)."""
-        whole = np.ascontiguousarray(bytes_).view("<i2").astype(np.int16)
-        return whole.reshape(len(bytes_), *self.input_shape)
-
-    def packed(self, images: npt.NDArray[np.uint8]) -> npt.NDArray[np.int16]:
-        """Raw samples of images (n, rows, columns, 3), as the camera would send them.
-
-        rows, columns: `picture`.
-        """
+    def packed(self, images: Bytes) -> npt.NDArray[np.int16]:
+        """Raw samples of images (n, *picture, 3), as the camera would send them."""
         return self.frames(vision.packed(self.vision.format, images))
 
     @property
@@ -227,9 +207,13 @@ class CameraFrontend(Frontend):
             state_bytes=-(-(STATE_BYTES + 4 * words + row) // 4) * 4,
             reset="mct_vision_reset(&{0}.vision, &camera_params, {0}.memory)",
             push="",
-            work=0,
-            sample="int16_t",
             feature="int8_t",
+            image=ImageC(
+                follow=f"mct_vision_follow_row({KERNEL}, number, row)",
+                take=f"mct_vision_take_row({KERNEL}, heard->row)",
+                made="vision.out_row",
+                due="vision.due",
+            ),
             flash_bytes={"portable": 3298, "armv6m": 3686, "dsp": 3262},
             instructions={},
             definitions=C.format(**self.options(), words=words, row=row),

@@ -6,7 +6,8 @@ FEATURE_SCALE of a real number each. A model's int8 input has fewer steps, so `s
 which feature each next code begins. The code is that of `mcutrain.data.quantize_input` for the real
 number, without a division on the device.
 
-To add one: a file with a class, its C, a test of both, a row of KINDS in registry.py.
+To add one: a file with a class, its C, a test of both, a row of KINDS in registry.py. A class of
+sound begins with `sound.py`, which frames it; one of images with `images.py`.
 """
 
 from __future__ import annotations
@@ -56,6 +57,41 @@ class WindowC:
 
 
 @dataclass(frozen=True)
+class RawKind:
+    """What raw samples are: how they are called, and how they lie in files.
+
+    words: what they are. unit: several of them. file, suffix: what a file of them is, and ends in.
+    """
+
+    words: str
+    unit: str
+    file: str
+    suffix: str
+
+
+SOUND = RawKind("sound", "samples", "WAV", ".wav")
+ROWS = RawKind("rows of numbers, as in CSV files", "rows", "CSV", ".csv")
+IMAGES = RawKind("images", "rows", "image", ".raw")
+"""Raw samples are rows of a camera, and a window is an image."""
+
+
+@dataclass(frozen=True)
+class ImageC:
+    """The C of a front end of images, whose samples are rows of a camera.
+
+    Expressions of `heard`, which points at the state. follow: whether the row at `row`, of that
+    `number`, is the next one; then it is taken. take: whether a row of the image is ready; then its
+    numbers, less 128, are in the state's member `row`. made, due: members of the state: rows of the
+    image that were made, and the row that is awaited, 0 where only a new image is.
+    """
+
+    follow: str
+    take: str
+    made: str
+    due: str
+
+
+@dataclass(frozen=True)
 class FrontendC:
     """The C of a front end, in firmware/frontends.
 
@@ -67,9 +103,10 @@ class FrontendC:
                       FEATURE *features, int32_t *is_frame);
 
     that takes samples until a frame is full, or all; returns how many; is_frame says whether
-    `features` has a frame now. work: of `work` numbers, free between calls. sample, feature,
-    work_type: types. window: of a front end that needs whole windows. definitions: C that a program
-    has before all of it. queue: samples that may wait by default, a power of two.
+    `features` has a frame now. image: of a front end of images, which has no such function. work:
+    of `work` numbers, free between calls. sample, feature, work_type: types. window: of a front end
+    that needs whole windows. definitions: C that a program has before all of it. queue: samples
+    that may wait by default, a power of two.
     flash_bytes, instructions: of code with constants, and of a hop from one frame to the next, by
     instruction set, as benchmarks/listening.py counts them; empty where they depend on options.
     """
@@ -80,13 +117,14 @@ class FrontendC:
     state_bytes: int
     reset: str
     push: str
-    work: int
-    sample: str
-    feature: str
     flash_bytes: Mapping[str, int]
     instructions: Mapping[str, int]
+    work: int = 0
     work_type: str = "int16_t"
+    sample: str = "int16_t"
+    feature: str = "int16_t"
     window: WindowC | None = None
+    image: ImageC | None = None
     definitions: str = ""
     queue: int = 2048
 
@@ -95,11 +133,13 @@ class FrontendC:
 class Frontend(ABC):
     """A front end. Its fields are its options in texts and files, all of them int.
 
-    kind: its name there. WORDS: of an option's numbers that have names. FEATURE_SCALE: the real
-    number that a feature of 1 is. RANGE: the smallest and the largest feature.
+    kind: its name there. RAW: what its samples are. WORDS: of an option's numbers that have names.
+    FEATURE_SCALE: the real number that a feature of 1 is. RANGE: the smallest and the largest
+    feature.
     """
 
     kind: ClassVar[str]
+    RAW: ClassVar[RawKind]
     WORDS: ClassVar[Mapping[str, Mapping[str, int]]] = {}
     FEATURE_SCALE: ClassVar[float]
     RANGE: ClassVar[tuple[int, int]]
@@ -118,9 +158,10 @@ class Frontend(ABC):
         """Shape of the raw samples of a window."""
 
     @property
-    @abstractmethod
     def input_dtype(self) -> np.dtype[Any]:
-        """Type of the raw samples."""
+        """Type of the raw samples: int16; of a camera's row two bytes each, the first is the low
+        one."""
+        return np.dtype(np.int16)
 
     @property
     @abstractmethod
@@ -144,13 +185,13 @@ class Frontend(ABC):
 
     @property
     def takes_rows(self) -> bool:
-        """Whether raw samples are rows of some numbers, as in CSV files, and no sound."""
-        return len(self.input_shape) > 1 and not self.takes_images
+        """Whether raw samples are rows of some numbers, as in CSV files."""
+        return self.RAW is ROWS
 
     @property
     def takes_images(self) -> bool:
         """Whether raw samples are rows of a camera, and a window is an image."""
-        return False
+        return self.RAW is IMAGES
 
     @property
     def channels(self) -> int:

@@ -25,7 +25,8 @@ import numpy.typing as npt
 
 from mcutrain.errors import DataError
 from mcutrain.frontends import fourier, tables
-from mcutrain.frontends.frontend import MOST_FRAMES, Array, FeatureStream, Frontend, FrontendC
+from mcutrain.frontends.frontend import MOST_FRAMES, Array, FrontendC
+from mcutrain.frontends.sound import FramesFrontend, Sound
 from mcutrain.frontends.tables import POINTS, RATE_HZ, rows_of
 
 Ints = npt.NDArray[np.int64]
@@ -36,8 +37,6 @@ FULL_SCALE_BITS = 2 * (15 + WINDOW_BITS - HEADROOM) - ENERGY_SHIFT + WEIGHT_BITS
 DECIBELS = 10 * math.log10(2)
 """Of a binary logarithm of 1."""
 MOST_LEVEL = (1 << 15) - 1
-AT_ONCE, WINDOWS = 4096, 32
-"""Frames, and windows, that are transformed at once."""
 MOST = {
     "bands": (1, 128),
     "low": (0, 7000),
@@ -83,28 +82,8 @@ class Bands(NamedTuple):
     offsets: Ints
 
 
-class MelStream:
-    """Levels of a sound that comes in pieces."""
-
-    def __init__(self, front: MelFrontend) -> None:
-        self._front, self._sound = front, np.zeros(0, np.int16)
-
-    def push(self, piece: npt.ArrayLike) -> Array:
-        """The levels (frames, bands) of all frames that end in this piece, int16 (n,)."""
-        kept, hop = np.concatenate((self._sound, np.asarray(piece))), self._front.hop
-        samples = self._front.least_samples
-        count = max(0, (len(kept) - samples) // hop + 1)
-        self._sound = kept[count * hop :]
-        found = np.zeros((count, self._front.bands), np.int16)
-        for i in range(0, count, AT_ONCE):
-            some = kept[i * hop :][: (min(AT_ONCE, count - i) - 1) * hop + samples]
-            rows = np.lib.stride_tricks.sliding_window_view(some, samples)[::hop]
-            found[i : i + len(rows)] = self._front.levels(rows)
-        return found
-
-
 @dataclass(frozen=True)
-class MelFrontend(Frontend):
+class MelFrontend(FramesFrontend):
     """Frames of sound at 16 kHz, a level for each mel band.
 
     frames: of a window. bands: between low and high, in Hz. window_ms, step_ms: of a frame, and
@@ -145,14 +124,9 @@ class MelFrontend(Frontend):
         return cls(**{**rest, "frames": frames, "bands": bands})
 
     @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of the samples of a window."""
-        return (self.window_ms * RATE_HZ // 1000 + (self.frames - 1) * self.hop,)
-
-    @property
-    def input_dtype(self) -> np.dtype[Any]:
-        """int16."""
-        return np.dtype(np.int16)
+    def frame_samples(self) -> int:
+        """Samples of a frame."""
+        return self.window_ms * RATE_HZ // 1000
 
     @property
     def output_shape(self) -> tuple[int, int]:
@@ -164,33 +138,10 @@ class MelFrontend(Frontend):
         """Samples from one frame to the next."""
         return self.step_ms * RATE_HZ // 1000
 
-    @property
-    def rate_hz(self) -> int:
-        """16 kHz."""
-        return RATE_HZ
-
-    def features(self, samples: Array) -> Array:
-        """As every front end; many windows at once, since a frame knows nothing of others."""
-        self.check(samples)
-        (wanted,), shape = self.input_shape, self.output_shape
-        found = np.zeros((len(samples), *shape), np.int32)
-        for i in range(0, len(samples), WINDOWS):
-            windows = np.zeros((len(samples[i : i + WINDOWS]), wanted), np.int16)
-            kept = samples[i : i + WINDOWS, :wanted]
-            windows[:, : kept.shape[1]] = kept
-            rows = np.lib.stride_tricks.sliding_window_view(windows, self.least_samples, axis=1)
-            frames = rows[:, :: self.hop].reshape(-1, self.least_samples)
-            found[i : i + WINDOWS] = self.levels(frames).reshape(-1, *shape)
-        return found
-
-    def stream(self) -> FeatureStream:
-        """A new stream."""
-        return MelStream(self)
-
     @cached_property
     def window(self) -> Ints:
         """The first half of a Hann window, and its middle, with 12 fraction bits."""
-        samples = self.least_samples
+        samples = self.frame_samples
         turn = 2 * np.pi * np.arange(samples // 2 + 1) / samples
         return _rounded(0.5 - 0.5 * np.cos(turn), WINDOW_BITS)
 
@@ -209,7 +160,7 @@ class MelFrontend(Frontend):
         offsets = self.floor / DECIBELS - FULL_SCALE_BITS - area
         return Bands(first, ends, _rounded(share, WEIGHT_BITS), _rounded(offsets, fourier.LOG_BITS))
 
-    def levels(self, frames: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
+    def of_frames(self, frames: Sound) -> Array:
         """The levels (n, bands) of frames (n, samples)."""
         half, bands = self.window, self.triangles
         points = np.zeros((len(frames), POINTS), np.int64)
@@ -222,9 +173,7 @@ class MelFrontend(Frontend):
         sums = energy @ tables.triangles(bins, bands.ends, bands.weights, WEIGHT_BITS)
         levels = fourier.log2(sums + 1) + bands.offsets
         shift = fourier.LOG_BITS - BITS
-        found: npt.NDArray[np.int16] = np.clip(
-            levels + (1 << shift - 1) >> shift, 0, MOST_LEVEL
-        ).astype(np.int16)
+        found: Array = np.clip(levels + (1 << shift - 1) >> shift, 0, MOST_LEVEL).astype(np.int16)
         return found
 
     @property
@@ -236,7 +185,7 @@ class MelFrontend(Frontend):
             ends="\n".join(rows_of("uint16_t", "mel_ends", bands.ends)[:-1]),
             weights="\n".join(rows_of("uint16_t", "mel_weights", bands.weights)[:-1]),
             offsets="\n".join(rows_of("int32_t", "mel_offsets", bands.offsets)[:-1]),
-            samples=self.least_samples,
+            samples=self.frame_samples,
             step=self.hop,
             first=bands.first,
             bands=self.bands,
@@ -250,8 +199,6 @@ class MelFrontend(Frontend):
             push="mel_push",
             work=tables.POINTS,
             work_type="int32_t",
-            sample="int16_t",
-            feature="int16_t",
             flash_bytes={},
             instructions={},
             definitions=definitions,

@@ -17,14 +17,18 @@ sample. It matters where a frame holds nothing but zeros: such a frame is not sh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.frontends import fourier, mfcc_tables, tables
+from mcutrain.frontends.frontend import MOST_FRAMES, Array, FrontendC, WindowC
 from mcutrain.frontends.mfcc_tables import BANDS, COEFFICIENTS, WINDOW
+from mcutrain.frontends.sound import FramesFrontend, Framing, Sound
 
 Ints = npt.NDArray[np.int64]
 STEP = 320
@@ -38,6 +42,8 @@ FLOOR = round(1e-6 * 2**FULL_SCALE_BITS)
 LEVEL_BITS = 9
 """Fraction bits of a band's logarithm."""
 MULT_BITS = 14
+KEPT = COEFFICIENTS + 1
+"""Numbers of a frame until its window is complete: its largest sample follows."""
 
 
 @dataclass(frozen=True)
@@ -61,36 +67,76 @@ class MfccQuantization:
         return cls(mult, shift, zero_point)
 
 
-class MfccFeatures:
-    """MFCCs of a sound that comes in pieces."""
+@dataclass(frozen=True)
+class MfccFrontend(FramesFrontend):
+    """Frames of 30 ms of sound at 16 kHz every 20 ms, 10 MFCCs each.
 
-    def __init__(self) -> None:
-        self.reset()
+    frames: of a window, whose largest sample counts as 1. Raises DataError.
+    """
 
-    def reset(self) -> None:
-        """Forget the sound so far."""
-        self._sound = np.zeros(0, np.int16)
+    frames: int
 
-    def push(self, sound: npt.ArrayLike) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
-        """The coefficients (frames, 10) of all frames that end in this piece, and their peaks.
+    kind: ClassVar[str] = "mfcc"
+    FEATURE_SCALE: ClassVar[float] = 2.0**-BITS
+    RANGE: ClassVar[tuple[int, int]] = (-(1 << 15), (1 << 15) - 1)
 
-        sound: int16 (n,), at 16 kHz. A frame's peak is its largest sample, (frames,).
-        """
-        piece = np.asarray(sound)
-        if piece.dtype != np.int16 or piece.ndim != 1:
-            raise ValueError(f"sound is int16 (n,), not {piece.dtype} {piece.shape}")
-        kept = np.concatenate((self._sound, piece))
-        count = max(0, (len(kept) - WINDOW) // STEP + 1)
-        self._sound = kept[count * STEP :]
-        if not count:
-            return np.zeros((0, COEFFICIENTS), np.int16), np.zeros(0, np.int16)
-        frames = np.lib.stride_tricks.sliding_window_view(kept, WINDOW)[::STEP][:count]
-        return _cosine_transform(_levels(frames)), frames.max(axis=1)
+    def __post_init__(self) -> None:
+        self.check_options({"frames": (1, MOST_FRAMES)})
+
+    @classmethod
+    def of(cls, options: Mapping[str, int], input_shape: tuple[int, ...] | None) -> MfccFrontend:
+        """With the model's number of frames."""
+        return cls(cls.frames_of(options, input_shape, COEFFICIENTS, "coefficients"))
+
+    @property
+    def frame_samples(self) -> int:
+        """30 ms."""
+        return WINDOW
+
+    @property
+    def output_shape(self) -> tuple[int, int]:
+        """Frames and coefficients."""
+        return self.frames, COEFFICIENTS
+
+    @property
+    def hop(self) -> int:
+        """Samples from one frame to the next."""
+        return STEP
+
+    def of_frames(self, frames: Sound) -> Array:
+        """Coefficients, and the largest sample: (n, 11)."""
+        return np.column_stack((_coefficients(frames), frames.max(axis=1)))
+
+    def of_window(self, frames: Array) -> Array:
+        """Coefficients (n, 10) as if the window's largest sample were 32,768."""
+        return shifted(frames[:, :COEFFICIENTS], int(frames[:, COEFFICIENTS].max()))
+
+    @property
+    def c(self) -> FrontendC:
+        """firmware/frontends/mct_mfcc.c."""
+        own = ("mct_mfcc.c", "mct_mfcc.h", "mct_mfcc_tables.h")
+        return FrontendC(
+            sources=(*own, *fourier.SOURCES),
+            header="mct_mfcc.h",
+            state="mct_mfcc",
+            state_bytes=964,
+            reset="mct_mfcc_reset(&{})",
+            push="mct_mfcc_push_kept",
+            work=tables.POINTS,
+            work_type="int32_t",
+            flash_bytes={"portable": 4526, "armv6m": 5110, "dsp": 4518},
+            instructions={"portable": 111_806, "armv6m": 185_674, "dsp": 114_627},
+            window=WindowC(KEPT, "mct_mfcc_look", "mct_mfcc_finish"),
+        )
 
 
 def features(sound: npt.ArrayLike) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
-    """The coefficients (frames, 10) of a whole sound, int16 (n,) at 16 kHz, and their peaks."""
-    return MfccFeatures().push(sound)
+    """The coefficients (frames, 10) of a whole sound, int16 (n,) at 16 kHz, and their peaks.
+
+    A frame's peak is its largest sample, (frames,).
+    """
+    frames = Framing(WINDOW, STEP).push(sound)
+    return _coefficients(frames), frames.max(axis=1)
 
 
 def level(peak: int) -> int:
@@ -134,7 +180,12 @@ _BANDS = tables.triangles(_BINS, *mfcc_tables.bands(), mfcc_tables.WEIGHT_BITS)
 _DCT = mfcc_tables.dct()
 
 
-def _levels(frames: npt.NDArray[np.int16]) -> Ints:
+def _coefficients(frames: Sound) -> npt.NDArray[np.int16]:
+    """Of frames (n, 480): (n, 10)."""
+    return _cosine_transform(_levels(frames))
+
+
+def _levels(frames: Sound) -> Ints:
     """Steps 1 to 4 up to the logarithms, of frames (n, 480): (n, 40)."""
     points = np.zeros((len(frames), mfcc_tables.POINTS), np.int64)
     points[:, :WINDOW] = frames * _WINDOW >> HEADROOM

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from mcutrain.errors import DataError
+from mcutrain.frontends.audio import AudioFrontend
 from mcutrain.frontends.camera import CameraFrontend
 from mcutrain.frontends.frontend import MOST_TEXT, Frontend
 from mcutrain.frontends.mel import MelFrontend
+from mcutrain.frontends.mfcc import MfccFrontend
 from mcutrain.frontends.rows import MotionFrontend
-from mcutrain.frontends.sound import AudioFrontend
-from mcutrain.frontends.speech import MfccFrontend
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -6,14 +6,21 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import DataError
 from mcutrain.frontends import fourier, motion
-from mcutrain.frontends.frontend import MOST_FRAMES, Array, FeatureStream, Frontend, FrontendC
+from mcutrain.frontends.frontend import (
+    MOST_FRAMES,
+    ROWS,
+    Array,
+    FeatureStream,
+    Frontend,
+    FrontendC,
+    RawKind,
+)
 from mcutrain.frontends.motion import Motion, SensorAxis
 
 STATE_BYTES = 44
@@ -111,6 +118,7 @@ class MotionFrontend(Frontend):
     rate: int
 
     kind: ClassVar[str] = "motion"
+    RAW: ClassVar[RawKind] = ROWS
     FEATURE_SCALE: ClassVar[float] = 1.0
     RANGE: ClassVar[tuple[int, int]] = (motion.LOWEST, motion.HIGHEST)
 
@@ -194,11 +202,6 @@ class MotionFrontend(Frontend):
         return self.window + (self.frames - 1) * self.step, self.axes
 
     @property
-    def input_dtype(self) -> np.dtype[Any]:
-        """int16."""
-        return np.dtype(np.int16)
-
-    @property
     def output_shape(self) -> tuple[int, int]:
         """Frames, and features or channels."""
         return self.frames, self.motion.features or self.motion.channels
@@ -236,8 +239,6 @@ class MotionFrontend(Frontend):
             push="motion_push",
             work=how.points if how.band_ends else 0,
             work_type="int32_t",
-            sample="int16_t",
-            feature="int16_t",
             flash_bytes={},
             instructions={},
             definitions=self._definitions(),

@@ -1,97 +1,111 @@
-"""The audio front end of TensorFlow Lite Micro as a front end of programs."""
+"""What front ends of sound have in common: 16 kHz, and frames that overlap."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from mcutrain.errors import DataError
-from mcutrain.frontends import audio, tables
-from mcutrain.frontends.frontend import MOST_FRAMES, FeatureStream, Frontend, FrontendC
+from mcutrain.frontends.frontend import SOUND, Array, FeatureStream, Frontend, RawKind
+from mcutrain.frontends.tables import RATE_HZ
 
-STEPS_MS = {20: 320, 10: 160}
-STEP_OF_FRAMES: Mapping[int, int] = {49: 20, 98: 10}
-"""Usual windows of a second."""
+Sound = npt.NDArray[np.int16]
+AT_ONCE, WINDOWS = 4096, 32
+"""Frames of a stream, and windows, that are computed at once."""
+
+
+class Framing:
+    """Frames of a sound that comes in pieces: so many samples each, one every `hop`."""
+
+    def __init__(self, samples: int, hop: int) -> None:
+        self.samples, self.hop = samples, hop
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the sound so far."""
+        self._sound = np.zeros(0, np.int16)
+
+    def push(self, sound: npt.ArrayLike) -> Sound:
+        """All frames (n, samples) that end in this piece, int16 (n,)."""
+        piece = np.asarray(sound)
+        if piece.dtype != np.int16 or piece.ndim != 1:
+            raise ValueError(f"sound is int16 (n,), not {piece.dtype} {piece.shape}")
+        kept = np.concatenate((self._sound, piece))
+        count = max(0, (len(kept) - self.samples) // self.hop + 1)
+        self._sound = kept[count * self.hop :]
+        if not count:
+            return np.zeros((0, self.samples), np.int16)
+        return _frames_of(kept, self.samples, self.hop)[:count]
+
+
+def _frames_of(sound: Sound, samples: int, hop: int) -> Sound:
+    """Frames (..., frames, samples) of sounds (..., n)."""
+    whole = np.lib.stride_tricks.sliding_window_view(sound, samples, axis=-1)
+    frames: Sound = whole[..., ::hop, :]
+    return frames
 
 
 @dataclass(frozen=True)
-class AudioFrontend(Frontend):
-    """Frames of 30 ms of sound at 16 kHz, 40 features each, see `mcutrain.frontends.audio`.
+class SoundFrontend(Frontend):
+    """A front end of sound at 16 kHz."""
 
-    step_ms: from one frame to the next, 10 or 20. frames: of a window. Raises DataError.
-    """
+    RAW: ClassVar[RawKind] = SOUND
 
-    step_ms: int
-    frames: int
-
-    kind: ClassVar[str] = "audio"
-    FEATURE_SCALE: ClassVar[float] = audio.FEATURE_SCALE
-    RANGE: ClassVar[tuple[int, int]] = (0, math.ceil(64 * 32 * math.log(2)) + 1)
-
-    def __post_init__(self) -> None:
-        if self.step_ms not in STEPS_MS:
-            raise DataError(f"audio: step_ms is {self.step_ms}: give 10 or 20")
-        if not 1 <= self.frames <= MOST_FRAMES:
-            raise DataError(f"audio: frames is {self.frames}: give 1 to {MOST_FRAMES}")
-
-    @classmethod
-    def of(cls, options: Mapping[str, int], input_shape: tuple[int, ...] | None) -> AudioFrontend:
-        """With the model's number of frames, and the step that is usual for it."""
-        frames = cls.frames_of(options, input_shape, tables.CHANNELS, "features")
-        step = options["step_ms"] if "step_ms" in options else STEP_OF_FRAMES.get(frames)
-        if step is None:
-            raise DataError(
-                f"audio: a window of {frames} frames may be of 10 or of 20 ms each: say which, as "
-                "audio:step_ms=20"
-            )
-        return cls(step, frames)
+    @property
+    @abstractmethod
+    def frame_samples(self) -> int:
+        """Samples of a frame."""
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of the samples of a window."""
-        return (tables.WINDOW + (self.frames - 1) * self.hop,)
-
-    @property
-    def input_dtype(self) -> np.dtype[Any]:
-        """int16."""
-        return np.dtype(np.int16)
-
-    @property
-    def output_shape(self) -> tuple[int, int]:
-        """Frames and features."""
-        return self.frames, tables.CHANNELS
-
-    @property
-    def hop(self) -> int:
-        """Samples from one frame to the next."""
-        return STEPS_MS[self.step_ms]
+        return (self.frame_samples + (self.output_shape[0] - 1) * self.hop,)
 
     @property
     def rate_hz(self) -> int:
         """16 kHz."""
-        return tables.RATE_HZ
+        return RATE_HZ
+
+
+@dataclass(frozen=True)
+class FramesFrontend(SoundFrontend):
+    """A front end of sound whose frames know nothing of each other."""
+
+    @abstractmethod
+    def of_frames(self, frames: Sound) -> Array:
+        """What a stream gives of frames (n, samples): (n, numbers)."""
 
     def stream(self) -> FeatureStream:
         """A new stream."""
-        return audio.AudioFeatures(self.hop)
+        return FrameStream(self)
 
-    @property
-    def c(self) -> FrontendC:
-        """firmware/frontends/mct_audio.c."""
-        return FrontendC(
-            sources=("mct_audio.c", "mct_audio.h", "mct_audio_tables.h", "mct_cosines.h"),
-            header="mct_audio.h",
-            state="mct_audio",
-            state_bytes=1124,
-            reset=f"mct_audio_reset(&{{}}, {self.hop})",
-            push="mct_audio_push",
-            work=tables.POINTS,
-            sample="int16_t",
-            feature="uint16_t",
-            flash_bytes={"portable": 5354, "armv6m": 6142, "dsp": 5318},
-            instructions={"portable": 114_366, "armv6m": 219_970, "dsp": 114_340},
-        )
+    def features(self, samples: Array) -> Array:
+        """As every front end; many windows at once."""
+        self.check(samples)
+        (wanted,), size = self.input_shape, self.frame_samples
+        found = np.zeros((len(samples), *self.output_shape), np.int32)
+        for i in range(0, len(samples), WINDOWS):
+            kept = samples[i : i + WINDOWS, :wanted]
+            windows = np.zeros((len(kept), wanted), np.int16)
+            windows[:, : kept.shape[1]] = kept
+            frames = _frames_of(windows, size, self.hop).reshape(-1, size)
+            made = self.of_frames(frames).reshape(len(kept), len(found[0]), -1)
+            for row, window in zip(found[i:], made, strict=False):
+                row[:] = self.of_window(window)
+        return found
+
+
+class FrameStream:
+    """What a front end makes of the frames of a sound that comes in pieces."""
+
+    def __init__(self, front: FramesFrontend) -> None:
+        self._front, self._framing = front, Framing(front.frame_samples, front.hop)
+
+    def push(self, piece: npt.ArrayLike) -> Array:
+        """Of all frames that end in this piece."""
+        frames = self._framing.push(piece)
+        some = range(0, len(frames) or 1, AT_ONCE)
+        return np.concatenate([self._front.of_frames(frames[i : i + AT_ONCE]) for i in some])

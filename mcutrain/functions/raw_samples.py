@@ -15,7 +15,7 @@ from mcutrain_host.manifest import BoardProject
 from mcutrain.data import frame_files, read_frames, read_rows, read_samples
 from mcutrain.errors import DataError
 from mcutrain.frontends import Frontend, parse
-from mcutrain.frontends.camera import CameraFrontend
+from mcutrain.frontends.images import ImageFrontend
 
 MOST_SAMPLES = 60 * 16_000
 """Of a file: a minute of sound."""
@@ -47,21 +47,19 @@ def read_raw(
     most = MOST_SAMPLES if most is None else most
     if front is None:
         raise DataError("a file that is played is of raw samples, but this model has no front end")
-    if isinstance(front, CameraFrontend):
+    if isinstance(front, ImageFrontend):
         return np.concatenate(list(_files(front, path)))
-    what = "CSV" if front.takes_rows else "WAV"
     try:
         if front.takes_rows:
             found = read_rows(path, front.kind, front.channels, most + 1)
         else:
             found = read_samples(path, front.rate_hz, most + 1)
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error}; give a {what} file") from error
+        raise DataError(f"cannot read {path}: {error}; give a {front.RAW.file} file") from error
     except DataError as error:
         raise DataError(f"{path} {error}") from error
     if len(found) > most and note is not None:
-        rows = "rows" if front.takes_rows else "samples"
-        note(f"{path} is longer than is played: only its first {most:,} {rows} are")
+        note(f"{path} is longer than is played: only its first {most:,} {front.RAW.unit} are")
     return found[:most]
 
 
@@ -70,7 +68,7 @@ def played(front: Frontend | None, path: Path, note: Callable[[str], None] | Non
 
     Each file of one image is shown as by hand: something else, then the image, held still.
     """
-    if not isinstance(front, CameraFrontend):
+    if not isinstance(front, ImageFrontend):
         return read_raw(front, path, note)
     most = max(1, MOST_BYTES // (2 * front.channels * front.hop))
     found, count = [], 0
@@ -87,7 +85,7 @@ def played(front: Frontend | None, path: Path, note: Callable[[str], None] | Non
     return np.concatenate(found)[: most * front.hop]
 
 
-def _shown(front: CameraFrontend, rows: Raw) -> Raw:
+def _shown(front: ImageFrontend, rows: Raw) -> Raw:
     if len(rows) != front.hop:
         return rows
     is_dark = front.features(rows[np.newaxis]).mean() < HALF
@@ -95,7 +93,7 @@ def _shown(front: CameraFrontend, rows: Raw) -> Raw:
     return np.concatenate((front.packed(plain)[0], rows, rows))
 
 
-def _files(front: CameraFrontend, path: Path) -> Iterator[Raw]:
+def _files(front: ImageFrontend, path: Path) -> Iterator[Raw]:
     """The frames of each file. Raises DataError."""
     try:
         for file in frame_files(path) if path.is_dir() else [path]:
@@ -106,13 +104,6 @@ def _files(front: CameraFrontend, path: Path) -> Iterator[Raw]:
         ) from error
     except DataError as error:
         raise DataError(f"{path} {error}") from error
-
-
-def raw_suffix(front: Frontend) -> str:
-    """How a file's name ends."""
-    if front.takes_images:
-        return ".raw"
-    return ".csv" if front.takes_rows else ".wav"
 
 
 def raw_file(front: Frontend, samples: npt.NDArray[Any]) -> bytes:

@@ -34,7 +34,7 @@ from mcutrain.functions.heard import NO_RAW, HeardLesson
 from mcutrain.functions.imprinting import numbers_of_class
 from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Listener
-from mcutrain.functions.raw_samples import Raw, played, raw_file, raw_suffix, read_raw
+from mcutrain.functions.raw_samples import Raw, played, raw_file, read_raw
 from mcutrain.shown import Record, Shown
 from mcutrain.simulation import simulator_of_folder
 from mcutrain.simulation.field import SEED, Decisions, Field, FieldLesson, FieldRing, LearnParams
@@ -180,7 +180,7 @@ class _Lessons:
         line: dict[str, Any] = {"kind": kind, "label": label, "windows": numbers, **facts}
         files: dict[str, bytes] = {}
         if heard.front is not None and heard.raw is not None and heard.is_whole:
-            suffix = raw_suffix(heard.front)
+            suffix = heard.front.RAW.suffix
             line |= {"stream": f"{STREAMS}/{len(self.lines):04}{suffix}", "ends": heard.ends}
             files[line["stream"]] = raw_file(heard.front, heard.raw)
             for number, clip in zip(numbers, heard.clips, strict=True):

@@ -13,6 +13,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from mcutrain.frontends import Frontend, parse
+from mcutrain.frontends.images import ImageFrontend
 from mcutrain.functions.preparing import with_frontend
 from mcutrain.ir.graph import Graph
 from tests.simulation.networks import Network, same
@@ -40,9 +41,9 @@ def listener(
     return with_frontend(graph, frontend)
 
 
-def keyword_listener(frames: int = 6, classes: int = 3) -> Graph:
+def keyword_listener(frames: int = 6, classes: int = 3, frontend: str = "mfcc") -> Graph:
     """The same by MFCCs."""
-    return listener(frames, classes, "mfcc", 10, MFCC_SCALE, MFCC_ZERO_POINT)
+    return listener(frames, classes, frontend, 10, MFCC_SCALE, MFCC_ZERO_POINT)
 
 
 def gestures(front: Frontend, classes: int = 3) -> Graph:
@@ -59,6 +60,15 @@ def viewer(text: str, shape: tuple[int, int, int] = (12, 10, 1), classes: int = 
     y = net.conv(net.conv(net.x, 4, same(3, 2), relu=True), 6, same(3, 2), relu=True)
     y = net.conv(net.mean(y), classes, rounds_once=True)
     return with_frontend(net.graph(net.reshape(y, (1, classes)), "viewer"), text)
+
+
+def network_of(text: str, frames: int) -> Graph:
+    """Takes what a front end makes; `frames` where audio or mfcc does not say how many."""
+    usual = {"audio": listener, "mfcc": keyword_listener}.get(text.partition(":")[0])
+    if usual is not None:
+        return usual(frames, frontend=text)
+    front = parse(text)
+    return viewer(text, front.image) if isinstance(front, ImageFrontend) else gestures(front)
 
 
 ROWS = "motion:gravity=4,magnitude=3,mult=3,shift=2,unit=4096,axes=3"

@@ -255,7 +255,7 @@ def test_a_board_finds_the_sound_of_every_varied_input(noise: Path) -> None:
 def test_many_windows_of_mfccs_are_those_of_each(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcutrain.frontends.speech.WINDOWS", 2)
+    monkeypatch.setattr("mcutrain.frontends.sound.WINDOWS", 2)
     front = parse("mfcc:frames=5")
     for length in (480, 1761):
         x = drawn(count, count * length, 9000).reshape(count, length)

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from mcutrain.data import quantize_input
 from mcutrain.errors import DataError
-from mcutrain.frontends import MOST_TEXT, Frontend, audio, mfcc, motion, parse
+from mcutrain.frontends import KINDS, MOST_TEXT, Frontend, audio, mfcc, motion, parse
+from mcutrain.frontends.audio import AudioFrontend
+from mcutrain.frontends.mfcc import MfccFrontend
 from mcutrain.frontends.motion import Motion, SensorAxis
-from mcutrain.frontends.sound import AudioFrontend
-from mcutrain.frontends.speech import MfccFrontend
+from mcutrain.functions.options import Flag, FrontendFlag
 from mcutrain.simulation.field import Ear
 from tests.frontends.sounds import sound
 
@@ -28,6 +29,14 @@ OTHERS = (
     parse("mel:bands=32,frames=3"),
     parse("camera:width=8,height=6,format=rgb565,out_width=4,out_height=3,out_channels=3"),
 )
+
+
+def test_every_kind_stands_in_the_help_and_in_the_table_of_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "frontends.md").read_text(encoding="utf-8")
+    rows = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert rows[: len(KINDS)] == list(KINDS)
+    (flag,) = (f for f in FrontendFlag.__metadata__ if isinstance(f, Flag))
+    assert ", ".join(KINDS) in flag.help
 
 
 @pytest.mark.parametrize("front", BY_KIND, ids=lambda front: front.kind)

@@ -29,7 +29,7 @@ def test_only_what_is_cut_off_is_said(
     monkeypatch.setattr(raw_samples, "MOST_SAMPLES", MOST)
     front = parse(text)
     x = np.arange((MOST + 1) * front.channels, dtype=np.int16).reshape(MOST + 1, -1)
-    path = tmp_path / f"long{raw_samples.raw_suffix(front)}"
+    path = tmp_path / f"long{front.RAW.suffix}"
     for count in (MOST - 1, MOST, MOST + 1):
         path.write_bytes(raw_samples.raw_file(front, x[:count]))
         said: list[str] = []

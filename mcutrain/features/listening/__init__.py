@@ -199,7 +199,7 @@ def _code(code: Code, told: Any) -> Mapping[str, Any]:
         "reset": front.c.reset.format("listening.heard"),
         "channels": front.channels,
         "sample_bytes": sample_bytes,
-        "is_camera": front.takes_images,
+        "feeds_rows": front.takes_images and not told.history,
         "pixel_codes": front.codes(np.arange(256), x.scale, x.zero_point).tolist()
         if front.takes_images
         else [],

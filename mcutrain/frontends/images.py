@@ -1,0 +1,61 @@
+"""What front ends of images have in common: they take rows of a camera."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.frontends.frontend import IMAGES, Frontend, RawKind
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class ImageFrontend(Frontend):
+    """A front end of images. Its window is one, and `hop` the rows of the camera for it."""
+
+    RAW: ClassVar[RawKind] = IMAGES
+
+    @property
+    @abstractmethod
+    def row_bytes(self) -> int:
+        """Bytes of a camera's row, an even number."""
+
+    @property
+    @abstractmethod
+    def image(self) -> tuple[int, int, int]:
+        """Rows, columns and channels of the model's image."""
+
+    @property
+    @abstractmethod
+    def picture(self) -> tuple[int, int]:
+        """Rows and columns of pixels that the camera sees."""
+
+    @abstractmethod
+    def packed(self, images: Bytes) -> npt.NDArray[np.int16]:
+        """Raw samples of images (n, *picture, 3), as the camera would send them."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Rows of the camera, and numbers of a row."""
+        return self.hop, self.row_bytes // 2
+
+    @property
+    def output_shape(self) -> tuple[int, int]:
+        """An image, and its numbers."""
+        return 1, math.prod(self.image)
+
+    @property
+    def what(self) -> str:
+        """Frames in words."""
+        return f"frames as the camera sends them, uint8 (n, {self.hop}, {self.row_bytes})"
+
+    def frames(self, bytes_: Bytes) -> npt.NDArray[np.int16]:
+        """Raw samples (n, *input_shape) of frames (n, rows, row_bytes)."""
+        whole = np.ascontiguousarray(bytes_).view("<i2").astype(np.int16)
+        return whole.reshape(len(bytes_), *self.input_shape)
