@@ -4,7 +4,7 @@
  *
  * To train a tensor its update runs, and before it the backward nodes that pass the gradient on to it.
  * A reach is a set of such nodes, and all tensors that can be trained then. Given the reach, what is
- * left of the budget is filled by a knapsack; docs/numerics.md says more.
+ * left of the budget is filled by a knapsack; docs/numerics-experiments.md says more.
  *
  * Times are instructions or cycles, whichever: each below 2^31, all together below 2^32. */
 #ifndef MCT_ELASTIC_H

@@ -3,7 +3,7 @@
 After "ElasticTrainer: Speeding Up On-Device Training with Runtime Elastic Tensor Selection"
 (MobiSys 2023), but solved exactly. Given how far back the gradient is passed on, a plain knapsack
 fills what is left of the budget. firmware/runtime/mct_elastic.c is the same in C, bit for bit;
-docs/numerics.md says what is computed.
+docs/numerics-experiments.md says what is computed.
 """
 
 from __future__ import annotations
