@@ -10,10 +10,10 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeVar
 
 from mcutrain_host import frames, protocol
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import (
     DeviceRestartedError,
     HostError,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from mcutrain_host import ports
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import HostError
 from mcutrain_host.ports import Port, Probe
 from mcutrain_host.protocol import Identity

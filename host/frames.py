@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 
 from cobs import cobs
+from mcutrain_host.dataclass import dataclass
 
 CRC_BYTES = 4
 MAX_FRAME_BYTES = 1024

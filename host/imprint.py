@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mcutrain_host.client import Device, Progress
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import HostError
 from mcutrain_host.protocol import Firmware, Rate
 from mcutrain_host.pull import check_firmware

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.log import Kept
 from mcutrain_host.manifest import ElasticSelection
 from mcutrain_host.protocol import (

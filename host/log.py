@@ -12,10 +12,10 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import LogError
 from mcutrain_host.files import is_file, unwritable
 from mcutrain_host.packages import OPTIONAL

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.reading import opened
 
 LONGEST_LINE_BYTES = 1 << 20

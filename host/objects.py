@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from mcutrain_host.cache import cache_folder, keep, read
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import BuildError, CacheError
 from mcutrain_host.includes import Units, missing, needed
 from mcutrain_host.toolchain import compiler_identity

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from mcutrain_host.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mcutrain_host.client import Device, Patience
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import HostError, NoAnswerError, PortError
 from mcutrain_host.link import IN_USE, SerialLink
 from mcutrain_host.protocol import Identity

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, fields, replace
 from enum import IntEnum, IntFlag
 from typing import Any, ClassVar, TypeVar
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.saved import HEADER_BYTES
 from mcutrain_host.text import printable
 

@@ -10,10 +10,11 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import ModelMismatchError, StateFileError, StateTooLongError
 from mcutrain_host.files import unwritable, write_whole
 from mcutrain_host.reading import CHUNK_BYTES, MOST_TEXT_BYTES, opened, size_of

@@ -10,10 +10,10 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from mcutrain_host import frames
 from mcutrain_host.client import Device
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import HostError, LinkError, RefusedError
 from mcutrain_host.protocol import Command, Frame, Rate
 from mcutrain_host.saved import HEADER_BYTES

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
+
+from mcutrain_host.dataclass import dataclass
 
 FORMATS = {"int8": "b", "exponent": "b", "uint8": "B", "int16": "h", "uint32": "I", "int32": "i"}
 """How struct reads the numbers of a section, by their type."""

@@ -9,7 +9,7 @@ import re
 import types
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache, wraps
 from pathlib import Path
 from typing import (
@@ -24,6 +24,7 @@ from typing import (
     get_type_hints,
 )
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import HostError
 
 from mcutrain.errors import ArgumentError, BuildError, McutrainError

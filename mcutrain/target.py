@@ -6,13 +6,14 @@ import math
 import sys
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import mcutrain_firmware
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.json_values import ValuesError, from_values
 from mcutrain_host.manifest import BuildOutput, Emulation, Flashing, Region, Uart
 from mcutrain_host.reading import read_text

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.elf import loaded_segments
 from mcutrain_host.errors import FlashError
 from mcutrain_host.text import reason

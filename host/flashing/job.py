@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import FlashError
 from mcutrain_host.manifest import BoardProject, Flashing
 

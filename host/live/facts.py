@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.protocol import Identity, Statistics
 from mcutrain_host.text import printable
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.live.facts import NO_CLASS, BoardFacts, CurvePoint, LiveFacts, TestedAt
 from mcutrain_host.text import printable
 

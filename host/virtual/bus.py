@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.virtual.errors import BoardFault
 
 

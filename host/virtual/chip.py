@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.virtual.bus import Board, Button, Peripheral
 from mcutrain_host.virtual.cortex_m import ARMV6M, CycleCounter, SystemControl
 from mcutrain_host.virtual.errors import BoardFault, VirtualBoardError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.toolchain import shared_library
 from mcutrain_host.virtual.image import Symbol
 

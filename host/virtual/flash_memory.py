@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.virtual.bus import Board
 
 ERASED = 0xFF

@@ -5,12 +5,13 @@ from __future__ import annotations
 import bisect
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.elf import loaded_segments
 from mcutrain_host.text import reason
 from mcutrain_host.virtual.errors import VirtualBoardError

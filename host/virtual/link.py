@@ -12,10 +12,10 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.virtual.errors import VirtualBoardError
 
 if sys.platform != "win32":

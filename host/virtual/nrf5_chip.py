@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.manifest import BoardDescription
 from mcutrain_host.virtual.bus import Button, Silent
 from mcutrain_host.virtual.chip import KB, Carrier, Chip, MemoryBank, Start

@@ -9,9 +9,9 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.virtual.flash_memory import FlashMemory
 
 Lines = tuple[int | None, int | None, int | None, int | None]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.virtual.bus import Button, Peripheral, Registers
 from mcutrain_host.virtual.errors import BoardFault
 from mcutrain_host.virtual.serial_line import Wire

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.manifest import BoardDescription
 from mcutrain_host.virtual import stm32_rom
 from mcutrain_host.virtual.bus import Button, Silent

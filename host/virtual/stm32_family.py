@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.virtual.chip import Carrier
 from mcutrain_host.virtual.flash_memory import FlashMemory, FlashTiming
 from mcutrain_host.virtual.stm32 import ClockLimits, PowerControl, Pwr, Rcc, RccF4

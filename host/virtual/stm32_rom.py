@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from functools import reduce
 from operator import xor
+
+from mcutrain_host.dataclass import dataclass
 
 ACK, NACK, SYNC = 0x79, 0x1F, 0x7F
 GET, GET_VERSION, GET_ID = 0x00, 0x01, 0x02

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.analysis.module_parts import ModuleParts
 from mcutrain.selection.contribution import SHARES, Gains

@@ -21,11 +21,12 @@ many classes they would stop everything from learning.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.analysis.module_parts import ModuleParts
 from mcutrain.selection.contribution import Gains

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.cache import is_sound
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.analysis.store import writing_npy
 from mcutrain.autodiff import differentiate

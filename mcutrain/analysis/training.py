@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.analysis import candidates as kinds
 from mcutrain.analysis.candidates import HEAD, Candidate

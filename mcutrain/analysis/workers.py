@@ -12,12 +12,13 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent import futures
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.packages import OPTIONAL
 
 from mcutrain.errors import AnalysisError

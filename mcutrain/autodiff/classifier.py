@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import SchemeError

@@ -7,7 +7,8 @@ backward and update run only if the loss exceeds a share of its own moving avera
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import ArgumentError
 

@@ -6,7 +6,7 @@ its tensors to the training graph names it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mcutrain_host.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.cli import shared_flags
 from mcutrain.cli.output import say

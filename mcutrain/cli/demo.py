@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.cli.output import count_bar, err, percent, show, show_json, show_table
 from mcutrain.cli.shared_flags import Json, Seed, option, written

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 import typer
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.packages import OPTIONAL, Package, install
 
 import mcutrain

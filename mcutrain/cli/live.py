@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from mcutrain_host.dataclass import dataclass
 from rich.cells import cell_len, set_cell_size
 from rich.live import Live
 from rich.text import Text

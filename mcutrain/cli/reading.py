@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from inspect import Parameter
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 import typer
+from mcutrain_host.dataclass import dataclass
 from typer.models import ParameterInfo
 
 from mcutrain.arguments import Within

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.cli import shared_flags
 from mcutrain.cli.automatic import Used, used

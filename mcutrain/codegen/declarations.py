@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.codegen.c_text import lines, literal, unused
 from mcutrain.ir.op import FunctionName, KernelCall, Operand, Param

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from mcutrain_host.dataclass import dataclass
 
 MOVE = 1
 """What moves a sample or a latent counts as: a byte takes an instruction or less."""

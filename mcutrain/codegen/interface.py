@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.manifest import FrontCost, Timing
 
 from mcutrain import data

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import McutrainError, did_you_mean
 from mcutrain.target import FIRMWARE, PLAIN, PORTABLE, Target, instruction_sets

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import groupby
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff import Classifier
 from mcutrain.autodiff.state_kinds import BIASES

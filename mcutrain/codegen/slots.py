@@ -12,8 +12,9 @@ last of them; where there is none, the block of the part `plain`.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.features import (
     FEATURES,

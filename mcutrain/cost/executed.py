@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.cost.instructions import USUAL_ISA, estimate
 from mcutrain.cost.ladder import front_costs

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.ir.graph import Graph, TensorType

@@ -11,10 +11,11 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import TargetError

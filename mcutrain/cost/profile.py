@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.manifest import TimedNode, Timing
 from mcutrain_host.reading import read_text
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.cost.instructions import estimate
 from mcutrain.memplan import TrainingPlan

@@ -3,12 +3,12 @@
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.packages import OPTIONAL
 
 from mcutrain.data.dataset import (

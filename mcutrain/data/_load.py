@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.data._folders import (
     IMAGES,

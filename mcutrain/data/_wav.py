@@ -7,12 +7,12 @@ extensible header: WAVEFORMATEXTENSIBLE in mmreg.h, whose format is the first ha
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import DataError
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.data._folders import IMAGES, Kind, Listing, kind_of, list_parts, read_images, used_of
 from mcutrain.data._sounds import SOUNDS, read_sound

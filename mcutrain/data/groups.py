@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.data.dataset import Indices, Labels, raw_draws, stratified
 from mcutrain.errors import DataError

@@ -7,10 +7,11 @@ a user holds. See `InputOrder`; docs/data.md has the rules as a table.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.data.dataset import Samples, Split
 from mcutrain.data.quantize import quantize_input

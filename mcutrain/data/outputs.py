@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.data.dataset import MOST_NAMES, Indices, Labels, Split, listed
 from mcutrain.errors import DataError

@@ -1,10 +1,10 @@
 """Samples become the int8 numbers that a model takes, with the model's own input parameters."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.data.dataset import Samples
 from mcutrain.errors import DataError

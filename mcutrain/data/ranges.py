@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.data.dataset import Samples, Split
 from mcutrain.data.layout import InputOrder

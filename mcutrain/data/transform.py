@@ -4,11 +4,11 @@ Resizing sums integers only, so every machine gets the same bytes: those of Pill
 (libImaging/Resample.c), whose arithmetic is repeated here so that Pillow stays optional.
 """
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.data.dataset import Indices, Samples
 from mcutrain.errors import DataError

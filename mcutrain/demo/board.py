@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mcutrain_host.build import build
 from mcutrain_host.client import Device
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.flashing import Job, choose
 from mcutrain_host.link import SerialLink
 from mcutrain_host.manifest import BoardProject

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain import data
 from mcutrain.arguments import EPOCHS

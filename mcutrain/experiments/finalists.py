@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.analysis.problem import held_out
 from mcutrain.data import Dataset, Split

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from mcutrain_host.cache import cache_folder
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.blas import one_thread
 from mcutrain.cost.instructions import USUAL_ISA

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.data import Dataset, Episodes, Split
 from mcutrain.errors import ArgumentError, DataError

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff import Gate
 from mcutrain.cost.executed import StepParts

@@ -13,8 +13,10 @@ does. So what builds on another feature stands behind it. tests/features checks 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff.rewriting import Rewriting
 from mcutrain.autodiff.train_graph import Levels, TrainGraph

@@ -7,9 +7,10 @@ epochs have these fields, and everybody who says something of them asks the Fact
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.saved import numbers
 from mcutrain_host.state import StateTable
 

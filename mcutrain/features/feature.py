@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.manifest import FrontCost, Timing
 
 from mcutrain.autodiff.classifier import Classifier

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.sparse.elastic import ElasticTimes

@@ -6,12 +6,13 @@ import lzma
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.json_values import from_json, to_json
 from mcutrain_host.saved import SavedState
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.formats.tflite.file import MISSING, is_float, is_tflite, naming, read_file
 

@@ -8,11 +8,11 @@ rounded to it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 Array = npt.NDArray[Any]
 

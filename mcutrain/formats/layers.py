@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import UnsupportedError
 from mcutrain.ir.graph import Graph, Node, TensorType

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 Array = npt.NDArray[Any]
 Constants = Callable[[str], Array | None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.formats.onnx.operators import OPERATORS as ONNX
 from mcutrain.formats.tflite.operators import OPERATORS as TFLITE

@@ -18,12 +18,12 @@ sample. It matters where a frame holds nothing but zeros: such a frame is not sh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.frontends import fourier, mfcc_tables, tables
 from mcutrain.frontends.frontend import MOST_FRAMES, Array, FrontendC, WindowC

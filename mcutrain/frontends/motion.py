@@ -14,11 +14,11 @@ firmware/frontends/mct_motion.c computes the same. A row is int16, a number for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.frontends import fourier
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 MULT_BITS, MOST_SHIFT, MOST_FACTOR_BITS = 14, 22, 8
 LOWEST, HIGHEST = -(1 << 15), (1 << 15) - 1

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.frontends.frontend import SOUND, Array, FeatureStream, Frontend, RawKind
 from mcutrain.frontends.tables import RATE_HZ

@@ -16,10 +16,10 @@ image stands out that is no more active than the floor, behind one that is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.frontends.frontend import Array, Frontend
 

@@ -16,11 +16,11 @@ the centres of pixels, weights with 8 fraction bits). The result is less 128: in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

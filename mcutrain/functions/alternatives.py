@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.shown import Record, Shown
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Literal
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import HostError
 from mcutrain_host.reading import opened, size_of
 from mcutrain_host.saved import HEADER_BYTES, SavedState, with_recipe

@@ -6,10 +6,11 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import ProjectError
 from mcutrain_host.manifest import BoardProject, Manifest
 from mcutrain_host.protocol import Selecting

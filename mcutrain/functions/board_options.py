@@ -3,9 +3,11 @@
 Nothing large is imported here: the command line reads this file before it knows which command runs.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.arguments import Count, PathLike, Positive, Within
 from mcutrain.errors import OptionError

@@ -7,12 +7,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from mcutrain_host.client import Device, Patience
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import HostError, LinkError, LogError
 from mcutrain_host.link import SerialLink
 from mcutrain_host.locks import alone

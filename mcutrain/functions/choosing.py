@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.json_values import ValuesError, from_values
 
 from mcutrain.arguments import PathLike, Within, checked

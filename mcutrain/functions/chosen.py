@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.arguments import EPOCHS
 from mcutrain.data import (

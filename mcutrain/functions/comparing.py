@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.arguments import EPOCHS, Count, PathLike, checked
 from mcutrain.data import Data, Split, is_path

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain import data as datasets
 from mcutrain.arguments import PathLike, Seed, checked

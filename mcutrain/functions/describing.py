@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.arguments import PathLike, checked
 from mcutrain.errors import ITEM, ModelError, UnsupportedError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.arguments import PathLike, Seed, checked
 from mcutrain.data import Data, Episodes

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from array import array
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from mcutrain_host import ports
 from mcutrain_host.build import build as compile_project
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import LinkError, ModelMismatchError, PortError, ProjectError
 from mcutrain_host.finding import ports_that_fit, told
 from mcutrain_host.flashing import Job, choose

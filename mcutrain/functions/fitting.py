@@ -8,11 +8,12 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.manifest import BoardProject
 
 from mcutrain.arguments import PathLike, Seed, checked

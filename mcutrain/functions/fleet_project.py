@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.arguments import PathLike, checked
 from mcutrain.errors import ArgumentError

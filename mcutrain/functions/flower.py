@@ -10,7 +10,7 @@ import logging
 import random
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from hashlib import sha256
 from importlib.metadata import version
@@ -31,6 +31,7 @@ from flwr.app import (
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.saved import with_recipe
 
 from mcutrain.arguments import Within

@@ -8,11 +8,12 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.packages import OPTIONAL
 from mcutrain_host.saved import SavedState
 

@@ -14,11 +14,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import HostError
 from mcutrain_host.json_values import ValuesError, from_values
 from mcutrain_host.reading import read_text

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.files import unwritable
 
 from mcutrain.arguments import Count, PathLike, Seed, checked

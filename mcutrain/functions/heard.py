@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from mcutrain_host.client import RAW_BYTES, Device
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import HostError, RefusedError
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.protocol import Status

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 from mcutrain_host import imprint as board
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import ProjectError
 from mcutrain_host.imprint import ImprintReport, NewClass
 from mcutrain_host.manifest import BoardProject

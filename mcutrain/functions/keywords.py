@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import wraps
 from inspect import Parameter
 from textwrap import fill, indent
 from typing import Any, TypeVar, get_type_hints
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.arguments import check_fields
 from mcutrain.errors import ArgumentError, OptionError

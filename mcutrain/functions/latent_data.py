@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.manifest import Manifest
 
 from mcutrain.arguments import PathLike, Seed, checked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.cost.flash import code_sizes
 from mcutrain.cost.memory import flash_bytes

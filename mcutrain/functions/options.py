@@ -5,9 +5,10 @@ Nothing large is imported here: the command line reads this file before it knows
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.arguments import Count, PathLike, Within, number_of_bytes
 from mcutrain.errors import ArgumentError

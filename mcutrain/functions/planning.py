@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.arguments import Count, PathLike, Within, checked
 from mcutrain.codegen import Interface, ring_bytes, with_latents

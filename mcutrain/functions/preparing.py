@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain import pipeline
 from mcutrain.arguments import Count, PathLike, checked

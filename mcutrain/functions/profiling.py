@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from mcutrain_host.client import Device
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.link import SerialLink
 from mcutrain_host.manifest import BoardProject
 

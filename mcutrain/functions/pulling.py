@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from mcutrain_host import pull as board
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.manifest import BoardProject
 
 from mcutrain.arguments import PathLike, checked

@@ -1,8 +1,9 @@
 """What `quantize` can be asked for; as in mcutrain.functions.options, a field is also a flag."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.arguments import Count, Positive, Within
 from mcutrain.errors import OptionError

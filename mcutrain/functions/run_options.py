@@ -4,9 +4,11 @@ As mcutrain.functions.options, a field is a keyword and a flag.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.arguments import EPOCHS, Count, PathLike, Positive, Within
 from mcutrain.errors import ArgumentError, DataError, OptionError

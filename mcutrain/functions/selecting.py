@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.arguments import Count, PathLike, Within, checked
 from mcutrain.data import Data, is_path

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import subprocess
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 from mcutrain_host.build import build, find_toolchain
 from mcutrain_host.client import Device
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import HostError
 from mcutrain_host.flashing import Job, choose
 from mcutrain_host.json_values import ValuesError, from_values, known, parse, to_json

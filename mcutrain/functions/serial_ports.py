@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from mcutrain_host import ports as serial
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.finding import answer_of, ask_all
 from mcutrain_host.ports import Port, Probe
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.files import write_whole
 from mcutrain_host.log import check_tensorboard
 from mcutrain_host.saved import with_recipe

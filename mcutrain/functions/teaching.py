@@ -9,13 +9,14 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host.client import Device
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import HostError, ProjectError, RefusedError
 from mcutrain_host.files import unwritable, write_whole
 from mcutrain_host.manifest import BoardProject

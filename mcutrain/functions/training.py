@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain import data as datasets
 from mcutrain.arguments import PathLike, Positive, Seed, Within, checked, warn

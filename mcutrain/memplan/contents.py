@@ -8,12 +8,13 @@ nor why two tensors got the same bytes. It shares no code with the planner.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.ir.graph import Graph, Node, TensorType
 from mcutrain.ir.op import KernelCall

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.memplan.plan import Buffer, align_up, load_profile, peak
 

@@ -6,7 +6,7 @@ of them makes nearly the latent that the whole front makes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import PlanError
 from mcutrain.ir.digest import graph_digest

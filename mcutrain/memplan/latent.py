@@ -7,7 +7,9 @@ latent replay (Pellegrini et al. 2020, section III), whose front is frozen only 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import PlanError, did_you_mean

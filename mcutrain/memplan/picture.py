@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
 from types import MappingProxyType
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.memplan.plan import Buffer, MemoryPlan
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.memplan.lifetimes import SCRATCH_PREFIX

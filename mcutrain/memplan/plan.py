@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from mcutrain_host.dataclass import dataclass
 
 
 @dataclass(frozen=True)

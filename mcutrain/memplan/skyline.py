@@ -21,11 +21,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from operator import or_
 from random import Random
 from typing import Any, NamedTuple, TypeVar
+
+from mcutrain_host.dataclass import dataclass
 
 Box = tuple[int, int, int]
 """A buffer: its first section, the one behind its last, its size."""

@@ -9,12 +9,12 @@ a tensor a row of mcutrain.autodiff.state_kinds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.state import COUNTERS, StateSection, StateTable
 
 from mcutrain.autodiff.train_graph import TrainGraph

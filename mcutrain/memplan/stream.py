@@ -10,8 +10,10 @@ here. After MCUNetV2's patches (Lin et al. 2021, section 3), without their overl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.op import Rows

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal
 
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff.state_kinds import USUAL
 from mcutrain.autodiff.train_graph import TrainGraph

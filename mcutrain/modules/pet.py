@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph

@@ -19,11 +19,12 @@ gain      y = g·x by channel; a weight of 64 at a scale of 1/64 is exactly 1, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import SchemeError
 from mcutrain.ir.graph import Graph, Node, TensorType

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import SchemeError, did_you_mean
 from mcutrain.sparse.module_names import KINDS

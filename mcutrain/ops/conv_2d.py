@@ -6,12 +6,13 @@ A fully connected layer is the 1x1 convolution of a 1x1 image.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain import fixedpoint
 from mcutrain.ir.graph import Tensor, TensorType

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import Emit, KernelCall, Op, Param, Rows, inputs, outputs, rows_apart, table_of

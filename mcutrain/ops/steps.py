@@ -6,11 +6,12 @@ These are those of 1x1 convolutions over an image one pixel wide, and computed b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.ir.graph import Tensor, TensorType
 from mcutrain.ir.op import NULL, Bound, Emit, Gradient, KernelCall, Op, Param, exact_matmul

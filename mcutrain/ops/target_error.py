@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.ir.graph import TensorType
 from mcutrain.ops.mean_squared_error import MeanSquaredError

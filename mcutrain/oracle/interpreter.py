@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from mcutrain_host.dataclass import dataclass
 
 PACKAGES = ("ai_edge_litert", "tflite_runtime")
 

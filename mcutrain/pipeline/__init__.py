@@ -6,10 +6,12 @@ This module decides nothing; every stage can be called on its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain import codegen, formats
 from mcutrain.arguments import PathLike, checked

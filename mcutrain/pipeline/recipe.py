@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.saved import recipe_text
 from mcutrain_host.text import reason
 

@@ -7,9 +7,10 @@ TrainOptions where the differentiation needs it; files have it under the field's
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any, Literal
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.json_values import ValuesError, from_values
 
 from mcutrain.arguments import Within, check_fields

@@ -8,11 +8,12 @@ other network, with targets for labels.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff import TrainOptions, differentiate
 from mcutrain.ir.graph import Graph

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.cost.instructions import USUAL_ISA, network_instructions
 from mcutrain.errors import PlanError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ops.conv_2d import Conv2D

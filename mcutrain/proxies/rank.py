@@ -7,11 +7,11 @@ convolution that sums over them, its other weights fitted anew, errs least, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ops.conv_2d import Conv2D

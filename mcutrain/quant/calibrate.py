@@ -7,11 +7,11 @@ not grow with the number of samples.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import DataError
 from mcutrain.quant.float_graph import FloatGraph

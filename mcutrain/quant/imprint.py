@@ -6,11 +6,11 @@ The numpy meaning of what a device does, bit for bit. The header says the formul
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.fixedpoint import clip
 from mcutrain.ops.bounds import BIAS_LIMIT

@@ -9,11 +9,12 @@ the scores in int8.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.quant.float_elementwise import AddConstant
 from mcutrain.quant.float_graph import FloatGraph, FloatNode

@@ -10,11 +10,12 @@ of one over a window.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import UnsupportedError
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType

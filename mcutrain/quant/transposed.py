@@ -8,11 +8,12 @@ that was put between pixels; taps that a remainder does not have are zeros among
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.ops.slice import Part
 from mcutrain.ops.spatial import Window

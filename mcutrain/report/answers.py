@@ -7,11 +7,11 @@ targets, predicted against true values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.packages import OPTIONAL
 
 from mcutrain.data import Dataset

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.reading import opened
 from mcutrain_host.text import reason
 

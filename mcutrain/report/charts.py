@@ -11,8 +11,9 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from mcutrain_host.dataclass import dataclass
 
 INKS = ("c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7")
 """Okabe and Ito's colours, which colour-blind readers tell apart too; yellow made darker."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.report.answers import Answers, Predicted
 from mcutrain.report.checks import at_least_0, one_of

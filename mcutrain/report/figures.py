@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.report.charts import Chart, dashes, symbol
 

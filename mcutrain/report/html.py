@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import mcutrain_templates
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.report import (
     answers,

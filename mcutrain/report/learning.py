@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.report.checks import at_least_0, is_index, number, one_of
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.report.charts import INKS, SHAPES, Chart, Line, Mark, Rule, numbers, si
 from mcutrain.report.figures import (

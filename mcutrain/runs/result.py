@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.saved import saturated_biases
 
 from mcutrain.features import Decision, FeatureFacts

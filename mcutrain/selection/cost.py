@@ -6,8 +6,9 @@ Selection asks functions for these values; it has no formula of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.sparse.scheme import UpdateScheme
 from mcutrain.update_rules import SGD

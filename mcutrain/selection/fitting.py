@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import SchemeError, UnsupportedError
 from mcutrain.ir.graph import Graph

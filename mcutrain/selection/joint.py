@@ -12,11 +12,12 @@ little above the best scheme so far.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.selection.choices import Choices
 from mcutrain.selection.cost import Limits

@@ -7,7 +7,9 @@ reading of them predicts best is not known before; training the few schemes they
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import PlanError, SchemeError
 from mcutrain.ir.graph import Graph

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.selection.cost import Limits, Needs
 from mcutrain.shown import Record, Shown

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.selection.choices import Choices
 from mcutrain.selection.cost import Limits

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import AnalysisError, PlanError
 from mcutrain.ir.graph import Graph

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import combinations
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.ir.graph import Graph
 from mcutrain.sparse.channels import channel_count

@@ -12,11 +12,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.data.transform import LUMA_BLUE, LUMA_GREEN, LUMA_RED, resize_bilinear
 from mcutrain.errors import DataError

@@ -6,10 +6,10 @@ As PieBridge (SenSys 2024) has it, where samples of one front are computed toget
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 Array = npt.NDArray[np.int64]
 

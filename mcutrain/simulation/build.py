@@ -6,12 +6,12 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import mcutrain_firmware
 from mcutrain_host.cache import LIBRARIES, cache_folder, check_cache, is_sound, keep
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import BuildError as HostBuildError
 from mcutrain_host.errors import CacheError
 from mcutrain_host.toolchain import ZIG, compiler_identity, compiler_version, find_host_compiler

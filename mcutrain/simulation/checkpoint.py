@@ -6,12 +6,13 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.files import unwritable, write_whole
 from mcutrain_host.reading import MOST_TEXT_BYTES
 from mcutrain_host.text import reason

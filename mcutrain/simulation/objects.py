@@ -9,11 +9,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from mcutrain_host.cache import is_sound, keep
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.includes import Units, needed
 from mcutrain_host.toolchain import ZIG
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.features import FeatureFacts, TurnState
 from mcutrain.simulation.metrics.tested import Tested

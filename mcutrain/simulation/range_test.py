@@ -21,7 +21,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from mcutrain_host import cache
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import CacheError
 
 from mcutrain import data

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import McutrainError
 from mcutrain.fixedpoint import normalized_multiplier

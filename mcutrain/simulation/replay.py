@@ -8,11 +8,11 @@ replays follows from its number alone; firmware/runtime/mct_reservoir.h is the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.fixedpoint import hash32
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.arguments import EPOCHS
 from mcutrain.errors import DataError

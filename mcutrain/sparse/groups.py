@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.op import Axis, ChannelTie

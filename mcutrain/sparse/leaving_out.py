@@ -7,11 +7,12 @@ the modules were put into.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import SchemeError, did_you_mean
 from mcutrain.ir.graph import Graph, Node, Tensor

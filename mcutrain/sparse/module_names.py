@@ -7,7 +7,8 @@ PLACE/module.KIND.PART/weight.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from mcutrain_host.dataclass import dataclass
 
 KINDS = ("adapter", "lora", "lora-fa", "lite", "gain")
 _WEIGHT = re.compile(r"(?P<place>.+)/module\.(?P<kind>[a-z]+(-[a-z]+)*)\.(?P<part>[a-z]+)/weight")

@@ -6,11 +6,12 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.files import is_file
 from mcutrain_host.reading import read_text
 from mcutrain_host.text import reason

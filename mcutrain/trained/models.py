@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.formats import format_of, format_of_content, load, patch, write
 from mcutrain.ir.difference import changed

@@ -6,10 +6,10 @@ import json as json_text
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import HostError, StateTooLongError
 from mcutrain_host.manifest import FILE
 from mcutrain_host.reading import MOST_TEXT_BYTES, opened, read_text

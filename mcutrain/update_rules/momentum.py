@@ -6,9 +6,9 @@ m takes a byte for each weight and one for each output channel, whose weights sh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain import fixedpoint
 from mcutrain.update_rules.base import (

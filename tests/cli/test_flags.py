@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated
 
 import pytest
 import typer
+from mcutrain_host.dataclass import dataclass
 from typer.testing import CliRunner
 
 from mcutrain.cli.fit import fit

@@ -6,12 +6,13 @@ import inspect
 import pydoc
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from types import ModuleType
 from typing import Annotated, Any, Literal
 
 import pytest
 import typer
+from mcutrain_host.dataclass import dataclass
 from typer.testing import CliRunner
 
 import mcutrain

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import ModelError
 from mcutrain.ir.graph import Graph, Node, Tensor, TensorType

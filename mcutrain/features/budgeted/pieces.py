@@ -7,7 +7,9 @@ pieces are numbered from 1 in order of execution, and the step says by number wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.features.feature import Code, Estimated, FrontPieces, Statement
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.state import GATE_SKIPPED
 
 from mcutrain.features.facts import fact

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff import Gate
 from mcutrain.autodiff.rewriting import Building, Rewriting

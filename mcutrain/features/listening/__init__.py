@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff.train_graph import TrainGraph
 from mcutrain.errors import McutrainError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.features.facts import fact
 from mcutrain.features.policy_feedback.policy import LEVEL_DRIFT, STEPS

@@ -6,10 +6,10 @@ PieBridge (SenSys 2024) corrects its policy, too, but only ever to cheaper front
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff.gate import followed, held
 

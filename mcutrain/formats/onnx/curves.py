@@ -8,9 +8,10 @@ operator by operator, as onnxruntime does it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.formats.onnx.int8_node import Int8Node
 from mcutrain.formats.onnx.node import Array

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.formats.onnx.activations import float_clip, int8_clip, times
 from mcutrain.formats.onnx.arithmetic import broadcast_shape, common_order

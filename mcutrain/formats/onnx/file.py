@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
+from mcutrain_host.dataclass import dataclass
 from mcutrain_host.reading import read_file
 from mcutrain_host.text import reason
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.formats.onnx.layout import Layout
 from mcutrain.formats.onnx.node import Constant, GraphNode

@@ -7,8 +7,9 @@ written, stand in one file.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.formats.onnx import (
     activations,

@@ -5,12 +5,12 @@ A file in operator form comes out in QDQ form.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from mcutrain.formats.onnx.external import has_data_beside

@@ -6,9 +6,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from mcutrain_host.dataclass import dataclass
 from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 from mcutrain.errors import ONE_INPUT, ModelError, UnsupportedError

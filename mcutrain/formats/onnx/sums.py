@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.formats.onnx.arithmetic import affine
 from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import UnsupportedError
 from mcutrain.formats.onnx.float_node import FloatOnnx, FloatValue

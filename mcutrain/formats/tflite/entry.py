@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.formats.tflite.float_operator import FloatOperator
 from mcutrain.formats.tflite.int8_operator import Int8Operator

@@ -8,7 +8,7 @@ the reader's methods tell what kind of value a field holds. `XLength` belongs to
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -17,6 +17,7 @@ import flatbuffers
 import numpy as np
 import numpy.typing as npt
 import tflite
+from mcutrain_host.dataclass import dataclass
 
 Array = npt.NDArray[Any]
 

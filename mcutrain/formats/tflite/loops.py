@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import tflite
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.formats.tflite.expressions import ELEMENTWISE, is_plain
 from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator, FileTensor

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import tflite
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.formats.tflite.file import MISSING, UINT8_OFFSET, FileModel, FileOperator, read_file
 from mcutrain.formats.tflite.flatbuffer import Table, read_model

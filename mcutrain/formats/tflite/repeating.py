@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.formats.tflite.file import MISSING, FileModel, FileOperator
 from mcutrain.formats.tflite.operands import Operands

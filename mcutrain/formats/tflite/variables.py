@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import tflite
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import ModelError, UnsupportedError
 from mcutrain.formats.tflite.file import FileModel, FileOperator, FileTensor

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import tflite
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import UnsupportedError
 from mcutrain.formats.layers import Row, activation_of, following_reshape
