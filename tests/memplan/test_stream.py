@@ -375,7 +375,6 @@ def test_what_a_stage_reads_at_once_lives_as_long_as_its_segment() -> None:
     assert found.spans[found.buffer_of[factors]][2] == segment.last
 
 
-@pytest.mark.slow
 @settings(max_examples=40)
 @given(drawn(lambda s: draw_plan(s, draw_overwriting(s))))
 def test_plans_with_any_segments_are_sound(plan: TrainingPlan) -> None:
@@ -447,7 +446,6 @@ def test_larger_strips_are_taken_where_they_cost_nothing() -> None:
     assert calls(auto) <= calls(least)
 
 
-@pytest.mark.slow
 @settings(max_examples=60)
 @given(graph=drawn(draw_front), trained=st.sampled_from(["head", "last", "full"]))
 def test_plans_of_drawn_fronts_are_sound(graph: Graph, trained: str) -> None:

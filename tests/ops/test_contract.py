@@ -272,7 +272,6 @@ def test_every_kernel_function_is_reached_by_a_case() -> None:
 # ---------------------------------------------------------------------------------------------- C
 
 
-@pytest.mark.slow
 @pytest.mark.hypothesis
 def test_c_computes_the_bits_of_the_reference_on_drawn_shapes(toolchain: Toolchain) -> None:
     """All in one program: to compile one for each operator takes far longer than to run them."""
