@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which front of a ladder is taken, corrected by what samples taught: an offset, part of the state, moves
- * the choice to dearer or cheaper fronts. mcutrain/features/policy_feedback/policy.py is the same in Python, bit for bit. */
+/* Policy feedback: what samples taught corrects which front of a proxy cascade is taken. An offset,
+ * part of the state, moves the choice to dearer or cheaper fronts.
+ * mcutrain/features/policy_feedback/policy.py is the same in Python, bit for bit. */
 #ifndef MCT_DRIFT_H
 #define MCT_DRIFT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ladder of fronts: a policy gives a score to each, and the sample takes the one that has most.
+/* A proxy cascade: a policy scores each front, and the sample takes the one with the highest score.
  * Level 0 is the network's own front. mcutrain/memplan/ladder.py says what makes one. */
 #ifndef MCT_LADDER_H
 #define MCT_LADDER_H

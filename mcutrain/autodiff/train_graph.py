@@ -49,7 +49,7 @@ class ResampledWeight:
 
 @dataclass(frozen=True)
 class Levels:
-    """A ladder of fronts as a step's state knows it.
+    """A proxy cascade as a step's state knows it.
 
     count: of fronts, whose samples are counted. digest: of what they compute. drifts: whether
     a feature corrects which one is taken, by its LevelChoice (see mcutrain.features).

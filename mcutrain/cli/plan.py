@@ -87,7 +87,7 @@ def plan(
 
 
 def _pictures(plan: TrainingPlan) -> Iterator[str]:
-    """The arena over a step; with a ladder also over each of its fronts, under its name."""
+    """The arena over a step; with a proxy cascade also over each of its fronts, under its name."""
     from mcutrain.memplan import picture, rows_kept
 
     begin = "" if plan.ladder is None else "step, level 0 its front\n"
@@ -204,7 +204,7 @@ def _print_time(step: TrainingStep, target: Target | None) -> None:
 
 
 def _print_levels(levels: dict[str, Any] | None) -> None:
-    """What the policy and each front of a ladder take, if there is one."""
+    """What the policy and each front of a proxy cascade take, if there is one."""
     if levels is None:
         return
     count = len(levels["fronts"])

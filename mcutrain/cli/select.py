@@ -196,7 +196,7 @@ def _check_ladder(given: Path, output: Path | None) -> None:
 def _levels(
     choice: Choice, found: Selection, proxies: Path | None, output: Path | None
 ) -> LevelsBeside | None:
-    """How many of a ladder fit beside it, if there is one, and these in a folder of their own."""
+    """Return how many levels of the cascade fit beside it, and write these into a folder."""
     from mcutrain.functions.choosing import levels_beside
 
     request = choice.request

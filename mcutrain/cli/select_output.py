@@ -86,7 +86,7 @@ def show_selection(
 
 
 def show_levels(found: LevelsBeside, limits: Limits) -> None:
-    """Which levels of a ladder fit, and what the program takes with them."""
+    """Which levels of a proxy cascade fit, and what the program takes with them."""
     kept, left_out = found.levels.kept, found.levels.left_out
     texts = [", ".join(map(str, levels)) for levels in ((0, *kept), left_out)]
     took = [f"{found.measured.sram_bytes:,} bytes of SRAM"]

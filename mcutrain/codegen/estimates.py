@@ -15,9 +15,9 @@ class Estimates:
     """Estimated instructions with one instruction set's kernels.
 
     nodes: of a step's nodes, by name; of those that compute row by row one strip. fronts: the same
-    of a ladder's policy and proxies. feed: to compute all rows of a sample that is fed. inference,
-    step: of all nodes together, of a step that leaves none out and takes the dearest front. rows:
-    an inference of new rows, of a streaming network.
+    of a proxy cascade's policy and proxies. feed: to compute all rows of a sample that is fed.
+    inference, step: of all nodes together, of a step that leaves none out and takes the dearest
+    front. rows: an inference of new rows, of a streaming network.
     """
 
     isa: str

@@ -230,7 +230,9 @@ def compile_facts(target: Target, files: Iterable[str]) -> Compilation:
 
 
 def wanted_latent(plan: TrainingPlan, interface: Interface) -> str | None:
-    """What steps may begin with; with a ladder what its fronts make. Raises McutrainError."""
+    """Return what steps may begin with; a proxy cascade makes it by its fronts. Raises
+    McutrainError.
+    """
     wanted = interface.wanted_latent
     if plan.ladder is None:
         return wanted

@@ -72,7 +72,7 @@ class SegmentCode:
 
 @dataclass(frozen=True)
 class FrontCode:
-    """A front of a ladder, or its policy: a function.
+    """A front of a proxy cascade, or its policy: a function.
 
     takes: moves the sample to where it reads it; gives: what it made to where others read it; both
     in C, or empty where it lies there already.

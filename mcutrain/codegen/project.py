@@ -253,7 +253,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _graphs(plan: TrainingPlan) -> str:
-    """Return what is computed: the step, and each front of a ladder under its name."""
+    """Return what is computed: the step, and each front of a proxy cascade under its name."""
     fronts = {} if plan.ladder is None else plan.ladder.named
     named = (replace(front.graph, name=name) for name, front in fronts.items())
     return "\n".join(map(dump, (plan.training.graph, *named)))

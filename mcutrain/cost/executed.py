@@ -15,9 +15,9 @@ from mcutrain.memplan import TrainingPlan
 class StepParts:
     """Estimated instructions of the parts of a step.
 
-    policy: 0 without a ladder. fronts: of each level, the whole one first; without a ladder it is
-    counted with the loss. loss: from the latent to the loss. update: behind it, what a sample saves
-    that a gate keeps from being learnt.
+    policy: 0 without a proxy cascade. fronts: of each level, the whole one first; without a proxy
+    cascade it is counted with the loss. loss: from the latent to the loss. update: behind it, what
+    a sample saves that a gate keeps from being learnt.
     """
 
     policy: int

@@ -1,4 +1,4 @@
-"""What each front of a ladder costs a board: multiply-accumulates, instructions, flash."""
+"""What each front of a proxy cascade costs a board: multiply-accumulates, instructions, flash."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def front_flash_bytes(plan: TrainingPlan, code: CodeSizes | None) -> list[int]:
 
 
 def check_flash(plan: TrainingPlan, target: Target) -> None:
-    """Raise PlanError if the weights alone leave no room in a board's flash, with a ladder."""
+    """Raise PlanError if the weights, with a proxy cascade's, leave no room in a board's flash."""
     if plan.ladder is None or target.flash is None:
         return
     sizes = front_constant_bytes(plan, plan.ladder.fronts)

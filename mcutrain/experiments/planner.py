@@ -98,7 +98,7 @@ class Planner:
     def step(self, candidate: PlannedRow) -> TrainingStep:
         """What is trained. Raises ArgumentError if an elastic row cannot keep to its share.
 
-        Raises PlanError for a ladder that the scheme cannot use.
+        Raises PlanError for a proxy cascade that the scheme cannot use.
         """
         way = candidate.way
         making = way.making_of(self.options, self.settings)
@@ -150,7 +150,7 @@ class Planner:
         usual_ones: so many of the candidates nobody asked for. given: so many behind them are
         schemes that were given; then rows with modules, and one that was selected. Raises
         ArgumentError if there is nothing to resample, or an elastic row cannot keep to its share;
-        McutrainError for a ladder that cannot be read or used.
+        McutrainError for a proxy cascade that cannot be read or used.
         """
         with_proxies: list[PlannedRow] = []
         count = len(candidates)
@@ -158,7 +158,7 @@ class Planner:
             candidates, asked = with_ladders_scheme(candidates, usual_ones, given, proxies)
             with_proxies = proxies.rows(asked, self.options)
         candidates, rows = self.planned(candidates)
-        without_ladders = candidates[:count]  # nobody asked for the scheme of a ladder
+        without_ladders = candidates[:count]  # nobody asked for the scheme of a proxy cascade
         more: list[PlannedRow] = []
         if elastic is not None:
             more += elastic_rows(without_ladders, rows[:count], usual_ones, given, elastic)

@@ -39,9 +39,9 @@ class PlannedRow:
 
 @dataclass(frozen=True)
 class Proxies:
-    """Rows with a ladder of fronts, as `mcutrain proxies` wrote it into a folder.
+    """Rows with a proxy cascade, as `mcutrain proxies` wrote it into a folder.
 
-    gate: alpha of the rows that have a gate. more: options of the steps that have the ladder, by
+    gate: alpha of the rows that have a gate. more: options of the steps that have the cascade, by
     name: what corrects its choice.
     """
 
@@ -74,7 +74,7 @@ class Proxies:
             ) from error
 
     def rows(self, asked: Sequence[PlannedRow], options: StepOptions) -> list[PlannedRow]:
-        """Each scheme with the gate alone, with the ladder alone, and with both.
+        """Each scheme with the gate alone, with the cascade alone, and with both.
 
         options: of the steps of all rows.
         """
@@ -153,7 +153,7 @@ def with_ladders_scheme(
     """All candidates, and those of them that get a ladder: as many as were given, behind the usual
     ones.
 
-    If there are none it is the scheme that the ladder was made for, which is added if no row has
+    If there are none it is the scheme that the cascade was made for, which is added if no row has
     it.
     """
     if given:

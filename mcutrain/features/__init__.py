@@ -253,18 +253,18 @@ def conflict(training: TrainGraph, wish: str) -> str:
 
 
 def correcting(options: FeatureOptions) -> Iterator[StepFeature]:
-    """The features by which options ask that something corrects the choice of a ladder."""
+    """The features by which options ask that something corrects the choice of a proxy cascade."""
     for feature in FEATURES:
         if feature.level_choice is not None and getattr(options, feature.option):
             yield feature
 
 
 def following(levels: Levels | None) -> dict[str, bool]:
-    """The options that files say with the ladder that they correct, by name."""
+    """The options that files say with the cascade that they correct, by name."""
     is_corrected = levels is not None and levels.drifts
     return {feature.option: is_corrected for feature in FEATURES if feature.level_choice}
 
 
 def why_no_ladder(options: FeatureOptions) -> str:
-    """Why options need a ladder; "" if they do not."""
+    """Why options need a proxy cascade; "" if they do not."""
     return next((feature.conflicts["no ladder"] for feature in correcting(options)), "")

@@ -105,7 +105,7 @@ class FrontLatent(Protocol):
 
 
 class Fronts(Protocol):
-    """The fronts of a ladder in C: functions, and how samples and latents get to them."""
+    """The fronts of a proxy cascade in C: functions, and how samples and latents get to them."""
 
     @property
     def policy(self) -> FrontPieces:
@@ -229,7 +229,7 @@ class Estimated(Protocol):
         """Its name."""
 
     def of(self, front: int | None, node: str) -> int:
-        """Estimate a node of the step, or of a front of a ladder, 0 the policy."""
+        """Estimate a node of the step, or of a front of a proxy cascade, 0 the policy."""
 
 
 class Told(Protocol):
@@ -290,7 +290,7 @@ class PlanRow:
 
 
 class LevelChoice(Protocol):
-    """What has a say in which front of a ladder a sample takes, by numpy.
+    """What helps to choose the front of a proxy cascade for a sample, by numpy.
 
     words: those of the state, by kind. counts: samples of each front so far.
     """
@@ -330,7 +330,7 @@ class StepFeature:
 
     By numpy, where a FeatureState is the step. decide: takes the inputs of a sample and its rate,
     lets it be learnt or not, and gives the results; the last feature that has it decides. left_out:
-    nodes that do not run. level_choice: what corrects a ladder.
+    nodes that do not run. level_choice: what corrects a proxy cascade.
 
     run: what it does between the steps of a run.
     """

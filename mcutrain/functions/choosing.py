@@ -206,7 +206,7 @@ def select_elastic(
 
 @dataclass(frozen=True)
 class LevelsBeside:
-    """How many levels of a ladder fit beside a selected scheme.
+    """How many levels of a proxy cascade fit beside a selected scheme.
 
     front: the network's own, level 0. measured: what the scheme takes with those that do.
     """
@@ -225,10 +225,10 @@ class LevelsBeside:
         }
 
     def write(self, given: PathLike, folder: PathLike) -> None:
-        """A ladder of those that fit; none if that is the whole front alone. given: which it is of.
-        Takes the place of one that is there.
+        """Write a proxy cascade of the levels that fit, in the place of one that is there.
 
-        Raises McutrainError.
+        Write none if only the whole front fits. given: the cascade's own folder. Raises
+        McutrainError.
         """
         if self.levels.ladder is None:
             drop_ladder(Path(folder))  # of an earlier call
@@ -253,7 +253,7 @@ def levels_beside(
     accumulate: Annotated[int, Within(1, 65535)] = 1,
     elastic: bool = False,
 ) -> LevelsBeside:
-    """How many levels of a ladder fit beside what was selected, in the limits that it was for.
+    """Return how many levels of a proxy cascade fit beside the selection, within its limits.
 
     Those that save most instructions are taken first. model: with the head that is trained.
     proxies: a folder of `mcutrain proxies`, made for the scheme that was selected. board, slots:

@@ -171,7 +171,7 @@ class Planned(Shown):
         )
 
     def records(self) -> list[Record]:
-        """Every buffer of the arena, with its life and place; with a ladder also whose it is."""
+        """Every buffer of the arena, with its life and place; in a cascade also whose it is."""
         plan = self.step.plan
         if plan.ladder is None:
             return _buffers(plan.arena)
@@ -459,7 +459,7 @@ def _elastic_facts(step: TrainingStep) -> dict[str, Any] | None:
 
 
 def level_facts(step: TrainingStep, isa: str = USUAL_ISA) -> dict[str, Any] | None:
-    """What the fronts of a ladder take: the policy, and the levels, the whole front first."""
+    """Return what a proxy cascade's policy and levels take, the whole front first."""
     ladder, levels = step.plan.ladder, step.plan.training.levels
     if ladder is None or levels is None:
         return None

@@ -70,7 +70,7 @@ class Asked:
 
     @property
     def proxies(self) -> Path | None:
-        """The folder of a ladder of fronts."""
+        """The folder of a proxy cascade."""
         given = self.request.proxies if isinstance(self.request, ProxyCascade) else None
         return None if given is None else Path(given)
 

@@ -1,4 +1,4 @@
-"""The fronts of a ladder in the arena of a training step: each of the whole arena, in its turn."""
+"""The fronts of a proxy cascade in a training step's arena: each may take all of it, in turn."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def plan_with_ladder(
 ) -> TrainingPlan:
     """As plan_training, with fronts in the place of the step's own.
 
-    training: its levels are the ladder's. The sample is in memory as a whole, as the policy has to
-    see it before a front does; fronts may still compute row by row. Raises PlanError if the ladder
+    training: its levels are the cascade's. The sample is in memory as a whole, as the policy has to
+    see it before a front does; fronts may still compute row by row. Raises PlanError if the cascade
     is of another network, or the step cannot begin with its latent.
     """
     graphs = [_renamed(ladder.policy, f"{POLICY}:")]
@@ -77,7 +77,7 @@ def _contents(graph: Graph) -> set[tuple[str, bytes]]:
 
 
 def _position(training: TrainGraph, ladder: Ladder, align_bytes: int) -> int:
-    """How many nodes make the latent. Raises PlanError if the ladder does not fit the step."""
+    """How many nodes make the latent. Raises PlanError if the cascade does not fit the step."""
     if training.is_tail:
         raise PlanError(
             "a tail takes latents for samples, so there is no front that a cascade could stand in "

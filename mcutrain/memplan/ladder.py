@@ -1,4 +1,4 @@
-"""A ladder of fronts: cheaper networks in the place of a network's own before its latent.
+"""A proxy cascade: cheaper networks in the place of a network's own before its latent.
 
 After PieBridge (SenSys 2024), whose proxies are pruned and distilled: for a sample that is easy one
 of them makes nearly the latent that the whole front makes.

@@ -125,7 +125,7 @@ def saves_much(plan: TrainingPlan, latent: Latent) -> bool:
 def front_macs(plan: TrainingPlan) -> int:
     """Multiply-accumulates before the latent that a run begins with by itself; 0: with the input.
 
-    A run with a ladder of fronts does so, and one that would hardly save any.
+    A run with a proxy cascade does so, and one that would hardly save any.
     """
     if plan.ladder is not None or not latents(plan):
         return 0

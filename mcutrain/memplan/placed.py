@@ -1,4 +1,4 @@
-"""Where the tensors of some nodes lie in the arena: of a step, or of a front of a ladder."""
+"""Where the tensors of some nodes lie in the arena: of a step, or of a front of a proxy cascade."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class PlannedFront(Placed):
-    """A proxy of a ladder, or its policy, while nothing else is in the arena.
+    """A proxy, or the cascade's policy, while nothing else is in the arena.
 
     graph: an int8 network; its names are no other's.
     """

@@ -159,8 +159,9 @@ def lay_out(
 ) -> ScheduledStep:
     """Schedule the step, choose what is computed row by row, and compute lifetimes.
 
-    cut: nodes before the latent of a ladder, which no segment then crosses; and the sample is in
-    memory as a whole, since a policy sees it first. room_bytes: that the arena may take anyway.
+    cut: nodes before the latent of a proxy cascade, which no segment then crosses; and the sample
+    is in memory as a whole, since a policy sees it first. room_bytes: that the arena may take
+    anyway.
     """
     plain = _laid_out(replace(training, graph=schedule(training.graph)), ())
     is_small = stream == "least" and peak(plain.buffers, align_bytes)[1] <= room_bytes

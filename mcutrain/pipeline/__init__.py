@@ -170,7 +170,8 @@ class TrainingStep(Shown):
     def for_this_computer(self) -> TrainingStep:
         """Plan the step for a computer that need not save memory; its bits stay the same.
 
-        It keeps whole images, unless something else than auto was asked for or there is a ladder.
+        It keeps whole images, unless something else than auto was asked for or there is a proxy
+        cascade.
         """
         if self.stream != "auto" or self.plan.ladder is not None or not self.plan.segments:
             return self
@@ -403,12 +404,12 @@ def _names(graph: Graph, added: Sequence[str], given: Sequence[str]) -> tuple[st
 
 
 def _made(ladder: Ladder | MakesLadder | None, front_of: Callable[[str], Graph]) -> Ladder | None:
-    """The ladder for a step's front, if there is one."""
+    """The cascade for a step's front, if there is one."""
     return ladder if ladder is None or isinstance(ladder, Ladder) else ladder(front_of)
 
 
 def _levels(ladder: Ladder | None, options: StepOptions) -> Levels | None:
-    """What the state knows of a ladder, which may not be at hand."""
+    """What the state knows of a proxy cascade, which may not be at hand."""
     if ladder is None and options.levels is None and why_no_ladder(options):
         raise ArgumentError(why_no_ladder(options))
     if ladder is None:
@@ -423,7 +424,7 @@ def _planned(
     stream: Stream,
     report: Callable[[int, int], None],
 ) -> TrainingPlan:
-    """With a ladder or without."""
+    """With a proxy cascade or without."""
     if ladder is None:
         return plan_training(training, align_bytes, stream=stream, report=report)
     return plan_with_ladder(training, ladder, align_bytes, stream, report)

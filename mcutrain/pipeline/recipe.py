@@ -33,12 +33,12 @@ TEXTS = ("model", "name", "pet", "numbers", "frontend")
 class Recipe:
     """What fixes the meaning of a saved state.
 
-    options: the step's, of which latent is the tensor's name, and levels says which ladder it has.
-    model: the hash of the graph that the model's file holds (see mcutrain.ir.digest), and name: how
-    it was called; empty where they are not known. pet: modules that were put into it, as --pet has
-    them, and numbers: what they are made of (see mcutrain.modules.numbers); empty where there are
-    none. frontend: what made its samples of raw ones, as mcutrain.frontends.parse reads it; empty
-    for none.
+    options: the step's, of which latent is the tensor's name, and levels says which proxy cascade
+    it has. model: the hash of the graph that the model's file holds (see mcutrain.ir.digest), and
+    name: how it was called; empty where they are not known. pet: modules that were put into it, as
+    --pet has them, and numbers: what they are made of (see mcutrain.modules.numbers); empty where
+    there are none. frontend: what made its samples of raw ones, as mcutrain.frontends.parse reads
+    it; empty for none.
     """
 
     scheme: UpdateScheme

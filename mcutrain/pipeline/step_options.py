@@ -41,17 +41,16 @@ class StepOptions(FeatureOptions, TrainOptions):
 
     classes: of a new classifier; None keeps the model's own. added: names of classes that the
     model's own classifier learns in addition to its own. class_names: of the outputs; none where
-    the model knows them, or nobody does. They change nothing that is computed.
-    loss: a name of mcutrain.pipeline.losses, or auto. losses: of each of several outputs, a text
-    that mcutrain.pipeline.several reads. class_weights: how much each counts, a text
-    that mcutrain.pipeline.emphasis reads.
-    label_smoothing: the share of a label that all classes get alike, 0 to 1. distill: the share of
-    the loss that is the distance to the answers of the classifier in flash, 0 to 1. targets: how
-    real targets become the integers that the outputs are compared with; None for classes, and for a
-    network that reproduces its input.
-    part: tail leaves out what lies before the latent. latent: which one, see
-    mcutrain.memplan.find_latent. levels: of a ladder that is not at hand, for a step that is to
-    read a state, not to run. Features add their own, see mcutrain.features.
+    the model knows them, or nobody does. They change nothing that is computed. loss: a name of
+    mcutrain.pipeline.losses, or auto. losses: of each of several outputs, a text that
+    mcutrain.pipeline.several reads. class_weights: how much each counts, a text that
+    mcutrain.pipeline.emphasis reads. label_smoothing: the share of a label that all classes get
+    alike, 0 to 1. distill: the share of the loss that is the distance to the answers of the
+    classifier in flash, 0 to 1. targets: how real targets become the integers that the outputs are
+    compared with; None for classes, and for a network that reproduces its input. part: tail leaves
+    out what lies before the latent. latent: which one, see mcutrain.memplan.find_latent. levels: of
+    a proxy cascade that is not at hand, for a step that is to read a state, not to run. Features
+    add their own, see mcutrain.features.
 
     Raises ArgumentError for what has no meaning.
     """
@@ -91,7 +90,7 @@ class StepOptions(FeatureOptions, TrainOptions):
 
     @property
     def learning_alone(self) -> StepOptions:
-        """How a step learns, without its outputs, its part and its ladder.
+        """How a step learns, without its outputs, its part and its proxy cascade.
 
         For a graph that has the classifier that is trained.
         """

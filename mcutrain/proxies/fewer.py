@@ -1,4 +1,4 @@
-"""A ladder with fewer levels: as many as a device has room for."""
+"""A proxy cascade with fewer levels: as many as a device has room for."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class FittingLevels:
 def levels_that_fit(ladder: Ladder, fits: Callable[[Ladder], bool]) -> FittingLevels:
     """What saves most instructions is taken first, and what does not fit beside that is left out.
 
-    fits: whether a program with such a ladder does.
+    fits: whether a program with such a proxy cascade does.
     """
     found: Ladder | None = None
     kept: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""A ladder of fronts as a folder: a file for each, one for the policy, and what they are for."""
+"""A proxy cascade as a folder: a file for each, one for the policy, and what they are for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_ladder(
     """Write a folder as a whole or not at all.
 
     front: the network's own, level 0 (mcutrain.memplan.front). facts: what else is to be known of
-    the ladder, for its JSON file. What else a folder with a ladder holds stays. Raises
+    the cascade, for its JSON file. What else a folder with a proxy cascade holds stays. Raises
     McutrainError if the folder holds something else alone, or cannot be written,
     UnsupportedError if no .tflite file can hold a front.
     """
@@ -75,7 +75,7 @@ def check_folder(folder: Path) -> None:
 
 
 def drop_ladder(folder: Path) -> None:
-    """Remove the ladder in a folder, if there is one, and the folder if nothing else is in it.
+    """Remove the cascade in a folder, if there is one, and the folder if nothing else is in it.
 
     Raises McutrainError if it cannot be.
     """
@@ -91,7 +91,7 @@ def drop_ladder(folder: Path) -> None:
 
 
 def read_ladder(folder: Path, front: Graph) -> Ladder:
-    """The ladder of a folder. front: that of the network it is to be used with.
+    """The cascade of a folder. front: that of the network it is to be used with.
 
     Raises McutrainError if there is none, PlanError if it was made for another front.
     """
@@ -116,7 +116,7 @@ def read_ladder(folder: Path, front: Graph) -> Ladder:
 
 
 def kept_ladder(folder: Path) -> Callable[[Callable[[str], Graph]], Ladder]:
-    """Return what reads the ladder of a folder for a step, as mcutrain.prepare takes it.
+    """Return what reads the cascade of a folder for a step, as mcutrain.prepare takes it.
 
     It raises as read_ladder does, and PlanError if the step cannot begin with the latent. Other
     processes can have it.
@@ -134,7 +134,7 @@ def _ladder_for(folder: Path, front_of: Callable[[str], Graph]) -> Ladder:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """Return what a folder says of its ladder. Raises McutrainError if it is none."""
+    """Return what a folder says of its proxy cascade. Raises McutrainError if it is none."""
     restore_folder(folder)
     path = folder / LADDER_FILE
     try:
@@ -156,7 +156,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
 
 
 def _is_own(name: str) -> bool:
-    """Return whether a file of this name is one of a ladder's."""
+    """Return whether a file of this name is one of a proxy cascade's."""
     levels = (_file_of(level) for level in range(1, MOST_PROXIES + 1))
     return name in {LADDER_FILE, POLICY_FILE, *levels}
 

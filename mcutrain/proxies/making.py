@@ -1,4 +1,4 @@
-"""A ladder of fronts from a network's own and unlabelled samples."""
+"""A proxy cascade from a network's own and unlabelled samples."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class LadderSettings:
 
 @dataclass(frozen=True)
 class Level:
-    """A front of the ladder, on samples that neither it nor the policy was fitted to.
+    """A front of the cascade, on samples that neither it nor the policy was fitted to.
 
     channels, of: of the groups that can be pruned. macs, instructions: of an inference of the
     front; instructions are estimated for a Cortex-M4 or M7. flash_bytes: of what it has that the
@@ -107,7 +107,7 @@ class Level:
 
 @dataclass(frozen=True, repr=False)
 class MadeLadder(Shown):
-    """A ladder, the front that it is of, and how good it is.
+    """A proxy cascade, the front that it is of, and how good it is.
 
     right: for how many samples the policy chooses the cheapest level that is near enough.
     policy_macs: of its own, behind the stem. policy_instructions: of all that it computes, the stem

@@ -41,7 +41,7 @@ from mcutrain.sparse.modules import added_columns
 from mcutrain.target import Target
 
 CODE = "code, at most"
-LADDER = "fronts of the ladder"
+LADDER = "fronts of the proxy cascade"
 FLASH_PARTS = {
     "constant": "frozen weights and biases",
     "initial": "initial state",
@@ -131,7 +131,7 @@ def memory_of(plan: TrainingPlan) -> ArenaMap:
 
 
 def fronts_of(plan: TrainingPlan, isa: str = "") -> tuple[FrontMap, ...]:
-    """The policy and each level of a ladder, the whole front without buffers; none without one."""
+    """Return a proxy cascade's policy and levels, the whole front without buffers; else nothing."""
     ladder = plan.ladder
     if ladder is None:
         return ()

@@ -86,7 +86,7 @@ class ArenaMap:
 
 @dataclass(frozen=True)
 class FrontMap:
-    """A front of a ladder, or its policy, and what it takes.
+    """A front of a proxy cascade, or its policy, and what it takes.
 
     flash_bytes: besides the step and the fronts before it. memory: the arena while it computes;
     None if it is not known, or the step's, whose first nodes the whole front is.
@@ -183,11 +183,11 @@ class Instructions:
 class Report:
     """Everything that is known of a model's training on a board.
 
-    scheme: its name, scheme_toml: the whole of it. fronts: of a ladder, its policy first, then the
-    whole one. selection: what `mcutrain select` chose and why; sweep: the same for each budget.
-    choices: what an elastic run trained; profile: what a step takes. answers, predictions: of
-    the trained network to the test samples, by classes or real targets. commands: what was typed to
-    make this.
+    scheme: its name, scheme_toml: the whole of it. fronts: of a proxy cascade, its policy first,
+    then the whole one. selection: what `mcutrain select` chose and why; sweep: the same for each
+    budget. choices: what an elastic run trained; profile: what a step takes. answers, predictions:
+    of the trained network to the test samples, by classes or real targets. commands: what was typed
+    to make this.
     """
 
     model: str

@@ -239,8 +239,8 @@ class Compared:
     instructions: of a step, in the mean. learning_rate: of all its runs. ways, shots: if the
     accuracies are of few-shot episodes, their classes and training samples of each; else 0. learnt:
     the share of samples that a gate let through; None without one. levels: of those that took each
-    front of a ladder, the whole one first; none without one. measure: what accuracies are, AUC for
-    networks that reproduce their input.
+    front of a proxy cascade, the whole one first; none without one. measure: what accuracies are,
+    AUC for networks that reproduce their input.
     """
 
     name: str

@@ -65,7 +65,7 @@ def fronts(found: Sequence[FrontMap]) -> Section:
     levels = len(found) - 1
     return Section(
         "fronts",
-        "Fronts of the ladder",
+        "Fronts of the proxy cascade",
         f"For each sample a policy takes one of {levels} fronts that make the same latent. While "
         "one of them computes, the arena is its own; the whole front, level 0, is the beginning of "
         "the training step. Flash is what each has besides the step and those before it.",

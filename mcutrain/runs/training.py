@@ -177,7 +177,7 @@ def check_batches(plan: TrainingPlan, settings: RunSettings) -> None:
 
 
 def check_ladder(plan: TrainingPlan, settings: RunSettings, latent: str) -> None:
-    """Raise DataError for what a run with a ladder of fronts cannot have."""
+    """Raise DataError for what a run with a proxy cascade cannot have."""
     if latent not in ("auto", "off"):
         raise DataError(
             "a cascade chooses a front for each sample in every step, so steps cannot begin with "

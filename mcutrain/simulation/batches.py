@@ -15,7 +15,7 @@ Array = npt.NDArray[np.int64]
 
 MIXED, BY_LEVEL = "mixed", "level"
 BATCHES = (MIXED, BY_LEVEL)
-"""Samples as they come, or put together by the level of a ladder."""
+"""Samples as they come, or put together by the level of a proxy cascade."""
 
 
 @dataclass(frozen=True)

@@ -290,7 +290,7 @@ class CompiledSimulator(LibrarySimulator):
 
     @property
     def level_samples(self) -> tuple[int, ...]:
-        """How many samples were trained by way of each front of a ladder."""
+        """How many samples were trained by way of each front of a proxy cascade."""
         return tuple(int(count) for count in self.words().get(LEVEL_SAMPLES, ()))
 
     def levels(self, x: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Training with a ladder of fronts by Op.reference: what the generated C does with one."""
+"""Training with a proxy cascade by Op.reference: what the generated C does with one."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class LadderReference(PlannedReference):
 
 
 def reference_of(plan: TrainingPlan, seed: int = 1) -> PlannedReference:
-    """Return what a plan's step means, with a ladder or without."""
+    """Return what a plan's step means, with a proxy cascade or without."""
     return PlannedReference(plan, seed) if plan.ladder is None else LadderReference(plan, seed)
 
 

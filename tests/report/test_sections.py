@@ -80,9 +80,11 @@ def test_fronts_are_shown_with_what_the_planner_says_of_each() -> None:
         assert {row[1] for row in shown.rows} <= {"activations", "scratch", *ROW_BY_ROW}
     own = {part.name: part.size_bytes for part in planned_flash(plan, USUAL_ISA)}
     more = sum(cost.flash_bytes for cost in (costs[0], *costs[2:]))
-    assert own["fronts of the ladder"] == more
+    assert own["fronts of the proxy cascade"] == more
     plain = {part.name: part.size_bytes for part in planned_flash(step.plan, USUAL_ISA)}
-    assert plain == {name: size for name, size in own.items() if name != "fronts of the ladder"}
+    assert plain == {
+        name: size for name, size in own.items() if name != "fronts of the proxy cascade"
+    }
 
 
 def test_budgets_are_in_order() -> None:

@@ -14,7 +14,7 @@ from mcutrain_host.dataclass import dataclass
 from mcutrain.features.feature import Code, Estimated, FrontPieces, Statement
 
 CHOOSE, OPEN, DECIDE, COUNT, CLOSE = "choose", "open", "decide", "count", "close"
-"""Decisions: which front of a ladder, the numbers of a step, whether it learns, updates, and
+"""Decisions: which front of a proxy cascade, the numbers of a step, whether it learns, updates, and
 its end."""
 
 
@@ -23,7 +23,7 @@ class Piece:
     """A part of a step. number: from 1. condition: in C, without which it is left out.
 
     kind: of a decision; empty for code. segment: the C structure of one that computes row by row.
-    node, front: whose cost it has; front: of a ladder, 0 the policy, None the step's own.
+    node, front: whose cost it has; front: of a proxy cascade, 0 the policy, None the step's own.
     """
 
     number: int

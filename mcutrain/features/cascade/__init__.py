@@ -56,7 +56,9 @@ FEATURE = StepFeature(
     is_on=lambda training: training.levels is not None,
     over=("latents",),
     words=(
-        Words(LEVEL_SAMPLES, "uint32", _count, "samples that each front of a ladder was taken for"),
+        Words(
+            LEVEL_SAMPLES, "uint32", _count, "samples that each front of the cascade was taken for"
+        ),
     ),
     identity=lambda training: repr(training.levels),
     code=_code,

@@ -1,4 +1,4 @@
-"""What a ladder counts."""
+"""What a proxy cascade counts."""
 
 from __future__ import annotations
 

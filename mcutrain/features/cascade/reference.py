@@ -1,4 +1,4 @@
-"""A ladder's counts by numpy; the step with fronts is mcutrain.simulation.ladder."""
+"""A proxy cascade's counts by numpy; the step with fronts is mcutrain.simulation.ladder."""
 
 from __future__ import annotations
 

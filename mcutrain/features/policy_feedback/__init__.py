@@ -1,4 +1,4 @@
-"""Policy feedback: what samples taught corrects which front of a ladder a sample takes."""
+"""Policy feedback: what samples taught corrects which front of a proxy cascade a sample takes."""
 
 from __future__ import annotations
 

@@ -7,6 +7,6 @@ from mcutrain_host.dataclass import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class DriftOption:
-    """A field of StepOptions. drift: samples correct which front of a ladder is taken."""
+    """A field of StepOptions. drift: samples correct which front of a proxy cascade is taken."""
 
     drift: bool = False

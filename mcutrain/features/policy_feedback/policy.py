@@ -1,4 +1,4 @@
-"""Drift of a ladder's levels: what samples taught moves the choice to dearer or cheaper fronts.
+"""Policy feedback: what samples taught moves the choice to dearer or cheaper fronts.
 
 PieBridge (SenSys 2024) corrects its policy, too, but only ever to cheaper fronts.
 """
