@@ -50,7 +50,7 @@ MYPY = @if .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))
 help:
 	@echo "make demo         train a small network on this computer and on a virtual board"
 	@echo "make quick        before each commit: lint, types, the core's tests; a minute on two cores"
-	@echo "make test         all checks, all tests but slow ones, and a tenth of these, others with each commit"
+	@echo "make test         all checks, all tests but slow ones, a few of these, others with each commit"
 	@echo "make test-rest    the slow tests that make test leaves out: both together run everything"
 	@echo "make draws        tests that draw with Hypothesis, on new examples; SEED=1 repeats those of 1"
 	@echo "make stress       every test in full: 200 power cuts and 500 line faults of each board, 10 minutes of fuzzing"

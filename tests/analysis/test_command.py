@@ -143,6 +143,7 @@ def test_an_interruption_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyP
     assert "the same command continues" in err
 
 
+@pytest.mark.slow
 def test_a_rate_at_which_the_head_learns_nothing_is_said(run: Run) -> None:
     quick = ("--by", "gradient", "--gradient-samples", 2, "--head-epochs", 1)
     code, _, err = run("--data", IMAGES, *FEW, *quick, "--classes", 10, "--lr", 1e-12)

@@ -299,6 +299,7 @@ def test_a_rate_at_which_the_head_learns_nothing_is_said(
     assert bool(said) == bool(note)
 
 
+@pytest.mark.slow
 def test_the_head_is_trained_at_the_best_of_several_rates(small: Problem) -> None:
     rates = (1e-6, 0.02, 100.0)
     settings = dataclasses.replace(SETTINGS, head_epochs=3)

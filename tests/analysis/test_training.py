@@ -145,6 +145,7 @@ def test_shares_of_the_same_channels_are_trained_once(found: Contributions) -> N
     assert found.settings["seconds"]["trials"] < 1 + 2 + 8 + 3
 
 
+@pytest.mark.slow
 def test_an_interrupted_analysis_continues_in_processes_to_the_same_numbers(
     found: Contributions, small: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -245,6 +245,7 @@ def with_a_loud_token(quieter: float) -> Graph:
     return net.graph(net.conv(net.add(loud, net.shrunk(quiet, quieter)), CLASSES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quieter", [2.0**-6, 2.0**-9, 2.0**-12])
 def test_int16_gradients_of_patches_survive_beside_a_class_token(quieter: float) -> None:
     """At the last one theirs are about one step of the exponent that the token needs."""

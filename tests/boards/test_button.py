@@ -139,6 +139,7 @@ def test_a_second_click_ends_what_is_awaited(projects_root: Path) -> None:
     carry_out(pair, [*BURST * 2, ("lesson", 0), ("undo",), ("undo",)])
 
 
+@pytest.mark.slow
 def test_a_click_of_a_program_that_imprints_nothing_learns_the_loudest_window(
     projects_root: Path,
 ) -> None:

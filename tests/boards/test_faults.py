@@ -158,6 +158,7 @@ def test_a_slot_that_a_power_cut_left_half_erased_is_used_again(projects_root, b
     assert device.read_state() == quick_state(1)
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("board", STM32)

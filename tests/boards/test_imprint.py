@@ -121,6 +121,7 @@ def test_boards_end_with_the_simulations_bits_in_the_memory_that_was_planned(
     assert device.statistics().stack_used_bytes < device.identity.stack_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 def test_qemu_and_a_program_end_with_the_simulations_bits(projects_root: Path) -> None:
     with as_program(project(projects_root, "native")) as device:

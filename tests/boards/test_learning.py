@@ -280,6 +280,7 @@ def test_chips_do_what_the_desk_does_in_the_memory_that_was_planned(
     assert pair.device.identity.learns
 
 
+@pytest.mark.slow
 def test_a_byte_that_begins_no_request_does_not_deafen_a_board(projects_root: Path) -> None:
     pair = OnChip(project(projects_root, "nucleo-f446re", RING), twin(RING))
     carry_out(pair, BURST)

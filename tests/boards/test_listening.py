@@ -105,6 +105,7 @@ def test_every_chip_hears_numpys_bits_in_the_memory_that_was_planned(
     assert device.statistics().stack_used_bytes < device.identity.stack_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -194,6 +195,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(projects_root: Path) -> N
         plain.hear(sample_bytes, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("more", [{"latent": "auto"}, {"remember": 4}], ids=str)
 def test_beside_latents_it_has_the_memory_that_was_planned(

@@ -181,6 +181,7 @@ def test_a_state_of_many_pages_is_saved_until_all_places_were_erased(projects_ro
         assert device.read_state() == simulator.save()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 def test_qemus_microbit_saves_by_its_own_flash_controller(projects_root):
     """By others, it has the UART and the flash controller of all nRF5 boards."""
@@ -259,6 +260,7 @@ def deep_network(blocks: int) -> Graph:
     return replace(net.graph(net.conv(net.mean(y), 4)), name=f"deep_{blocks}")
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])

@@ -68,6 +68,7 @@ def test_slots_that_do_not_adjoin_the_program_stay_unused(tmp_path):
     assert load_target(own).slots_flash_bytes == 0
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("board", TRAINING_THE_DEMO)
 def test_a_board_without_slots_trains_to_the_same_bits_and_forgets(tmp_path, board):
@@ -191,6 +192,7 @@ def test_sectors_that_the_flash_does_not_have_are_a_sentence(tmp_path):
         load_target(own)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("network", "board"), [("mbv2-w0.35", "nucleo-f401re"), ("proxyless-w0.3", "nucleo-f446re")]

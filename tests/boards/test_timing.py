@@ -47,6 +47,7 @@ def timed(root: Path, board: str, stream: str = "off") -> Path:
     return built(root, board, step=step(stream), interface=Interface(timing=timing))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("board", "stream"), [("rpi-pico", "off"), ("nucleo-f446re", "off"), ("nucleo-f446re", "max")]
 )
@@ -116,6 +117,7 @@ def test_a_timed_step_computes_the_same_bits_in_the_same_stack(
     assert device.statistics().stack_used_bytes < device.identity.stack_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("remember", "board"),
     drawn_by_commit([(count, board) for count in (0, 8) for board in TWO_BODIES], 1),

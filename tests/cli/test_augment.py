@@ -206,6 +206,7 @@ def test_words_without_modules_are_schemes(run: Run, model: Path, pet: str, sche
     assert plans[0]["arena_bytes"] == plans[1]["arena_bytes"]
 
 
+@pytest.mark.slow
 def test_biases_are_trained_beside_the_modules_that_a_scheme_has(
     run: Run, model: Path, images: Path
 ) -> None:

@@ -125,6 +125,7 @@ def test_missing_data_is_named(run: Run, model: Path) -> None:
     assert sentence.startswith("no.npz does not exist")
 
 
+@pytest.mark.slow
 def test_labels_that_the_kept_head_lacks_are_named(run: Run, model: Path, tmp_path: Path) -> None:
     data = save(tmp_path / "d.npz", pixels(), np.arange(40) % 12)
     sentence = run("simulate", model, "--data", data, "--classes", "keep").sentence
@@ -309,6 +310,7 @@ def test_what_cannot_be_written_is_said_before_the_work(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--json",)])
 def test_a_full_disk_behind_the_output_is_called_that(model: Path, flags: Sequence[str]) -> None:
     command = [*MCUTRAIN, "info", str(model), *flags]

@@ -49,6 +49,7 @@ def test_a_command_multiplies_by_one_thread() -> None:
     assert threads_of_a_command() == 1
 
 
+@pytest.mark.slow
 @NEEDED
 @pytest.mark.parametrize("name", ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"])
 def test_a_number_that_the_user_chose_stays(name: str) -> None:

@@ -182,6 +182,7 @@ def test_simulate_prints_accuracy_memory_and_time(run: Run, model: Path, images:
     assert "epoch 1/1: loss" in outcome.err
 
 
+@pytest.mark.slow
 def test_data_with_other_classes_gets_a_new_head(run: Run, model: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, (40, 28, 28), np.uint8)
@@ -360,6 +361,7 @@ def test_generate_refuses_names_that_do_not_fit(
     assert not (tmp_path / "c").exists()
 
 
+@pytest.mark.slow
 def test_simulate_names_a_smaller_rate_where_much_was_forgotten(
     run: Run, model: Path, images: Path
 ) -> None:

@@ -124,6 +124,7 @@ def test_squares_choose_otherwise_than_moves(run: Run, flags: tuple[object, ...]
     assert reference["selections"] == squares["selections"]
 
 
+@pytest.mark.slow
 def test_the_chips_time_decides(run: Run, flags: tuple[object, ...]) -> None:
     found = [
         run(*flags, *ELASTIC, *board, "--json").json

@@ -62,6 +62,7 @@ def test_all_ways_to_compute_learn_the_same_from_it(run: Run, model: Path, image
     assert random["state_sha256"] != found
 
 
+@pytest.mark.slow
 def test_zeros_need_no_samples(run: Run, model: Path, images: Path) -> None:
     few = ("--scheme", "head", "--classes", 10, "--epochs", 1, "--lr", "0.01")
     flags = ("--data", images, *DATA, *few)

@@ -153,6 +153,7 @@ def before(run: Run, model: str, data: object, *flags: object) -> float:
     return float(run("simulate", model, "--data", data, *usual, *flags).json["accuracy_before"])
 
 
+@pytest.mark.slow
 @pytest.mark.draws(3)
 @pytest.mark.parametrize(
     ("name", "suffix"), drawn_by_commit([*product(CASES, (".tflite", ".onnx"))], 6)
@@ -182,6 +183,7 @@ def test_samples_in_the_files_order_have_its_accuracy(
     assert graph.tensors[graph.inputs[0]].type.shape[1:] == CASES[name][2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flattened", "flattened, one channel first", "convolved"])
 def test_a_folder_of_images_has_the_files_accuracy(
     name: str, run: Run, data: Path, tmp_path: Path
@@ -335,6 +337,7 @@ def project(run: Run, square: str) -> Path:
     return Path("project").resolve()
 
 
+@pytest.mark.slow
 def test_a_board_that_trains_on_squares_ends_with_the_bits_of_the_simulation(
     run: Run, square: str, project: Path, board: Board, data: Path
 ) -> None:

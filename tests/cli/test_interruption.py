@@ -214,6 +214,7 @@ def test_ctrl_c_that_is_ignored_stays_so(run: Call) -> None:
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", [("--seed", 1), ("--lr", "0.02"), ("--samples", 399), ("--scheme", "head")]
 )

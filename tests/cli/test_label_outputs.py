@@ -69,6 +69,7 @@ def test_a_board_learns_labels_with_weights_as_the_simulation_does(run: Run, row
         assert found[name] == simulated[name], name
 
 
+@pytest.mark.slow
 def test_a_board_finds_its_labels_by_the_names_that_it_is_told(
     run: Run, rows: Path, tmp_path: Path
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_board_finds_its_labels_by_the_names_that_it_is_told(
     assert (wrong.code, "the data has labels of 'right'" in wrong.err) == (2, True), wrong.err
 
 
+@pytest.mark.slow
 def test_a_board_of_two_classes_says_f1_and_auc_as_the_simulation_does(
     run: Run, tmp_path: Path
 ) -> None:

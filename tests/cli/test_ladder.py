@@ -156,6 +156,7 @@ def test_samples_that_cannot_be_put_together_are_a_sentence(
     assert sentence in run(*simulated, *given, "--batches", "level").sentence
 
 
+@pytest.mark.slow
 def test_without_a_ladder_nothing_is_said_of_levels(run: Run, model: Path, images: Path) -> None:
     flags = ("simulate", model, *SCHEME, "--data", images, *FEW)
     facts = run(*flags, "--json").json
@@ -165,6 +166,7 @@ def test_without_a_ladder_nothing_is_said_of_levels(run: Run, model: Path, image
     assert "level" not in run("plan", model).out
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_each_front_takes(run: Run, model: Path, proxies: Path) -> None:
     plain = run("plan", model, *SCHEME, "--json").json
     found = run("plan", model, *SCHEME, "--proxies", proxies, "--json").json
@@ -188,6 +190,7 @@ def test_a_plan_says_what_each_front_takes(run: Run, model: Path, proxies: Path)
     assert "corrected by what it taught" in run(*drifting).out
 
 
+@pytest.mark.slow
 def test_a_plan_draws_each_front_and_writes_its_buffers(
     run: Run, model: Path, proxies: Path, tmp_path: Path
 ) -> None:
@@ -362,6 +365,7 @@ def test_a_ladder_that_cannot_be_compared_is_a_sentence(
         assert "give that, too (--scheme)" in sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drifts", [False, True], ids=["policy", "drift"])
 def test_a_project_keeps_its_levels_and_its_state_is_exported(
     run: Run, model: Path, proxies: Path, drifts: bool

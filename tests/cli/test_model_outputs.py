@@ -106,6 +106,7 @@ def test_the_output_that_is_named_is_the_one_that_is_trained(
     assert run("plan", both, "--output", name).code == 0
 
 
+@pytest.mark.slow
 def test_what_is_trained_and_exported_is_verified_with_both_outputs(
     run: Run, both: Path, data: Path, tmp_path: Path
 ) -> None:

@@ -198,6 +198,7 @@ def test_added_classes_come_last_whatever_the_order_of_the_data(run: Run, words:
     assert facts["classes"] == OLD + 2
 
 
+@pytest.mark.slow
 def test_a_board_learns_added_classes_as_the_simulation_does(
     run: Run, words: Path, tmp_path: Path
 ) -> None:

@@ -101,6 +101,7 @@ def test_generate_writes_the_package_that_a_library_would_be(
     assert "mcutrain build" not in said
 
 
+@pytest.mark.slow
 def test_select_finds_a_scheme_within_its_limits(network: Path) -> None:
     graph = mcutrain.load(network)
     analysis = contributions(graph, np.random.default_rng(7))
@@ -112,6 +113,7 @@ def test_select_finds_a_scheme_within_its_limits(network: Path) -> None:
     assert not found.measured.was_built  # nothing here compiles for it
 
 
+@pytest.mark.slow
 def test_simulate_without_a_scheme_takes_one_that_fits(run: Run, network: Path) -> None:
     few = ("--samples", 20, "--test-samples", 5, "--epochs", 1, "--lr", "0.03")
     said = run("simulate", network, "--data", IMAGES, *few, "--board", BOARD)

@@ -62,6 +62,7 @@ def test_a_boards_times_take_the_models_place(
     assert "ns for each instruction that the model estimates; it gives " in said
 
 
+@pytest.mark.slow
 def test_this_computer_times_the_c_of_simulations(run: Run) -> None:
     check(run("profile", MODEL, *SCHEME, "--here", "-o", "p.json", "--json").json)
     said = run("profile", MODEL, *SCHEME, "--here").out

@@ -40,6 +40,7 @@ def test_the_folder_is_of_the_scheme_and_the_table_says_what_is_in_it(
     assert ("cost more than the whole front" in said.err) == (mean >= 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--json",)])
 def test_a_ladder_that_saves_nothing_is_told(
     run: Run, model: Path, images: Path, more: tuple[str, ...]

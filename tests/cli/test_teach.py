@@ -98,6 +98,7 @@ def test_a_word_is_taught_recorded_and_taken_back(board: Board, folder: Path, ru
         assert arrays["names"].tolist() == [*NAMES, "hello"]
 
 
+@pytest.mark.slow
 def test_what_was_recorded_is_data_for_simulate(
     board: Board, project: Path, folder: Path, tmp_path: Path
 ) -> None:

@@ -218,6 +218,7 @@ def test_a_project_without_a_ring_says_what_to_do(run: Run, tmp_path: Path) -> N
     assert said.endswith("remembers no samples to replay: generate it with --remember N")
 
 
+@pytest.mark.slow
 def test_what_a_board_remembers_of_another_run_is_said(
     run: Run, board: Board, folder: Path
 ) -> None:

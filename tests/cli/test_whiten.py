@@ -80,6 +80,7 @@ def test_the_same_from_python_is_the_same_file(run: Run, model: Path, images: Pa
     assert "--add-class NAME --imprint" in text
 
 
+@pytest.mark.slow
 def test_what_cannot_be_whitened_is_a_sentence(run: Run, model: Path, images: Path) -> None:
     said = run("whiten", model, "--data", images, "-o", "w.tflite").sentence
     assert "LayerNorm has no operator in .tflite files; write .onnx" in said

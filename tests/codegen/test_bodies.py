@@ -283,6 +283,7 @@ def able() -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_networks_have_every_operator_that_can_as_a_stage(cases: list[Case]) -> None:
     """Also such whose rows make room for later ones, and such that lie upon their input."""
     assert able() <= stages(cases)

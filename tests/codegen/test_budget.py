@@ -189,6 +189,7 @@ def test_a_whole_step_of_a_budgeted_program_is_that_of_others(name: str) -> None
     assert parts.save() == whole.save()
 
 
+@pytest.mark.slow
 def test_positions_with_labels_train_in_pieces() -> None:
     graph = segmentation.unet()
     plan = prepare(graph, "full").plan

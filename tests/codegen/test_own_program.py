@@ -83,6 +83,7 @@ def defined(folder: Path, text: str, *names: str) -> None:
 # ------------------------------------------------------------------------------------------ layout
 
 
+@pytest.mark.slow
 def test_a_project_is_one_folder_of_files_that_begin_with_the_prefix_or_mct(made: Path) -> None:
     found = [p for p in made.rglob("*") if p.suffix in (".c", ".h", ".inc", ".S")]
     assert {str(p.parent.relative_to(made)) for p in found} == {"src", "example"}
@@ -216,6 +217,7 @@ def made_with_latent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["classes", "reproduces"])
 def test_a_flat_folder_compiles_as_it_is(loss: str, tmp_path: Path) -> None:
     """As a sketch's folder is, or that of a firmware without folders."""
@@ -332,6 +334,7 @@ def merged(folder: Path) -> Path:
     return folder / "two"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [linked_as_archives, merged])
 def test_two_models_in_one_program_train_as_each_alone(
     together: Callable[[Path], Path], tmp_path: Path
@@ -362,6 +365,7 @@ def other_version(folder: Path) -> None:
     path.write_text(re.sub(r"(#define MCT_VERSION) \d+", r"\1 99", path.read_text()))
 
 
+@pytest.mark.slow
 def test_models_of_different_versions_do_not_become_one_program(tmp_path: Path) -> None:
     wake, alarm = two_projects()
     wake.write(tmp_path / "p0")
@@ -426,6 +430,7 @@ def section_of(archive: Path, folder: Path, name: str) -> str:
         return str(elf.get_section(symbol["st_shndx"]).name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["flags", "file", "none"])
 def test_arena_and_state_lie_where_the_program_says(way: str, tmp_path: Path) -> None:
     project = generate(plan_of(tiny()), "last:1")

@@ -122,6 +122,7 @@ def test_every_kernel_function_has_coefficients(isa):
     assert not missing, f"run benchmarks/instruction_model.py --write for {sorted(missing)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", ISAS)
 def test_no_coefficient_is_negative_and_every_feature_is_known(isa):
     known = set(_known())

@@ -248,6 +248,7 @@ def test_a_damaged_file_is_read_or_refused(file: Path, edits: list[tuple[int, by
     assert is_split_or_error(file)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(key=st.sampled_from(sorted(WHOLE)), edits=EDITS, first=st.integers(1, 200))
 def test_a_damaged_member_with_a_right_checksum_is_read_or_refused(

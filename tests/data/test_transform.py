@@ -37,6 +37,7 @@ ROUNDINGS = 1.0
 """Two passes, each rounded to uint8 by at most a half."""
 
 
+@pytest.mark.slow
 @given(st.integers(1, 20), st.integers(1, 20), st.integers(1, 3), st.integers(1, 3))
 def test_enlarging_interpolates_between_pixel_centres(h: int, w: int, by: int, bx: int) -> None:
     x = pictures(1, h, w, 1)

@@ -91,6 +91,7 @@ def test_the_generated_c_goes_on_from_a_mean() -> None:
     assert simulator.save() == reference.save() == new
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.permutations(range(len(SAMPLES))), st.integers(1, 4), st.sampled_from([0, 1, 2]))
 def test_any_order_and_any_tree_gives_the_same_bytes(order: list[int], cut: int, via: int) -> None:

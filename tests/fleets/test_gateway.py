@@ -74,6 +74,7 @@ def test_a_round_removes_what_killed_ones_left(
     assert [path.name for path in tmp_path.glob(f"{PREFIX}*")] == [new.name]
 
 
+@pytest.mark.slow
 def test_a_board_of_this_computer_learns_as_numpy_does(tmp_path: Path, data: list[str]) -> None:
     gateway = written(tmp_path, f'name = "a"\ndata = "{data[1]}"')
     found = gateway.learn(base(), FleetRound(3, epochs=2, learning_rate=0.01))

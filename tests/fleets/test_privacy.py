@@ -103,6 +103,7 @@ def test_noise_follows_from_its_seed_and_is_large_where_asked() -> None:
     assert len(set(noise.tolist())) > noise.size // 3
 
 
+@pytest.mark.slow
 def test_an_accountant_says_epsilon() -> None:
     """Against Mironov's bound by hand: ε = min over a of R a / (2 z²) + log(1/δ) / (a - 1)."""
     pytest.importorskip("dp_accounting", reason="needs the extra privacy")

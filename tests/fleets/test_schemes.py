@@ -94,6 +94,7 @@ def small() -> Boards:
     return begun("head", "small", 50)
 
 
+@pytest.mark.slow
 def test_what_both_train_is_the_mean_of_all_boards_in_the_models_order() -> None:
     ours = total_of([*large().parts, *large().adopted(small())])
     weight, order = large().layout.step.order, {}

@@ -193,6 +193,7 @@ def net(build, shape, path, seed=1):
     return made.save(path, shape, build(made, shape))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:samples are taken in the order of")
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(made=NETS, suffix=st.sampled_from([".tflite", ".onnx"]), seed=st.integers(0, 99))

@@ -306,6 +306,7 @@ def test_a_truncated_file_gives_a_graph_or_a_model_error(length, tmp_path_factor
     graph_or_error(MODEL_BYTES[:length], tmp_path_factory)
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(
     changes=st.lists(

@@ -33,6 +33,7 @@ def noise(*shape: int) -> np.ndarray:
     return np.random.default_rng(5).uniform(-1, 1, shape).astype(np.float32)
 
 
+@pytest.mark.slow
 @needs_interpreter
 @given(
     model=st.builds(
@@ -63,6 +64,7 @@ def test_layers_compute_what_the_interpreter_does(
     assert np.abs(ours.ravel() - _run_tflite(path, x)[0].ravel()).max() < TOLERANCE
 
 
+@pytest.mark.slow
 @needs_interpreter
 def test_what_keras_writes_is_read_quantized_and_planned(tmp_path: Path) -> None:
     """By benchmarks/export_keras.py --names recurrent: of TensorFlow 2.21 and Keras 3.15."""

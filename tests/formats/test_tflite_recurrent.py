@@ -67,6 +67,7 @@ def test_an_lstm_has_the_interpreters_bits(
     assert differing(tmp_path_factory.mktemp("lstm") / "m.tflite", model) == 0
 
 
+@pytest.mark.slow
 @NEEDS_INTERPRETER
 def test_a_thousand_steps_have_the_interpreters_bits(tmp_path: Path) -> None:
     model = LstmFile(steps=1000, inputs=10, units=16, bias=300)

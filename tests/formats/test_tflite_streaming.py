@@ -86,6 +86,7 @@ def test_every_step_gives_the_interpreters_bits(tmp_path_factory, seed, how):
         assert (ours.step(x) == theirs(x)).all()
 
 
+@pytest.mark.slow
 @needs_interpreter
 @pytest.mark.parametrize("seed", [10, 1])
 def test_a_thousand_steps_give_the_interpreters_bits(tmp_path, seed):

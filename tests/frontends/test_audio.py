@@ -58,6 +58,7 @@ def by_tflite_micro(x: Sound) -> npt.NDArray[np.uint16]:
     return np.rint(np.array(found) / audio.FEATURE_SCALE).astype(np.uint16)
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 def test_features_are_tflite_micros() -> None:
     """A million of them with MCUTRAIN_STRESS=1."""

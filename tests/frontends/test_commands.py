@@ -299,6 +299,7 @@ def test_reports_have_the_front_end_among_the_sram(folder: Path, tmp_path: Path)
         assert "front end" not in {part.name for part in report.usage.sram}
 
 
+@pytest.mark.slow
 def test_an_export_says_the_front_end_or_has_it(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -344,6 +345,7 @@ def test_a_file_can_be_made_to_say_its_front_end(folder: Path, suffix: str, tmp_
         assert list(read_metadata(path)).count(KEY) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("file", ["m.onnx", "plain.tflite"])
 def test_fit_hears_by_a_front_end_in_all_that_it_writes(

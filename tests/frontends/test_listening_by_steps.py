@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from mcutrain import prepare
 from mcutrain.codegen import Interface
@@ -54,6 +55,7 @@ def wake_word(folder: Path) -> Graph:
     return with_frontend(load(path), "audio:step_ms=20")
 
 
+@pytest.mark.slow
 def test_steps_take_the_frames_of_a_front_end(
     c_compilers: list[tuple[str, ...]], tmp_path: Path
 ) -> None:

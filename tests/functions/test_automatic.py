@@ -98,6 +98,7 @@ def test_all_is_trained_where_all_fits_and_nothing_is_analysed(
     assert chooser(graph, size - 1).choose(learnable(graph)).scheme != "full"
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("best", ["head", "last:2", "full"])
 def test_where_all_fits_short_runs_say_what_is_trained(
@@ -273,6 +274,7 @@ def test_what_is_kept_and_damaged_is_made_again(
     assert len(analyses) == 2
 
 
+@pytest.mark.slow
 def test_test_samples_are_not_looked_at() -> None:
     graph = residual_network(classes=CLASSES)
     split, sram = learnable(graph), needs(graph, "full") - 1
@@ -437,6 +439,7 @@ def test_a_model_that_is_a_classifier_alone_trains_it(analyses: list[int]) -> No
     assert not analyses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spare", [0, 1, 400])
 def test_a_smaller_scheme_that_learns_as_much_is_named(
     spare: int, monkeypatch: pytest.MonkeyPatch

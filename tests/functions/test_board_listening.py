@@ -57,6 +57,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replay", [0, 1])
 def test_sounds_go_to_the_board_as_they_are(
     folder: Path, port: str, sent: list[str], tmp_path: Path, replay: int

@@ -398,6 +398,7 @@ def test_a_board_that_ends_elsewhere_is_said(tmp_path, monkeypatch):
         board.cut_power()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a b", "left/right", "red, green"])
 def test_its_project_knows_the_names_of_the_data_and_so_does_that_by_hand(
     name, tmp_path, monkeypatch

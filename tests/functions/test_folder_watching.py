@@ -139,6 +139,7 @@ def test_nothing_is_lost_or_learnt_twice_when_power_is_cut_between_two_files(
     assert (out / STATE).read_bytes()[: len(wanted)] == wanted
 
 
+@pytest.mark.slow
 def test_an_image_that_is_written_or_damaged_waits(two: Path, model: Path, tmp_path: Path) -> None:
     told = Told()
     some(two, 0, 2)
@@ -157,6 +158,7 @@ def test_an_image_that_is_written_or_damaged_waits(two: Path, model: Path, tmp_p
     assert mcutrain.watch(model, two, tmp_path / "out", "head", **QUICK).new_images == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before it is looked at", "before it is read", "while it is"])
 def test_what_is_gone_when_it_is_its_turn_is_passed_over(
     two: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
@@ -213,6 +215,7 @@ def test_a_folder_of_no_class_that_appears_is_named_once(
     assert "the folder 'cow', which is none of the classes cat, dog" in said[0]
 
 
+@pytest.mark.slow
 def test_the_stop_sign_ends_a_round_that_is_saved(two: Path, model: Path, tmp_path: Path) -> None:
     some(two, 0, 20)
     looks = iter([False, True, True])
@@ -264,6 +267,7 @@ def test_the_command_says_each_image_and_writes_the_model(run: Run, two: Path, m
     assert run(*line, "--json").json["new_images"] == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_learns_the_unsaved_round_again(two: Path, model: Path, tmp_path: Path) -> None:
     images = some(two, 0, 20)
 

@@ -178,6 +178,7 @@ def test_plan_generate_verify_and_diff_say_what_the_commands_print(
     assert {k: printed[k] for k in changes.to_dict()} == changes.to_dict()
 
 
+@pytest.mark.slow
 def test_the_class_names_of_a_model_file_are_those_of_its_own_head(
     model: Path, run: Run, tmp_path: Path
 ) -> None:
@@ -277,6 +278,7 @@ def test_analysis_selection_and_comparison_from_arrays(
     shown(found, chosen, compared)
 
 
+@pytest.mark.slow
 def test_quantize_takes_arrays_and_says_the_layers(tmp_path: Path) -> None:
     float_model = Path(demo.MODEL).parent / "fashion.onnx"
     with np.load(Path(demo.MODEL).parent / "fashion.npz") as file:
@@ -510,6 +512,7 @@ def test_a_large_array_is_not_dumped_into_a_sentence() -> None:
     assert str(caught.value) == "path is an array of shape (3, 4), but it must be a text or a path"
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.parametrize("suffix", [".onnx", ".tflite"])
 def test_sequences_of_a_data_set_are_verified_as_the_model_takes_them(

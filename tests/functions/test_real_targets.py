@@ -57,6 +57,7 @@ class Notes(Listener):
         self.texts.append(line)
 
 
+@pytest.mark.slow
 def test_fit_learns_columns_and_its_commands_end_with_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +113,7 @@ def test_quantize_leaves_targets_out_and_says_their_error(
     assert "targets         MAE" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_schemes_are_compared_by_r2_and_chosen_by_runs(tmp_path: Path) -> None:
     model, data = network(tmp_path / "m.onnx"), table(tmp_path / "t.csv")

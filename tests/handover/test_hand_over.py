@@ -79,6 +79,7 @@ def meaning(graph: Graph, x: Any) -> Any:
     return np.concatenate([interpret(graph, {name: one[None]})[output] for one in x])
 
 
+@pytest.mark.slow
 @needs_interpreter
 def test_the_interpreter_computes_what_the_quantizer_made(quantized: Graph, int8_file: Path):
     read = load(int8_file)

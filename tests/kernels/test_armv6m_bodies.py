@@ -238,6 +238,7 @@ def test_the_bodies_plain_ones_and_numpy_compute_the_same_bits_on_drawn_shapes(
     assert_is_the_reference(armv6m, [sample])
 
 
+@pytest.mark.slow
 def test_the_bodies_compile_for_a_cortex_m0(
     c_compilers: list[tuple[str, ...]], tmp_path: Path
 ) -> None:

@@ -400,6 +400,7 @@ def test_dsp_bodies_compute_the_bits_of_the_plain_bodies_on_drawn_shapes(
     assert_same_bits(dsp, plain, [sample])
 
 
+@pytest.mark.slow
 def test_dsp_bodies_compile_for_a_cortex_m7(
     c_compilers: list[tuple[str, ...]], tmp_path: Path
 ) -> None:

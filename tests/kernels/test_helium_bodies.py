@@ -117,6 +117,7 @@ def test_helium_bodies_compute_the_bits_of_the_plain_bodies(
     assert_same_bits(helium, plain, samples())
 
 
+@pytest.mark.slow
 @settings(
     max_examples=4,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -131,6 +132,7 @@ def test_helium_bodies_compute_the_bits_of_the_plain_bodies_on_drawn_shapes(
     assert_same_bits(helium, plain, [sample])
 
 
+@pytest.mark.slow
 def test_helium_bodies_compile_for_a_cortex_m55(
     c_compilers: list[tuple[str, ...]], tmp_path: Path
 ) -> None:

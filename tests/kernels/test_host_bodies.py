@@ -797,6 +797,7 @@ def test_threads_have_stack_enough_for_the_largest_frames(
         assert subprocess.run(["sh", "-c", f"ulimit -s 256; ./{i}"], cwd=tmp_path).returncode == 0
 
 
+@pytest.mark.slow
 @settings(
     max_examples=4,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -821,6 +822,7 @@ WITHOUT_DOTS = {
 """Where neither VNNI nor sdot is known when a program is compiled, nor asked for when it runs."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", WITHOUT_DOTS)
 def test_products_compile_without_a_warning_where_nothing_multiplies_fours(
     machine: str, c_compilers: list[tuple[str, ...]], tmp_path: Path

@@ -360,6 +360,7 @@ def test_updates_compute_the_bits_of_numpy(name: str, compiled: Callable[[str], 
     assert_is_the_reference(compiled(name), seeded(40))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=6,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -58,6 +58,7 @@ def draw_augmented(s: Source) -> tuple[Graph, Graph] | None:
         return None
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(pair=drawn(draw_augmented))
 def test_new_modules_change_no_bit_of_drawn_networks(pair: tuple[Graph, Graph] | None) -> None:

@@ -147,6 +147,7 @@ def test_c_and_reference_hold_the_same_bits(text: str, options: TrainOptions) ->
     assert any(n.removesuffix(".residual") in of_modules for n in moved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["lite:3,groups=3,expand=1", "lite:1,groups=2,up=bilinear"])
 def test_modules_in_groups_train_as_others_do(text: str) -> None:
     made = augmented(even_network(), text)

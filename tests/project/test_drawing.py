@@ -145,7 +145,7 @@ def test_the_slow_tests_of_a_commit_and_the_rest_are_all_of_them(tmp_path: Path)
         collected(tmp_path, file, "--slow=rest"),
     )
     assert sorted(drawn + rest) == sorted(["test_quick", *(f"test_slow[{i}]" for i in range(25))])
-    assert len(drawn) == 4
+    assert len(drawn) == 3
     assert drawn[-1] == "test_quick"
     command = [sys.executable, "-m", "pytest", "-c", str(REPOSITORY / "pyproject.toml")]
     for processes in ("0", "1"):
@@ -157,8 +157,8 @@ def test_the_slow_tests_of_a_commit_and_the_rest_are_all_of_them(tmp_path: Path)
             capture_output=True,
             text=True,
         )
-        assert "22 slow tests wait for a later commit; make test-rest runs them" in done.stdout
-        assert " 4 passed" in done.stdout
+        assert "23 slow tests wait for a later commit; make test-rest runs them" in done.stdout
+        assert " 3 passed" in done.stdout
 
 
 def test_other_commits_draw_other_slow_tests_and_have_had_all_after_some(
@@ -175,14 +175,14 @@ def test_other_commits_draw_other_slow_tests_and_have_had_all_after_some(
     items: list[Any] = [Item(f"t{i}", i % 3 == 0) for i in range(99)]
     monkeypatch.delenv("MCUTRAIN_STRESS", raising=False)
     had = set()
-    for seed in range(60):
+    for seed in range(200):
         seed_of_commit.cache_clear()
         monkeypatch.setenv("MCUTRAIN_SEED", str(seed))
         rest = set(items) - slow_of_others(items, "rest")
         drawn = set(items) - slow_of_others(items, "drawn")
         assert not rest & drawn
         assert rest | drawn == set(items)
-        assert sum(item.is_slow for item in drawn) == 4
+        assert sum(item.is_slow for item in drawn) == 2
         assert not slow_of_others(items, "all")
         had |= drawn
     assert had == set(items)

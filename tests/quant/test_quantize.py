@@ -43,6 +43,7 @@ def int8_outputs(quantized, x):
     return (integers.astype(np.float64) - q.zero_point) * q.scale
 
 
+@pytest.mark.slow
 def test_outputs_of_common_networks_stay_close(quantized):
     result, x = quantized
     (wanted,) = result.reference.run(x)
@@ -226,6 +227,7 @@ def test_the_report_names_the_layer_that_hurts(tmp_path):
     assert ranked[1].alone_db < ranked[3].alone_db - 10
 
 
+@pytest.mark.slow
 def test_layers_are_compared_with_the_same_result_whatever_fits_memory(tmp_path, monkeypatch):
     samples = np.random.default_rng(0).normal(0, 1, (12, 32, 32, 3))
     result = read_float(resnet8(tmp_path / "m.onnx")).quantize(samples)

@@ -156,6 +156,7 @@ def joint(found, tmp_path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_what_is_learnt_together_is_printed_with_its_proof(joint):
     result = run("--analysis", joint, "--board", "nucleo-f446re", "--sram", "46K", NO_BUILD)
     assert result.exit_code == 0, (result.output, result.exception)
@@ -311,6 +312,7 @@ def test_a_sweep_marks_what_is_worth_its_bytes_and_writes_every_scheme(analysis,
     }
 
 
+@pytest.mark.slow
 def test_python_selects_for_budgets_as_the_command_does(found, analysis, tmp_path):
     folder, budgets = tmp_path / "sweep", [7 * 1024, 27 * 1024, 37 * 1024]
     values = answer("--analysis", analysis, "--sweep", "7K:37K:20K")

@@ -14,6 +14,7 @@ from mcutrain.simulation.batches import by_level, mixed_batches
 level_lists = st.lists(st.integers(0, 3), min_size=1, max_size=60)
 
 
+@pytest.mark.slow
 @given(levels=level_lists, size=st.integers(1, 9), begun=st.integers(0, 8), seed=st.integers(0, 9))
 def test_an_epoch_has_its_samples_once_each_and_few_mixed_batches(
     levels: list[int], size: int, begun: int, seed: int

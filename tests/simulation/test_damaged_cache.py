@@ -89,6 +89,7 @@ def trained(plan: TrainingPlan) -> bytes:
     return simulator.save()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DAMAGES)
 def test_libraries_and_objects_are_built_again_to_the_same_bits(
     plan: TrainingPlan, own_cache: Path, kind: str

@@ -89,6 +89,7 @@ def test_three_levels_hold_the_same_bits(stream: Stream, gate: Gate | None, drif
     assert all(assert_same_bits(plan, 3 * STEPS if drifts else STEPS))
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(
     graph=drawn(draw_front),

@@ -247,6 +247,7 @@ def test_a_wrong_label_is_a_sentence_and_changes_nothing() -> None:
     assert simulator.save() == before
 
 
+@pytest.mark.slow
 def test_the_function_simulate_takes_labels_of_positions_and_logs_iou(tmp_path) -> None:
     log = tmp_path / "run.jsonl"
     how = {"epochs": 2, "learning_rate": 0.05, "log": log}

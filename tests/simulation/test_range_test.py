@@ -144,6 +144,7 @@ class Marathon(Hill):
         return losses, found
 
 
+@pytest.mark.slow
 def test_a_longer_run_finds_a_smaller_rate() -> None:
     def found(epochs: int, macs: int) -> float:
         run = search(lambda: Marathon(1.0), 1000, RunSettings(epochs=epochs, schedule="constant"))
@@ -189,6 +190,7 @@ def test_rates_beyond_those_left_are_tried_where_the_last_one_ends_best(
     assert find_rate(replace(run, macs=10**6)).rate == many
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("few", "many"), [(0.01, 0.0005), (0.0005, 0.01)])
 def test_rates_beyond_are_tried_as_far_as_is_affordable(few: float, many: float) -> None:
     found = []

@@ -76,6 +76,7 @@ def assert_same_bits(training: TrainGraph, draws: int = 3, **choices: Any) -> Co
     return compiled
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(training=drawn(draw_resampling), portable=st.booleans())
 def test_c_and_numpy_draw_the_same_columns(training: TrainGraph, portable: bool) -> None:

@@ -61,6 +61,7 @@ def learnt(names: str = ALL, **more: Any) -> SimulationResult:
     return simulate(detector(names), learnable(names), "last:1", **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"gradient_dtype": "int16", "accumulate": 3}])
 def test_numpy_and_c_learn_all_outputs_alike(more: dict[str, Any]) -> None:
     portable, host, by_numpy = (

@@ -111,6 +111,7 @@ def test_c_and_reference_hold_the_same_bits_on_seeded_networks(seed: int) -> Non
     assert_same_bits(training, portable=seed % 2 == 0, extra_flags=QUICK)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [TrainOptions(), TrainOptions("int16", 3)], ids=str)
 def test_c_and_reference_hold_the_same_bits_on_tables_products_and_joins(
     options: TrainOptions,

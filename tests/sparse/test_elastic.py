@@ -339,6 +339,7 @@ def test_reaches_of_a_chain_extend_each_other_and_of_branches_are_all_unions() -
     assert branches.always_words == (1,)
 
 
+@pytest.mark.slow
 def test_many_tensors_of_less_than_half_a_unit_still_fit() -> None:
     count, left = 600, 100_000
     case = ElasticProblem.of([frozenset()] * (count + 1), [], [5] + [198] * count, [0])

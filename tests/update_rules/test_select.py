@@ -20,6 +20,7 @@ SHARES = (0.5, 1.0)
 SUM_ORDER = 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", sorted(RULES.keys() - {SGD}))
 @pytest.mark.parametrize("board", [None, "nucleo-f446re"])
 def test_selection_is_as_good_as_trying_every_scheme_by_a_rule(
