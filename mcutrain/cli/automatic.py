@@ -60,9 +60,9 @@ def say_head(memory: MemoryLimit) -> None:
     if not any(word.startswith("--data") for word in sys.argv):
         command += " --data DIR"
     say(
-        "mcutrain: note: only the classifier is trained (--scheme head); what else "
-        f"{memory.name} can hold is chosen by training samples: {command}; or take what "
-        "`mcutrain simulate` chose"
+        "mcutrain: note: only the classifier is trained (--scheme head). Training samples "
+        f"choose what else fits {memory.name}: {command}; or give the scheme that `mcutrain "
+        "simulate` chose"
     )
 
 

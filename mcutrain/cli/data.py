@@ -94,8 +94,8 @@ def _print(found: DataInfo) -> None:
     if found.twins:
         across = sum(not pair.are_of_one_part for pair in found.twins)
         show_prose(
-            f"twins   {len(found.twins):,} that equal an earlier sample; {across:,} of them equal "
-            "one of another part, which makes the test too easy"
+            f"twins   {len(found.twins):,} equal to an earlier sample; {across:,} of them "
+            "equal one of another part, which makes the test too easy"
         )
     for pair in found.twins[:MOST_PAIRS]:
         show_prose(f"        {pair.other} = {pair.one}")

@@ -50,9 +50,9 @@ def _print(changes: Changes) -> None:
     if changes.are_equal:
         show(f"equal: {changes.compared} weights and biases, and all operators")
     elif not changes.compared:
-        show("they have no weights and biases of the same name: are they of one model?")
+        show("no weight or bias has the same name in both: are they of one model?")
     else:
-        show(f"{count} of {changes.compared} weights and biases that both have differ")
+        show(f"{count} of {changes.compared} weights and biases differ")
 
 
 def _row(tensor: TensorChange) -> list[object]:

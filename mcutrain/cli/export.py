@@ -88,7 +88,7 @@ def _print(model: Path, result: Export) -> None:
         show(f"{result.merged}.")
     if result.frontend:
         show(
-            "Note: it was trained on raw samples, which the original's file does not say: give "
+            "Note: it was trained on raw samples, and the file cannot say so: give "
             f"--frontend {result.frontend} to the commands that take it."
         )
     if result.other_bits:

@@ -110,6 +110,6 @@ def _of_the_model(found: StepProfile) -> Iterator[str]:
         yield f"The model estimates {percent(abs(found.error))} {side} than was counted."
         return
     yield (
-        f"{found.per_instruction:.3g} {found.unit} for each instruction that the model estimates; "
-        f"it gives {percent(found.misplaced)} of the time to other nodes than those that take it."
+        f"{found.per_instruction:.3g} {found.unit} for each instruction that the model "
+        f"estimates. {percent(found.misplaced)} of the time goes to other nodes than it says."
     )

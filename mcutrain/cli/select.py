@@ -187,7 +187,7 @@ def _check_ladder(given: Path, output: Path | None) -> None:
         return
     if given.resolve() == output.resolve():
         raise McutrainError(
-            f"{given} is the cascade that levels are taken from, and -o would replace it: give "
+            f"{given} is the cascade that levels are taken from; -o would overwrite it: give "
             "another folder"
         )
     check_folder(output)

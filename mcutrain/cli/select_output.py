@@ -134,8 +134,8 @@ def _show_modules(found: Selection) -> None:
     show_table(("module", "channels", "gain", "state bytes"), rows, left=1, names=(0,))
     if found.measure not in WITH_HEAD:
         say(
-            "mcutrain: note: gains of modules overlap, and are less than their sum; "
-            "--finalists 4 trains this choice and the best one of layers alone"
+            "mcutrain: note: modules overlap, so together they gain less than the sum; "
+            "--finalists 4 trains this choice and the best one without modules"
         )
 
 
@@ -148,7 +148,7 @@ def _gains(found: Selection) -> str:
         most = _amount(found.measure, found.bound)
         proof = f"not proved to be the largest, which is at most {most}"
     if not found.is_bound:
-        proof = "not proved to be the largest: sums of modules are more than the truth somewhere"
+        proof = "not proved to be the largest: sums over modules exceed the truth somewhere"
     if is_joint(found.measure):
         if found.optimal and found.is_bound:
             proof += f" but for {found.bound - found.gain:.2g}"
@@ -219,8 +219,8 @@ def show_points(sweep: BudgetSweep, json: bool) -> None:
     )
     show_table(columns, rows, left=0)
     show_prose(
-        "The sum is of what each part gains alone; trained together they overlap, so it ranks. "
-        "--train says what is reached."
+        "The sum adds up what each part gains alone. Trained together they overlap, so it "
+        "only ranks schemes; --train says what they reach."
     )
 
 

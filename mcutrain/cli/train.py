@@ -136,8 +136,8 @@ def _show_steps(run: BoardRun) -> None:
     outcome = run.outcome
     if not outcome.steps:
         show(
-            f"trained         nothing: the board had done all {outcome.total:,} steps; --epochs "
-            "with more, or --fresh, trains it"
+            f"trained         nothing: the board had done all {outcome.total:,} steps; more "
+            "--epochs, or --fresh, train it further"
         )
         return
     speed = outcome.steps / max(outcome.seconds, 1e-9)

@@ -80,14 +80,17 @@ def _print(verdict: Verdict) -> None:
     ]
     show_table(columns, rows, left=2)
     if verdict.note:
-        kernels = "; the kernels of uint8 round otherwise, too" if verdict.original else ""
+        kernels = "; uint8 kernels round differently, too" if verdict.original else ""
         show(f"{verdict.note}{kernels}.")
     if verdict.exact:
         compared = " that was compared" if verdict.unchecked else ""
         text = f"every output{compared} is equal" if verdict.is_right else "OUTPUTS DIFFER"
         show(f"{text}: {verdict.runtime}")
     else:
-        show("onnxruntime computes in floating point; its two levels differ as the first row says.")
-        show("mean and largest: difference in steps of the output's scale.")
+        show(
+            "onnxruntime computes in floating point; the first row shows how far its two "
+            "optimization levels differ."
+        )
+        show("mean and largest: the difference, in steps of the output's scale.")
     for what in verdict.unchecked:
         show(f"NOT checked: {what}")

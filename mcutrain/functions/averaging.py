@@ -126,14 +126,15 @@ def average(
     target = Path(output)
     if target.suffix not in (".mcts", SUFFIX):
         raise ArgumentError(
-            f"{target} is to be a new base (.mcts) or a sum for others ({SUFFIX}): end its name so"
+            f"{target} must end with .mcts, for a new base, or with {SUFFIX}, for a sum that "
+            "another average adds"
         )
     files = _named(trained)
     fleet = Fleet.of(Path(model), Path(base), tuple(map(Path, other)))
     if other and (trim or rounding != "nearest"):
         raise ArgumentError(
-            "boards of other schemes are averaged without trim, and rounded to nearest, so that "
-            "the bases of all schemes keep the same numbers"
+            "with boards of other schemes, leave out trim and round to nearest: the bases of "
+            "all schemes must keep the same numbers"
         )
     parts = fleet.parts(files, weights, is_alike=trim > 0)
     if former:
@@ -144,8 +145,8 @@ def average(
     if target.suffix == SUFFIX:
         if trim:
             raise ArgumentError(
-                f"a sum ({SUFFIX}) has all boards, and --trim needs each by itself: trim where the "
-                "new base is made"
+                f"a sum ({SUFFIX}) adds up all boards, but --trim needs each by itself: trim "
+                "where the new base is made"
             )
         made = written = total.to_bytes()
     else:
@@ -249,8 +250,8 @@ class Fleet:
             weight = (learnt - before) % 2**32
             if not 0 < weight < 2**31:
                 raise StateError(
-                    f"{name!r} has learnt from {learnt:,} samples, and the base from {before:,}: "
-                    "leave it out, or give --weights"
+                    f"{name!r} has learnt from {learnt:,} samples, but the base from "
+                    f"{before:,}, so its weight is not known: leave it out, or give --weights"
                 )
         return Contribution.of(self.layout, self.base, state, name, weight)
 
@@ -301,7 +302,8 @@ def _named(trained: Sequence[PathLike] | Mapping[str, PathLike]) -> dict[str, Pa
             name = board_name(file)
             if name in files:
                 raise ArgumentError(
-                    f"{files[name]} and {file} would both be the board {name!r}: say NAME={file}"
+                    f"{files[name]} and {file} would both be called {name!r}: name one of "
+                    f"them, as NAME={file}"
                 )
             files[name] = file
     if not files:

@@ -64,8 +64,8 @@ def _replaying(project: BoardProject, settings: RunSettings, replay: int) -> Run
     remember = project.board.memory.remember
     if replay and not remember:
         raise ProjectError(
-            f"the firmware of {project.folder} remembers no samples to replay: generate it with "
-            "--remember N"
+            f"the firmware of {project.folder} has no remembered samples to replay: generate "
+            "it with --remember N"
         )
     found = replace(settings, replay=replay, remember=remember) if replay else settings
     found.check()
@@ -77,18 +77,18 @@ def _check_elastic(project: BoardProject, settings: RunSettings) -> None:
     found = project.manifest.elastic
     if settings.elastic is not None and (found is None or not found.backward_time):
         raise ProjectError(
-            f"the firmware of {project.folder} trains all that its scheme names: generate it with "
-            "--elastic, to choose while it runs"
+            f"the firmware of {project.folder} always trains its whole scheme: generate it "
+            "with --elastic, to choose while it runs"
         )
     if settings.elastic is not None and found is not None and found.saves_nothing:
         raise ProjectError(
-            f"the firmware of {project.folder} trains the last layer alone, of which nothing can "
-            "be left out: generate one that trains more, or train without --elastic"
+            f"the firmware of {project.folder} trains the last layer alone, so nothing can be "
+            "left out: generate one that trains more, or train without --elastic"
         )
     why = project.board.memory.why_no_saves
     if settings.elastic is not None and why:
         raise ProjectError(
-            f"the board chooses by states that it saves, and it saves nothing: {why}; train "
+            f"the board chooses by comparing saved states, but it saves nothing: {why}; train "
             "without --elastic"
         )
 
@@ -103,7 +103,7 @@ def _check_resampling(project: BoardProject, settings: RunSettings) -> None:
     why = project.board.memory.why_no_saves
     if settings.swap and why:
         raise ProjectError(
-            f"the board resamples channels with its flash, and it saves nothing there: {why}; "
+            f"the board resamples channels from saved states, but it saves nothing: {why}; "
             "train without --resample"
         )
 

@@ -30,7 +30,9 @@ def by_button(device: Device, wait: float, heard: HeardLesson) -> tuple[str, int
         next(stream, None)
         learnt = device.learnt()
         if learnt.failed != seen.failed:
-            raise HostError("the board's flash did not take a window: nothing is awaited any more")
+            raise HostError(
+                "the board could not write a window to its flash, and has stopped waiting for more"
+            )
         if learnt.position < before.position and learnt.lessons == before.lessons:
             heard.forget()
             heard.raw = None
@@ -56,8 +58,8 @@ def _take(device: Device, seen: LearntReport, learnt: LearntReport, heard: Heard
         heard.forget()
     if fresh + is_clicked > 1 or learnt.lessons - seen.lessons > 1:
         raise HostError(
-            "two windows, or a click and a window, came at once, so that not all was brought here: "
-            "hold the button to take the lesson back, and do it more slowly"
+            "two windows, or a click and a window, came at once, and one of them is lost: "
+            "hold the button to take the lesson back, then do it more slowly"
         )
     if fresh or is_lesson:
         heard.take(device, learnt.frame)

@@ -198,8 +198,8 @@ def select_elastic(
             turns_of(step, RunSettings(elastic=share), period, times)
         except ArgumentError as error:
             raise PlanError(
-                f"an elastic step takes {found.measured.instructions:,} instructions if nothing is "
-                f"left out, and cannot be kept to {instructions:,} in the mean: {error}"
+                f"an elastic step takes {found.measured.instructions:,} instructions if "
+                f"nothing is left out; its mean cannot be kept to {instructions:,}: {error}"
             ) from error
     return replace(found, share=share)
 
@@ -322,7 +322,7 @@ def at_joint_rate(found: Contributions, request: SelectOptions, name: str = "") 
     if request.joint_rate != SelectOptions.joint_rate:
         raise OptionError(
             "joint_rate",
-            f"is of the measure joint, which the analysis{name} does not have; make one with "
+            f"needs the measure joint, which the analysis{name} does not have: make one with "
             "`mcutrain analyze --by gradient`, or leave out --joint-rate",
         )
     return found

@@ -250,7 +250,8 @@ def fitted_to(
     if graph.row and loss != AUTO:
         raise OptionError(
             "loss",
-            f"is of one output: say what each learns, losses {graph.output_names[0]}={loss}",
+            "is for one output, but the model has several: say what each learns, as losses "
+            f"{graph.output_names[0]}={loss}",
         )
     if graph.row:
         fitted = fit_row(graph, split, classes, asked.options.losses, class_names)

@@ -338,7 +338,7 @@ def _imbalance(split: Split) -> Iterator[str]:
         missing = [n for n, count in zip(split.names, counts, strict=True) if not count]
         if missing:
             which = listed(missing)
-            yield f"the {name} part has no sample of {which}: nothing is known of it there"
+            yield f"the {name} part has no sample of {which}, so it says nothing about them"
     counts = _counted(split, split.train)
     most, least = max(counts), min(filter(None, counts), default=0)
     if least and most >= IMBALANCE * least:

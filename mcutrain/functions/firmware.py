@@ -257,7 +257,7 @@ def virtual_board(
         if given:
             raise OptionError(
                 given[0],
-                "is for Unicorn: QEMU has a TCP port and no flash controller; leave it out",
+                "needs Unicorn: QEMU has a TCP port and no flash controller; leave it out",
             )
         qemu = QemuBoard.from_folder(folder)
         return RunningBoard(qemu.spec.name, qemu)

@@ -120,12 +120,17 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         self.momentum = momentum
         self._velocity: list[dict[str, Any]] = [{}]  # after each round, of which the last counts
         if momentum and trim:
-            raise ArgumentError("momentum is of a mean: leave out trim")
+            raise ArgumentError(
+                "momentum needs the mean of all boards, which trim does not give: leave out one "
+                "of them"
+            )
         if masked and (trim or late):
-            raise ArgumentError("masked hides what trim and late need: leave one of them out")
+            raise ArgumentError(
+                "masked hides single boards, which trim and late need: leave out masked, or these"
+            )
         if noise and (not clip or trim or late):  # what is on time counts twice beside late boards
             raise ArgumentError(
-                "noise is for a mean of differences with a norm: give clip, no trim and no late"
+                "noise needs differences of a bounded norm: give clip, and leave out trim and late"
             )
         self.base = base
         output.mkdir(parents=True, exist_ok=True)
@@ -358,11 +363,14 @@ class _Sums:
         if part.without:
             raise StateError(f"{part.boards[0]!r} has another scheme, and this fleet has one")
         if keeps_each and len(part.boards) > 1:
-            raise StateError(f"{part.boards[0]!r} and others are a sum, and trim needs each board")
+            raise StateError(
+                f"{part.boards[0]!r} and others come as one sum, but trim needs each board by "
+                "itself"
+            )
         twice = sorted(self.added[part.base] & set(part.boards))
         if twice:
             raise StateError(
-                f"what {twice[0]!r} learnt from the base {part.base[:12]}… is there already"
+                f"what {twice[0]!r} learnt from the base {part.base[:12]}… was added already"
             )
         weight = part.weight + sum(total.weight for total in self.totals.values())
         if weight << (len(self.bases) - 1) > MOST_WEIGHT:

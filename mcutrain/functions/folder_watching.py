@@ -254,9 +254,9 @@ class _WatchedFolder:
             elif not name.startswith(".") and name not in self.others:
                 if is_first:
                     raise DataError(
-                        f"the folder {name!a} is none of the classes {', '.join(known)}: rename "
-                        "it, or begin with another output folder, which learns the classes that "
-                        "are there then"
+                        f"the folder {name!a} is none of the classes {', '.join(known)}: "
+                        "rename it, or give another output folder, which begins with the "
+                        "classes of all folders"
                     )
                 self.others.add(name)
                 self.listener.note(
@@ -351,8 +351,8 @@ def _classes(folder: Path) -> tuple[str, ...]:
     found = sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
     if len(found) < 2:
         raise DataError(
-            f"{folder} has {len(found)} class folders, and the model's outputs have no names: make "
-            "a folder for each class before, they may be empty"
+            f"{folder} has {len(found)} class folders, and the model's outputs have no names: "
+            "make a folder for each class first; it may be empty"
         )
     return tuple(found)
 

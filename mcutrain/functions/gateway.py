@@ -202,8 +202,8 @@ class Gateway:
         for board in file.boards:
             if board.start and (board.port or not board.project):
                 raise ArgumentError(
-                    f"{path}: {board.name!r} is a program, since it has start: name the project "
-                    "that it runs in, and no port, which it prints"
+                    f"{path}: {board.name!r} has start, so it is a program: name the project "
+                    "that it runs in, and give no port; the program prints it"
                 )
         said = [file.model, *(t for b in file.boards for t in vars(b).values() if t)]
         if any("\0" in text for text in said):

@@ -60,8 +60,8 @@ from mcutrain.target import Target
 
 FRONT = "front"
 NOTHING_BESIDE = (
-    "the new classifier begins with zeros, and a class that is imprinted beside rows of zeros gets "
-    "zeros: train it first, or give --head-start prototypes"
+    "the new classifier begins with zeros, so an imprinted class would get zeros, too: train "
+    "it first, or give --head-start prototypes"
 )
 
 
@@ -221,7 +221,10 @@ def _packaged(program: ProgramOptions, target: Target | None) -> ProgramOptions:
 def _check_made(head: HeadOptions, data: Data | None) -> None:
     """Raise ArgumentError for what a step that is made already cannot be made with."""
     if data is not None or head != HeadOptions():
-        raise ArgumentError("the step is made already: give the model, or leave out head_start")
+        raise ArgumentError(
+            "a step of `prepare` has its head already: give the model instead, or leave out data "
+            "and head_start"
+        )
 
 
 def _check_front(
@@ -262,11 +265,11 @@ def _check_times(request: GeneratedRequest, target: Target | None) -> None:
     if request.profile is not None and not request.elastic:
         raise OptionError("profile", "is for --elastic: give that, too")
     if request.timed and target is None:
-        raise OptionError("timed", "is of a board's clock: give --board, too")
+        raise OptionError("timed", "needs a board's clock: give --board, too")
     if request.timed and target is not None and not target.has_firmware:
         raise OptionError(
             "timed",
-            f"is of a board's own firmware, and {target.name} has none: leave it out",
+            f"needs firmware of mcutrain, which there is not for {target.name}: leave it out",
         )
 
 
@@ -371,11 +374,11 @@ class _Making:
         if self.data is not None and not is_read:
             raise OptionError(
                 "data",
-                "is what --scheme auto chooses by, modules of --pet are made of, class means of "
-                "--head-start prototypes, or the centre of --imprint",
+                "is read for --scheme auto, for modules of --pet, for --head-start "
+                "prototypes and for --imprint: give one of these, or leave it out",
             )
         if self.data is None and self.head.imprint:
-            raise OptionError("imprint", "is around the centre of samples: give --data, too")
+            raise OptionError("imprint", "needs the centre of samples: give --data, too")
         if self.data is None and self.needs_samples:
             raise OptionError("head_start", "prototypes are means of samples: give --data, too")
 
@@ -387,8 +390,8 @@ class _Making:
         if self.data is None or self.save_model is None:
             raise OptionError(
                 "pet",
-                "puts modules in: give --data, training samples that they are made of, and "
-                "--save-model, the file from which what they learn is exported",
+                "makes modules from samples: give --data, training samples, and "
+                "--save-model, the file with modules from which `mcutrain export` starts",
             )
         self.pet.outline(self.graph)  # fail before samples are read
         split = self._split()

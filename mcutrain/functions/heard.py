@@ -16,9 +16,9 @@ from mcutrain.frontends import Frontend
 from mcutrain.functions.raw_samples import Raw, front_of
 
 NO_RAW = (
-    "only the windows of this lesson were recorded, for its raw samples are not all there, or do "
-    "not tell what the front end had heard before: generate with a larger --keep-samples, or play "
-    "a file"
+    "only the windows of this lesson were recorded: some raw samples are gone, or the front "
+    "end had heard something before them. Generate with a larger --keep-samples, or play a "
+    "file"
 )
 
 
@@ -49,8 +49,8 @@ class HeardLesson:
             window = device.read_window(frame)
         except RefusedError as error:
             raise HostError(
-                "the board has learnt a window, but keeps its frames no more, so it was not "
-                "brought here: generate with a longer --history, to record lessons"
+                "the board has learnt a window but no longer has its frames, so it could not "
+                "be recorded: generate with a longer --history"
             ) from error
         self.windows.append(window)
         self.ends.append((frame - self.begun) % 2**32)

@@ -176,7 +176,7 @@ def _of_class(split: Split, name: str) -> Dataset:
     x = np.concatenate([p.x[p.y == number] for p in parts])
     if not 0 < len(x) <= MOST_SAMPLES:
         raise DataError(
-            f"the data has {len(x):,} samples of {name!r}: give 1 to {MOST_SAMPLES:,}, such as by "
-            "--samples"
+            f"the data has {len(x):,} samples of {name!r}: give 1 to {MOST_SAMPLES:,}; "
+            "--samples N draws some"
         )
     return replace(split.train, x=x, y=np.zeros(len(x), np.int64), names=(name,))

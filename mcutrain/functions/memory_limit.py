@@ -92,13 +92,13 @@ def limits_of(
             if value is not None:
                 raise OptionError(name, "needs a board: give --board, too")
         if sram is None:
-            raise OptionError("sram", "there must be a limit: give --board, --sram or --sweep")
+            raise OptionError("sram", "is needed as a limit: give --sram, --board or --sweep")
         return Limits(sram)
     counts = [n for n in (instructions, _instructions(target, step_seconds)) if n is not None]
     if counts and target.is_hosted:
         raise OptionError(
             "instructions" if step_seconds is None else "step_seconds",
-            f"cannot be a limit: nothing is known of the instructions of {target.name}; take a "
+            f"cannot be a limit: instructions of {target.name} are not known; take a "
             "microcontroller",
         )
     return Limits(

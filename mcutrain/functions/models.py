@@ -128,7 +128,7 @@ def diff(first: Graph | PathLike, second: Graph | PathLike) -> Changes:
     """
     states = [not isinstance(given, Graph) and is_state(Path(given)) for given in (first, second)]
     if all(states):
-        raise ArgumentError(f"{first} and {second}: both are states, and one must be the model")
+        raise ArgumentError(f"{first} and {second} are both states: give the model and one state")
     if states[0]:
         return compare_models(*reversed(_beside_trained(second, first)))
     if states[1]:
@@ -239,8 +239,8 @@ class _How:
         found = contradiction(kept, said, self.given)
         if found:
             raise StateError(
-                f"{run.where} was trained with {found}: leave the flags of the training out, the "
-                "state says them itself"
+                f"{run.where} was trained with {found}: leave out the flags of the training, "
+                "the state has its own"
             )
 
 
@@ -325,5 +325,8 @@ def _trained(
 def _recipe_of(step: TrainingStep) -> Recipe:
     """Return how `prepare` made it. Raises ModelError."""
     if step.recipe is None:
-        raise ModelError("the step was not made by `prepare`, so there is no way back to the file")
+        raise ModelError(
+            "the step was not made by `prepare`, so its model file is not known: give a step of "
+            "`prepare`"
+        )
     return step.recipe

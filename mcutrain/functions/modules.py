@@ -141,9 +141,7 @@ def check_places(graph: Graph, specs: Sequence[modules.ModuleSpec], *, has_data:
     """Raises SchemeError as `augment`, and DataError where samples are missing."""
     if modules.observed_tensors(graph, specs) and not has_data:
         texts = " and ".join(spec.text for spec in specs if spec.kind != "gain")
-        raise DataError(
-            f"ranges and directions of {texts} follow from samples: give training data (--data)"
-        )
+        raise DataError(f"ranges and directions of {texts} come from training samples: give --data")
 
 
 def augmented(
@@ -193,11 +191,11 @@ def wanted_modules(
     if save_model is None:
         return wanted
     if wanted is None:
-        raise OptionError("save_model", "is of a model with the modules of --pet: give that, too")
+        raise OptionError("save_model", "writes a model with the modules of --pet: give that, too")
     if not wanted.specs:
         raise OptionError(
             "save_model",
-            f"is of a model with modules, and --pet {pet} puts none in: leave it out",
+            f"writes a model with modules, but --pet {pet} puts none in: leave it out",
         )
     format_of(save_model)
     if not isinstance(model, Graph):

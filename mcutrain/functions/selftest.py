@@ -130,7 +130,9 @@ def selftest(
     usual = EMULATED_CUTS if how.emulator else 0
     cuts = usual if how.power_cuts is None else how.power_cuts
     if cuts and not how.emulator and cut is None:
-        raise ArgumentError("power_cuts of a board with a cable: give cut, which cuts its power")
+        raise ArgumentError(
+            "power_cuts need a way to cut the power of a board with a cable: give cut"
+        )
     if port is not None and not how.emulator:
         check_port(port)
     where = board if isinstance(board, Target) else Path(board)

@@ -267,7 +267,7 @@ def _check_episodes(episodes: Episodes, asked: Asked, kept: KeptOptions) -> None
     for name in ("checkpoint", "save_state", "log", "tensorboard"):
         if getattr(kept, name) is not None and episodes.count > 1:
             raise DataError(
-                f"--{name.replace('_', '-')} is of one run, but these are {episodes.count} "
+                f"--{name.replace('_', '-')} is for one run, but these are {episodes.count} "
                 "episodes: leave it out, or give --episodes 1"
             )
 

@@ -101,7 +101,7 @@ class StateArrays(MutableMapping[str, Array]):
         trainer.simulator.load(saved_files.with_checksum(header, bytes(packed)))
 
     def __delitem__(self, name: str) -> None:
-        raise ArgumentError(f"a state has always all of its tensors: {name!r} stays")
+        raise ArgumentError(f"{name!r} cannot be removed: a state always has all of its tensors")
 
     def __repr__(self) -> str:
         rows = (f"{s.name}: {s.dtype} {tuple(s.shape)}" for s in self._sections.values())
@@ -345,7 +345,7 @@ class StepTrainer(Shown):
     def _dry_run(self, x: Any, y: Any, see: Callable[..., None]) -> None:
         codes, labels = self._samples(x, y)
         if len(codes) != 1:
-            raise DataError(f"this is of one sample, and {len(codes)} are given: x[:1], y[:1]")
+            raise DataError(f"give one sample, as x[:1], y[:1]: these are {len(codes)}")
         reference = self.prepared.reference()
         reference.load(self.saved)
         reference.see = see
@@ -409,7 +409,7 @@ class StepTrainer(Shown):
         if isinstance(value, LearningRate):
             return value
         if isinstance(value, bool) or not isinstance(value, Real):
-            raise ArgumentError(f"the rate of step {step} is {value!r}, no number")
+            raise ArgumentError(f"the rate of step {step} is {value!r}, not a number")
         return LearningRate.of(float(value))
 
     def _pair(self, batch: Any) -> tuple[Any, Any]:
@@ -469,5 +469,7 @@ def _as_array(value: Any) -> Array:
     except (TypeError, ValueError) as error:
         raise DataError("a batch is no array: its parts differ in length or kind") from error
     if found.ndim == 0 or found.dtype.hasobject:
-        raise DataError(f"{str(value)[:40]!a} is no batch: give arrays, a sample in each row")
+        raise DataError(
+            f"{str(value)[:40]!a} is not a batch: give arrays with a sample in each row"
+        )
     return found

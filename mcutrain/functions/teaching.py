@@ -48,10 +48,10 @@ MOST_NUMBER = 1 << 30
 POLL_SECONDS = 0.05
 MEANINGS = {
     Status.SAMPLE_INCOMPLETE: "it has not heard a whole window yet: let it hear one, then teach it",
-    Status.NOT_KEPT: "there is no lesson to undo: the newest saved state is not that behind a "
-    "lesson, or the one before it is gone",
-    Status.FLASH: "its flash failed, or a slot has no room for so many samples beside those it "
-    "remembers: give fewer (--samples), or generate it with a smaller --remember",
+    Status.NOT_KEPT: "there is no lesson to undo: the newest saved state is not that of a lesson, "
+    "or the one before it is gone",
+    Status.FLASH: "its flash failed, or a slot has no room for so many samples: give fewer "
+    "(--samples), or generate it with a smaller --remember",
     Status.UNSUPPORTED: "it has no slots to keep states in, or its firmware imprints no classes: "
     "generate it with --imprint",
 }
@@ -218,7 +218,8 @@ class _Lessons:
             heard.raw = read_raw(heard.front, path, most=heard.samples_of(max(line["ends"])))
             if heard.windows_of(line["ends"]) != [window.tobytes() for window in found]:
                 raise DataError(
-                    f"{path} does not give the windows that the board learnt: it was changed"
+                    f"the windows of {path} are not those that the board learnt: the file was "
+                    "changed"
                 )
         return found
 
@@ -290,11 +291,14 @@ def teach(
     kind = _kind(name, undo=undo, forget=forget, button=button, is_new=how.samples > 0)
     is_taught = kind in ("lesson", "class")
     if hear is not None and not is_taught:
-        raise OptionError("hear", "plays what is taught: name its class, too, and forget nothing")
+        raise OptionError(
+            "hear",
+            "plays a sample of a class that is taught: name the class, and leave out --forget",
+        )
     if button and record is None:
-        raise OptionError("button", "brings what a button taught: give record, too")
+        raise OptionError("button", "needs a folder for what the button teaches: give record, too")
     if check and record is None:
-        raise OptionError("check", "compares with lessons that were recorded: give record, too")
+        raise OptionError("check", "compares with recorded lessons: give record, too")
     label, known = numbers_of_class(found, name, which) if name else (0, 0)
     lessons = None if record is None else _Lessons.of(Path(record), found)
     if record is not None:
@@ -338,10 +342,10 @@ def _name_of(project: BoardProject, label: int) -> str:
 def _kind(name: str, *, undo: bool, forget: bool, button: bool, is_new: bool) -> str:
     """What the board is told. Raises OptionError."""
     if undo + button + (forget or bool(name)) != 1:
-        raise OptionError("name", "say one thing: a class, undo, forget, or button")
+        raise OptionError("name", "give one of these alone: a class, undo, forget or button")
     if (forget or button) and is_new:
         what = "is chosen by the firmware" if button else "is forgotten"
-        raise OptionError("samples", f"are of a class that is taught, and this one {what}")
+        raise OptionError("samples", f"are for a class that is taught, but this one {what}")
     if button:
         return "button"
     if undo:
@@ -431,12 +435,13 @@ def _await(
         is_over = next(source, source) is source
         learnt = device.learnt()
         if learnt.failed != before.failed:
-            raise HostError("the board's flash did not take a window: nothing is awaited any more")
+            raise HostError(
+                "the board could not write a window to its flash, and has stopped waiting for more"
+            )
         if learnt.collected - seen > 1:
             way = "teach the class again" if learnt.left else "undo"
             raise HostError(
-                f"two windows came at once, and one was not brought here: {way}, and say the "
-                "samples more slowly"
+                f"two windows came at once, and one is lost: {way}, and say the samples more slowly"
             )
         if learnt.collected != seen:
             seen = learnt.collected
@@ -448,8 +453,8 @@ def _await(
         if (is_over and is_played) or (not is_played and time.monotonic() > end):
             count = how.samples - learnt.left
             raise HostError(
-                f"the board heard {count} of {how.samples} samples, and waits no longer: teach "
-                "the class again, which begins anew"
+                f"the board heard {count} of {how.samples} samples and has stopped waiting: "
+                "teach the class again, from the first sample"
             )
         if not is_played:
             time.sleep(POLL_SECONDS)

@@ -128,6 +128,7 @@ def _check_classes(y: Array, classes: int, names: Sequence[str]) -> None:
     if missing:
         told = [names[i] if names else f"output {i}" for i in missing]
         raise DataError(
-            f"the data has no training samples of {some_of(told)}, and the new classifier is made "
-            "of the mean of each class: give samples of all that the model is to know"
+            f"the data has no training samples of {some_of(told)}, but the new classifier "
+            "needs the mean of each class: give samples of all classes that the model is to "
+            "know"
         )

@@ -119,7 +119,7 @@ class _Replay:
                 self._compute(node)
 
     def begin(self, level: int) -> int:
-        """Run what a proxy cascade computes first. Returns how many nodes of the step it replaces."""
+        """Run what a cascade computes first. Returns how many nodes of the step it replaces."""
         ladder, graph, x = self.plan.ladder, self.graph, self.plan.training.x
         if ladder is None:
             return 0

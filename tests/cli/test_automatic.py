@@ -219,8 +219,8 @@ def test_a_board_without_samples_is_told_that_only_the_head_is_trained(
     assert found.out == named.out
     assert named.err == ""
     (note,) = found.err.splitlines()
-    assert note.startswith("mcutrain: note: only the classifier is trained (--scheme head); ")
-    words = shlex.split(note.partition("training samples: ")[2].partition(";")[0])
+    assert note.startswith("mcutrain: note: only the classifier is trained (--scheme head). ")
+    words = shlex.split(note.partition(" fits ")[2].partition(": ")[2].partition(";")[0])
     typed = ["mcutrain", command[0], str(small), *command[1:], *BOARD]
     assert words == [*typed, "--scheme", "auto", "--data", "DIR"]
     assert run(command[0], small, *command[1:]).err == ""  # no board: nothing to choose for

@@ -165,12 +165,12 @@ def test_what_cannot_be_is_a_sentence(run: Run, model: Path, images: Path) -> No
     assert "prototypes are means of samples: give --data, too" in _words(missing.err)
     useless = run("generate", model, "--scheme", "head", "--data", images, "-o", "project")
     assert useless.code == 2
-    assert "class means of --head-start prototypes" in _words(useless.err)
+    assert "for --head-start prototypes" in _words(useless.err)
     front = run("generate", model, *START, "--part", "front", "-o", "front.tflite")
     assert "a front is a model file, not a project" in _words(front.err)
     with pytest.raises(ArgumentError, match="give data, too"):
         mcutrain.generate(model, "project", classes=10, head_start="prototypes")
-    with pytest.raises(ArgumentError, match="data is what scheme auto chooses by"):
+    with pytest.raises(ArgumentError, match="data is read for scheme auto"):
         mcutrain.generate(model, "project", "head", classes=10, data=images)
 
 
@@ -184,7 +184,7 @@ def test_imprint_is_of_a_project_that_was_asked_for_it(run: Run, model: Path, im
         run("generate", model, "--classes", 10, "--imprint", "--data", images, "-o", "a").code == 0
     )
     known = ("generate", model, "--classes", 10, "--imprint", "--data", images, "-o", "known")
-    note = "a class that is imprinted beside rows of zeros gets zeros"
+    note = "an imprinted class would get zeros, too"
     assert note in _words(run(*known).err)
     assert note not in _words(run(*known, "--head-start", "prototypes").err)
     header = Path("a/src/mct_model.h").read_text()
@@ -193,7 +193,7 @@ def test_imprint_is_of_a_project_that_was_asked_for_it(run: Run, model: Path, im
     for name in ("mct_model.c", "mct_imprint.c"):
         assert Path("a/src", name).read_bytes() == Path("b/src", name).read_bytes()
     missing = run("generate", model, "--classes", 10, "--imprint", "-o", "c")
-    assert "is around the centre of samples: give --data, too" in _words(missing.err)
+    assert "needs the centre of samples: give --data, too" in _words(missing.err)
     added = ("--add-class", "hat", "--imprint", "--data", images)
     assert run("generate", model, *added, "-o", "c").code == 0
     with pytest.raises(ArgumentError, match="give data, too"):

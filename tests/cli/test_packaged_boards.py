@@ -133,7 +133,7 @@ def test_what_is_of_a_boards_firmware_gets_a_sentence(run: Run, tmp_path: Path) 
     ):
         assert SENTENCE in run(*asked).sentence, asked
     timed = run("generate", MODEL, *SCHEME, "--board", BOARD, "--timed", "-o", folder)
-    assert "is of a board's own firmware" in timed.err
+    assert "needs firmware of mcutrain" in timed.err
     slots = run("plan", MODEL, *SCHEME, "--board", BOARD, "--slots", "off")
     assert f"{BOARD} has no slots to give up" in slots.sentence
 

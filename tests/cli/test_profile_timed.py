@@ -85,6 +85,6 @@ def test_what_cannot_be_timed_is_a_sentence(run: Run, folder: Path, tmp_path: Pa
         assert said in " ".join(found.err.replace("│", " ").split())
     library = run("generate", MODEL, "--timed", "-o", tmp_path / "library")
     assert library.code == 2
-    assert "is of a board's clock" in library.err
+    assert "needs a board's clock" in library.err
     assert not (tmp_path / "library").exists()
     assert run("profile", tmp_path / "nothing").code == 2

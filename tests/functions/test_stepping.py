@@ -200,7 +200,7 @@ def test_a_state_takes_only_what_fits(step: mcutrain.TrainingStep, tmp_path: Pat
             trainer.state[weight] = np.full(now.shape, wrong)
     with pytest.raises(ArgumentError, match="no tensor 'w'; it has"):
         trainer.state["w"] = now
-    with pytest.raises(ArgumentError, match="always all of its tensors"):
+    with pytest.raises(ArgumentError, match="all of its tensors"):
         del trainer.state[weight]
     (tmp_path / "no.state").write_bytes(b"nothing")
     with pytest.raises(StateError, match=r"no\.state"):
@@ -292,7 +292,7 @@ def test_what_does_not_fit_is_said(data: tuple[Array, Array], step: mcutrain.Tra
         trainer.fit([{"x": x, "y": y}])
     with pytest.raises(DataError, match="gave no batch"):
         trainer.fit([])
-    with pytest.raises(DataError, match="this is of one sample, and 30"):
+    with pytest.raises(DataError, match="these are 30"):
         trainer.gradients(x, y)
     assert trainer.steps_done == 0
 

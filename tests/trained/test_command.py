@@ -49,7 +49,7 @@ def test_a_checkpoint_says_itself_how_it_was_trained(run: Run, model: Path, chec
     assert "It was read back, and computes the same bits." in done.out
     table = run("diff", model, "trained.tflite").out
     assert "head/weight" in table
-    assert "4 of 10 weights and biases that both have differ" in table
+    assert "4 of 10 weights and biases differ" in table
     facts = run("diff", model, "trained.tflite", "--json").json
     names = ["deep/bias", "narrow/bias", "head/weight", "head/bias"]
     assert [t["name"] for t in facts["tensors"]] == names
@@ -135,7 +135,7 @@ def test_models_that_share_no_name_are_said_to_be_others(run: Run, model: Path):
         renamed = renamed.replace(name, name[::-1])
     Path("other.tflite").write_bytes(renamed)
     said = run("diff", model, "other.tflite").out
-    assert "they have no weights and biases of the same name: are they of one model?" in said
+    assert "no weight or bias has the same name in both" in said
     assert "0 of 0" not in said
 
 
@@ -186,7 +186,7 @@ def test_diff_names_a_file_that_is_none(run: Run, model: Path, tmp_path: Path):
     assert "cannot read no.onnx" in run("diff", model, "no.onnx").sentence
     (tmp_path / "other.tflite").write_bytes(classifier(2))
     out = run("diff", model, "other.tflite").out
-    assert "10 of 10 weights and biases that both have differ" in out
+    assert "10 of 10 weights and biases differ" in out
     assert "wide/weight: scale " in out
 
 
