@@ -67,8 +67,24 @@ def test_a_name_that_another_tensor_has_is_not_taken(tmp_path):
 
 
 def test_layers_with_names_keep_them(tmp_path):
-    path = written(tmp_path / "m.onnx", "linear", "interval_1", (QKV, FC1))
-    assert layers(path) == ["linear", "interval_1"]
+    path = written(tmp_path / "m.onnx", "line", "interval_1", (QKV, FC1))
+    assert layers(path) == ["line", "interval_1"]
+
+
+@pytest.mark.parametrize("first", ["val_3", "getitem", "getitem_3", "linear_7"])
+def test_a_weight_says_its_module_before_the_batch_norm_that_was_folded_into_it(tmp_path, first):
+    path = written(tmp_path / "m.onnx", first, "val_12", (QKV, FC1), weight="stem.0.weight")
+    assert layers(path) == ["stem.0", "val_12"], "one module has one name"
+
+
+def test_a_folded_batch_norm_is_not_the_layer(tmp_path):
+    path = written(tmp_path / "m.onnx", "getitem_3", "val_12", (QKV, FC1))
+    assert layers(path) == ["getitem_3", "blocks.0.fc1"]
+
+
+def test_other_exporters_numbers_stay(tmp_path):
+    path = written(tmp_path / "m.onnx", "conv2d_3", "linear", ("", ""), weight="stem.0.weight")
+    assert layers(path) == ["conv2d_3", "linear"]
 
 
 @pytest.mark.parametrize("told", ["", "[]", "['linear']", "['', 'linear']", "no list"])

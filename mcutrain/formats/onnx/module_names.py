@@ -6,18 +6,17 @@ import re
 
 from onnx import GraphProto, NodeProto
 
-LAYERS = {"Conv", "Gemm", "MatMul"}
+LAYERS = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
+NUMBERED = re.compile(r"(val|getitem|conv[12]d|conv_transpose[12]d|linear)(_\d+)?")
+"""What torch.onnx.export with dynamo=True calls what operators compute. A getitem is the output
+of a batch norm that the exporter folded into the layer."""
 SCOPES = "pkg.torch.onnx.name_scopes"
-"""Metadata of torch.onnx.export with dynamo=True: "['', 'blocks', 'blocks.0', 'linear']", the
-modules from the outermost to the innermost, and the operator."""
+"""Its metadata: "['', 'blocks', 'blocks.0', 'linear']", the modules from the outermost to
+the innermost, and the operator."""
 
 
 def with_module_names(graph: GraphProto) -> None:
-    """Rename val_12 to blocks.0.attn.qkv where a layer computes it and nothing else is called so.
-
-    The exporter numbers what it makes of one operator: the product of a linear layer, before its
-    bias is added.
-    """
+    """Rename val_12 to blocks.0.attn.qkv where a layer computes it and no tensor is called so."""
     outputs = {info.name for info in graph.output}
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     taken.update(info.name for info in (*graph.input, *graph.initializer, *graph.value_info))
@@ -35,8 +34,16 @@ def with_module_names(graph: GraphProto) -> None:
 
 
 def _module(node: NodeProto) -> str:
-    """The innermost module of a layer whose output is only numbered; "" if it is not known."""
-    if node.op_type not in LAYERS or not re.fullmatch(r"val_\d+", "".join(node.output)):
-        return ""
+    """The module of a layer whose output is only numbered; "" if it is not known.
+
+    The weight's name says it, `blocks.0.fc1.weight`. Where that is only numbered, too, it is the
+    innermost module, unless a batch norm was folded into the layer: the module is then that one.
+    """
+    output = "".join(node.output)
     told = next((entry.value for entry in node.metadata_props if entry.key == SCOPES), "")
-    return "".join(re.findall(r"'([^']*)'", told)[-2:-1])
+    if node.op_type not in LAYERS or not NUMBERED.fullmatch(output) or not told:
+        return ""
+    module, dot, kind = str(node.input[1]).rpartition(".")
+    if dot and kind == "weight":
+        return module
+    return "" if output.startswith("getitem") else "".join(re.findall(r"'([^']*)'", told)[-2:-1])
