@@ -114,7 +114,7 @@ def _commands(story: Story) -> list[str]:
     else:
         generate += [str(story.folder / "scheme.toml"), "--classes", story.project_classes]
         generate += [*_seed(story), *_frontend(story)]
-    generate += _names(story, story.names)
+    generate += [*_names(story, story.names), *_normalization(story)]
     if story.board:
         generate += ["--board", story.board]
         generate += ["--slots", story.slots] if story.slots != "on" else []

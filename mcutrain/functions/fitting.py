@@ -781,7 +781,7 @@ class _Fitting:
         return replace(report, comparison=rows, answers=found)
 
     def _project(self, int8: Path, learnt: Learnt) -> Generated:
-        hardware = self.asked.hardware
+        hardware, reading = self.asked.hardware, self.asked.reading
         made = generate(
             int8,
             self.folder.path / PROJECT,
@@ -791,7 +791,9 @@ class _Fitting:
             board=hardware.board,
             slots=hardware.slots,
             class_names=_class_names(learnt) or None,
-            frontend=self.asked.reading.frontend,
+            mean=reading.mean,
+            std=reading.std,
+            frontend=reading.frontend,
             seed=self.asked.seed,
             listener=_Muted(self.listener),
         )

@@ -432,6 +432,20 @@ def test_its_project_knows_the_names_of_the_data_and_so_does_that_by_hand(
         assert BoardProject.read(project).manifest.class_names == tuple(names)
 
 
+def test_its_library_takes_pixels_as_they_were_normalized_in_training(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = mcutrain.fit(FLOAT, DATA, "out", "head", mean=[0.1], std=[0.9], **QUICK)
+    text = (found.folder / "README.md").read_text(encoding="utf-8")
+    commands = [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("mcutrain ")]
+    Path("by-hand.tflite").write_bytes((found.folder / "model.int8.tflite").read_bytes())
+    assert called(*next(part for part in commands if part[0] == "generate")) == 0
+    ours, theirs = (
+        (folder / "src/mct_pixel_codes.c").read_bytes()
+        for folder in (found.folder / "project", Path("by-hand-project"))
+    )
+    assert ours == theirs
+
+
 @pytest.mark.slow
 def test_fewer_samples_than_asked_for_are_those_of_the_command_by_hand(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
