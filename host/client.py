@@ -224,14 +224,14 @@ class Device:
 
         Raises RefusedError if it is gone.
         """
-        size, found = self.identity.input_bytes, b""
-        while len(found) < size:
-            count = min(size - len(found), self.identity.max_body)
-            body = frame.to_bytes(4, "little") + len(found).to_bytes(4, "little")
+        size, window = self.identity.input_bytes, b""
+        while len(window) < size:
+            count = min(size - len(window), self.identity.max_body)
+            body = frame.to_bytes(4, "little") + len(window).to_bytes(4, "little")
             piece = self._ask(Command.READ_WINDOW, body + count.to_bytes(2, "little"), bytes)
             self._check(Command.READ_WINDOW, "bytes", len(piece), count)
-            found += piece
-        return found
+            window += piece
+        return window
 
     def begin_stream(self) -> KeptSamples:
         """Have the board forget what it heard. Raises RefusedError if it keeps no raw samples."""

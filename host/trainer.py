@@ -251,15 +251,15 @@ class Training:
                 judged.append(self.lessons.scores.of(sample, self.device.read_output(), index))
             self.watch.tested(index + 1, self.lessons.tests)
         if self.lessons.scores is None:
-            found: Mapping[str, Any] = {ACCURACY: correct / self.lessons.tests}
+            scores: Mapping[str, Any] = {ACCURACY: correct / self.lessons.tests}
             if self.lessons.of_classes is not None:
-                found = {**found, **self.lessons.of_classes(self._answers, outputs)}
-            facts = {**found, "correct": correct, "evaluated": self.lessons.tests}
+                scores = {**scores, **self.lessons.of_classes(self._answers, outputs)}
+            facts = {**scores, "correct": correct, "evaluated": self.lessons.tests}
         else:
-            found = self.lessons.scores.of_all(judged)
-            facts = {**found, "evaluated": self.lessons.tests}
+            scores = self.lessons.scores.of_all(judged)
+            facts = {**scores, "evaluated": self.lessons.tests}
         self.board.write_log("evaluated", facts)
-        return found
+        return scores
 
     def _told_apart(
         self, first: int, tested: Mapping[str, Any] | None

@@ -103,15 +103,15 @@ def behind(graph: Graph, cut: Cut) -> Graph:
 
 def front_digest(graph: Graph, cut: Cut) -> str:
     """16 hexadecimal digits of what the cut's tensor is computed by."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for node in graph.nodes[: cut.position]:
-        found.update(repr(node).encode())
+        digest.update(repr(node).encode())
         for name in node.inputs:
             tensor = graph.tensors[name]
-            found.update(repr(tensor.type).encode())
+            digest.update(repr(tensor.type).encode())
             if tensor.data is not None:
-                found.update(np.ascontiguousarray(tensor.data).tobytes())
-    return found.hexdigest()[:16]
+                digest.update(np.ascontiguousarray(tensor.data).tobytes())
+    return digest.hexdigest()[:16]
 
 
 class FrontProgram:

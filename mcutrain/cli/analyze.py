@@ -171,9 +171,9 @@ def _ends(measure: str, by: Mapping[int, float]) -> tuple[str, str]:
     return _gain(measure, by[min(by)]), _gain(measure, by[max(by)])
 
 
-def _print(found: Contributions) -> None:
-    measure = next(iter(found.gains))
-    gains, count = found.gains[measure], len(found.layers)
+def _print(analysis: Contributions) -> None:
+    measure = next(iter(analysis.gains))
+    gains, count = analysis.gains[measure], len(analysis.layers)
     shares = sorted({share for by_share in gains.weights.values() for share in by_share})
     rows = [
         [
@@ -182,7 +182,7 @@ def _print(found: Contributions) -> None:
             *(_gain(measure, gains.weights[i][share]) for share in shares),
             _gain(measure, gains.bias[count - i]),
         ]
-        for i, name in enumerate(found.layers)
+        for i, name in enumerate(analysis.layers)
     ]
     show_prose(
         f"What training a part gains, in {UNITS[measure]}: columns are shares of the layer's "
@@ -196,12 +196,12 @@ def _print(found: Contributions) -> None:
             for name, by in gains.modules.items()
         ]
         show_table(("module", "channels", "gain of the fewest", "of all"), own, 1, names=(0,))
-    head = ", ".join(f"{name} {_value(name, value)}" for name, value in found.head.items())
+    head = ", ".join(f"{name} {_value(name, value)}" for name, value in analysis.head.items())
     show_prose(f"with the head alone   {head}")
-    if len(found.residual_factor) > 1:
-        factors = ", ".join(f"{bits} bits {f:.2f}" for bits, f in found.residual_factor.items())
+    if len(analysis.residual_factor) > 1:
+        factors = ", ".join(f"{bits} bits {f:.2f}" for bits, f in analysis.residual_factor.items())
         show_prose(f"residual bits         gains of weights relative to 4 bits: {factors}")
-    show_prose(f"time                  {_time(found)}")
+    show_prose(f"time                  {_time(analysis)}")
 
 
 def _gain(measure: str, value: float) -> str:

@@ -23,15 +23,15 @@ def build(
     """
     from mcutrain.functions.firmware import build as built
 
-    found = built(folder, how=how, listener=OnScreen(json))
+    firmware = built(folder, how=how, listener=OnScreen(json))
     if json:
-        show_json(found.to_dict())
+        show_json(firmware.to_dict())
         return
-    if found.memory is not None:
-        _show_memory(found.memory)
-    if found.why_no_saves:
-        show(f"It saves nothing: {found.why_no_saves}; {FORGETS}.")
-    show(f"Built {found.elf}" + (f" and {found.uf2.name}" if found.uf2 else ""))
+    if firmware.memory is not None:
+        _show_memory(firmware.memory)
+    if firmware.why_no_saves:
+        show(f"It saves nothing: {firmware.why_no_saves}; {FORGETS}.")
+    show(f"Built {firmware.elf}" + (f" and {firmware.uf2.name}" if firmware.uf2 else ""))
 
 
 def _show_memory(measured: Memory) -> None:

@@ -68,7 +68,7 @@ def compare(
 
     if output is not None:
         check_writable_folder(output)
-    found = compared(
+    result = compared(
         model,
         data,
         scheme or [],
@@ -87,11 +87,11 @@ def compare(
         listener=OnScreen(),
     )
     if json:
-        show_json(_facts(found))
+        show_json(_facts(result))
         return
-    _print(found, budget.target)
-    if found.report is not None:
-        show(f"The report is {found.report}")
+    _print(result, budget.target)
+    if result.report is not None:
+        show(f"The report is {result.report}")
 
 
 def _facts(found: Comparison) -> dict[str, Any]:

@@ -59,48 +59,50 @@ def data(
 
     if html is not None:
         check_writable(html)
-    found = describe_data(str(data), model, reading=reading, seed=seed, listener=OnScreen(json))
+    result = describe_data(str(data), model, reading=reading, seed=seed, listener=OnScreen(json))
     if json:
-        show_json(found.to_dict())
+        show_json(result.to_dict())
     else:
-        _print(found)
-    if found.refusal:
-        raise DataError(found.refusal)
+        _print(result)
+    if result.refusal:
+        raise DataError(result.refusal)
     if html is not None:
-        found.write_html(html)
+        result.write_html(html)
         say(f"mcutrain: wrote {html}")
 
 
-def _print(found: DataInfo) -> None:
-    if found.classes:
+def _print(described: DataInfo) -> None:
+    if described.classes:
         columns: dict[str, list[str | int | None]] = {
-            "class": [c.name for c in found.classes],
-            "output": [c.output for c in found.classes],
-            "training": [c.train for c in found.classes],
-            "test": [c.test for c in found.classes],
-            "validation": [c.validation or None for c in found.classes],
+            "class": [c.name for c in described.classes],
+            "output": [c.output for c in described.classes],
+            "training": [c.train for c in described.classes],
+            "test": [c.test for c in described.classes],
+            "validation": [c.validation or None for c in described.classes],
         }
         told = {name: cells for name, cells in columns.items() if set(cells) != {None}}
         show_table(tuple(told), list(zip(*told.values(), strict=True)), names=(0,))
-    if found.targets:
-        ranges = [(t.name, *(f"{n:.6g}" for n in (t.low, t.mean, t.high))) for t in found.targets]
+    if described.targets:
+        ranges = [
+            (t.name, *(f"{n:.6g}" for n in (t.low, t.mean, t.high))) for t in described.targets
+        ]
         show_table(("target", "lowest", "mean", "highest"), ranges, names=(0,))
-    if not found.refusal:
-        show_prose(f"total   {found.summary()}")
-        show_prose(f"values  {found.low:.6g} to {found.high:.6g}")
-    for file in found.unreadable[:MOST_PAIRS]:
+    if not described.refusal:
+        show_prose(f"total   {described.summary()}")
+        show_prose(f"values  {described.low:.6g} to {described.high:.6g}")
+    for file in described.unreadable[:MOST_PAIRS]:
         show_prose(f"unread  {file.file}: {file.why}")
-    _more(len(found.unreadable), "unread")
-    if found.twins:
-        across = sum(not pair.are_of_one_part for pair in found.twins)
+    _more(len(described.unreadable), "unread")
+    if described.twins:
+        across = sum(not pair.are_of_one_part for pair in described.twins)
         show_prose(
-            f"twins   {len(found.twins):,} equal to an earlier sample; {across:,} of them "
+            f"twins   {len(described.twins):,} equal to an earlier sample; {across:,} of them "
             "equal one of another part, which makes the test too easy"
         )
-    for pair in found.twins[:MOST_PAIRS]:
+    for pair in described.twins[:MOST_PAIRS]:
         show_prose(f"        {pair.other} = {pair.one}")
-    _more(len(found.twins), "")
-    for note in found.notes:
+    _more(len(described.twins), "")
+    for note in described.notes:
         show_prose(f"note    {note}")
 
 

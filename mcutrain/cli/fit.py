@@ -58,7 +58,7 @@ def fit(
     from mcutrain.functions.fitting import fit as fitted
 
     try:
-        found = fitted(
+        result = fitted(
             model,
             data,
             output,
@@ -75,13 +75,14 @@ def fit(
         say(GOES_ON)
         raise typer.Exit(INTERRUPTED) from None
     if json:
-        show_json(found.to_dict())
-    if found.board is not None and found.board.is_interrupted:
+        show_json(result.to_dict())
+    if result.board is not None and result.board.is_interrupted:
         say(GOES_ON)
         raise typer.Exit(INTERRUPTED)
     if json:
         return
     say(
-        f"done in {found.seconds / 60:.1f} minutes; {found.folder / 'README.md'} says what is where"
+        f"done in {result.seconds / 60:.1f} minutes; {result.folder / 'README.md'} says what is "
+        "where"
     )
-    show(str(found.trained))
+    show(str(result.trained))

@@ -18,16 +18,16 @@ def flash(
     """
     from mcutrain.functions.firmware import flash as flashed
 
-    found = flashed(folder, where=where, listener=OnScreen(json))
+    result = flashed(folder, where=where, listener=OnScreen(json))
     if json:
-        show_json(found.to_dict())
+        show_json(result.to_dict())
         return
-    show(f"{found.way}: {found.done}.")
-    identity = found.identity
+    show(f"{result.way}: {result.done}.")
+    identity = result.identity
     if identity is not None:
         show(
             f"{identity.board} answers: {identity.model}, scheme {identity.scheme}, "
             f"{identity.position:,} samples learnt."
         )
-    elif found.silent:
-        show(f"The firmware does not answer {found.silent}.")
+    elif result.silent:
+        show(f"The firmware does not answer {result.silent}.")

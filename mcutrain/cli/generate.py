@@ -74,7 +74,7 @@ def generate(
     if request.part == "front" or save_model is not None:
         check_writable(output if save_model is None else save_model)
     with writing(output):
-        found = generated(
+        result = generated(
             model,
             output,
             scheme,
@@ -90,22 +90,22 @@ def generate(
             listener=OnScreen(json),
         )
     if json:
-        show_json(found.to_dict())
+        show_json(result.to_dict())
         return
     needs_samples = head.imprint or head.head_start == "prototypes"
     is_head = scheme is None and not any(fixed_of(request).values()) and not head.imprint
     if request.part != "front" and is_head and (data is None or needs_samples):
         say_head(MemoryLimit.of(hardware.target))
-    if found.front is not None:
-        _show_front(found.front)
+    if result.front is not None:
+        _show_front(result.front)
     else:
-        _show(found, program)
+        _show(result, program)
 
 
-def _show(found: Generated, program: ProgramOptions) -> None:
+def _show(project: Generated, program: ProgramOptions) -> None:
     """What was written, what it takes, and what to do with it."""
-    step, target = found.plan.step, found.plan.board
-    _show_files(found, program.prefix)
+    step, target = project.plan.step, project.plan.board
+    _show_files(project, program.prefix)
     show(
         f"{step.plan.arena_bytes:,} bytes of arena, {step.plan.state_bytes:,} of state, "
         f"{step.plan.constant_bytes:,} of constants."
@@ -116,11 +116,11 @@ def _show(found: Generated, program: ProgramOptions) -> None:
             "bytes. What makes them, with the same flags of the step: --part front."
         )
     if target is not None:
-        _show_fit(found, target)
+        _show_fit(project, target)
     if target is None or not target.has_firmware:
-        _show_library(found, program)
+        _show_library(project, program)
     else:
-        _show_firmware(found, target)
+        _show_firmware(project, target)
 
 
 def _show_files(found: Generated, prefix: str) -> None:
@@ -146,21 +146,21 @@ def _show_parts(found: Generated) -> None:
         show(found.plan.listening.summary())
 
 
-def _show_library(found: Generated, program: ProgramOptions) -> None:
+def _show_library(project: Generated, program: ProgramOptions) -> None:
     from mcutrain.codegen import taken
 
-    _show_parts(found)
+    _show_parts(project)
     names = [row.name for row in taken(program.isa)]
     if len(names) > 1:
         show(f"Kernels for {', '.join(names)}: the compiler's macros choose, by src/mct_isa.h.")
     prefix = program.prefix
-    header = found.folder / "src" / f"{prefix}_model.h"
-    if "README.md" in found.files:  # of a package
-        readme = found.folder / "README.md"
+    header = project.folder / "src" / f"{prefix}_model.h"
+    if "README.md" in project.files:  # of a package
+        readme = project.folder / "README.md"
         show(f"How to build it stands in {readme}, how to call it at the top of {header}.")
         return
     show(f"How to call it stands at the top of {header}. To build lib{prefix}.a:")
-    show(f"    make -C {shlex.quote(str(found.folder))}")
+    show(f"    make -C {shlex.quote(str(project.folder))}")
 
 
 def _show_fit(found: Generated, target: Target) -> None:
@@ -191,11 +191,11 @@ def _show_firmware(found: Generated, target: Target) -> None:
     show(f"    mcutrain build {shlex.quote(str(found.folder))}")
 
 
-def _show_front(found: Front) -> None:
+def _show_front(front: Front) -> None:
     """The model file of --part front."""
-    show(f"{found.path}: {found.size_bytes:,} bytes, the front up to {found.latent}")
-    for name, kind in (("input", found.x), ("output", found.y)):
+    show(f"{front.path}: {front.size_bytes:,} bytes, the front up to {front.latent}")
+    for name, kind in (("input", front.x), ("output", front.y)):
         shape = " × ".join(map(str, kind.shape[1:]))
         show(f"  {name:8}int8 {shape}, scale {kind.scale:.9g}, zero point {kind.zero_point}")
-    if found.other_bits:
-        say(f"mcutrain: note: {found.other_bits}")
+    if front.other_bits:
+        say(f"mcutrain: note: {front.other_bits}")

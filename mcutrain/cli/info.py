@@ -41,43 +41,43 @@ def info(
 
     if scheme is not None and not dump:
         raise typer.BadParameter("a scheme changes only what --dump prints", param_hint="--scheme")
-    found = described(model, listener=OnScreen(json))
+    result = described(model, listener=OnScreen(json))
     if dump:
-        show(found.text(scheme))
+        show(result.text(scheme))
         return
     if json:
-        show_json({"file": str(model), **found.to_dict()})
+        show_json({"file": str(model), **result.to_dict()})
     else:
-        _print(found)
-    if found.refusal:
-        raise ModelError(found.refusal)
+        _print(result)
+    if result.refusal:
+        raise ModelError(result.refusal)
 
 
-def _print(found: ModelInfo) -> None:
-    if found.refusal:
-        show_table(("operator", "nodes"), found.operators, left=1)
+def _print(model: ModelInfo) -> None:
+    if model.refusal:
+        show_table(("operator", "nodes"), model.operators, left=1)
     else:
-        rows = [_row(layer, found.head) for layer in found.layers]
+        rows = [_row(layer, model.head) for layer in model.layers]
         show_table(COLUMNS, rows, left=5, names=(1, 2), extra=("weight", "bytes"))
-    for edge in found.inputs:
+    for edge in model.inputs:
         show_prose(_edge("input", edge))
-    for edge in found.outputs:
+    for edge in model.outputs:
         show_prose(_edge("output", edge))
-    if found.refusal:
-        nodes = sum(count for _, count in found.operators)
-        show_prose(f"total   {nodes} nodes, {found.parameters:,} parameters; float, not read")
+    if model.refusal:
+        nodes = sum(count for _, count in model.operators)
+        show_prose(f"total   {nodes} nodes, {model.parameters:,} parameters; float, not read")
         return
-    in_int8 = " in int8" if found.is_float else ""
-    show_prose(f"head    {found.head or 'none: ' + found.no_head_because}")
+    in_int8 = " in int8" if model.is_float else ""
+    show_prose(f"head    {model.head or 'none: ' + model.no_head_because}")
     show_prose(
-        f"total   {found.trainable_layers} layers before the head, {found.total('macs'):,} MACs, "
-        f"{found.total('weights'):,} weights ({found.total('bytes'):,} bytes with biases{in_int8}),"
-        f" largest activation {found.largest_activation_bytes:,} bytes{in_int8}"
+        f"total   {model.trainable_layers} layers before the head, {model.total('macs'):,} MACs, "
+        f"{model.total('weights'):,} weights ({model.total('bytes'):,} bytes with biases{in_int8}),"
+        f" largest activation {model.largest_activation_bytes:,} bytes{in_int8}"
     )
-    if found.is_float:
+    if model.is_float:
         show_prose(
             "float   nothing is in the way of `mcutrain quantize`, which writes it as "
-            f"{found.quantized_as}"
+            f"{model.quantized_as}"
         )
 
 

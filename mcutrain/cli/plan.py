@@ -59,7 +59,7 @@ def plan(
     from mcutrain.functions.planning import plan as planned
     from mcutrain.memplan import to_csv
 
-    found = planned(
+    result = planned(
         model,
         scheme,
         classes=shared_flags.new_classes(classes),
@@ -72,14 +72,14 @@ def plan(
     )
     if scheme is None and data is None and not any(fixed_of(request).values()) and not json:
         say_head(hardware.memory)
-    step = found.step
+    step = result.step
     if csv is not None:
         replace_file(csv, to_csv(step.plan.arena, step.plan.front_arenas).encode())
     if json:
-        show_json({"file": str(model), **found.to_dict()})
+        show_json({"file": str(model), **result.to_dict()})
         return
-    more = [part.summary() for part in (found.ring, found.listening) if part is not None]
-    _print(step, found.board, found.to_dict(), more)
+    more = [part.summary() for part in (result.ring, result.listening) if part is not None]
+    _print(step, result.board, result.to_dict(), more)
     if picture:
         for text in _pictures(step.plan):
             show()
@@ -109,38 +109,38 @@ def against_bound(found: dict[str, Any]) -> str:
 
 
 def _print(
-    step: TrainingStep, target: Target | None, found: dict[str, Any], more: Sequence[str]
+    step: TrainingStep, target: Target | None, facts: dict[str, Any], more: Sequence[str]
 ) -> None:
     learns = step.plan.training.learns
-    part = f", the tail behind {found['begins_with']}" if found["begins_with"] else ""
-    show_prose(f"{found['model']}, scheme {found['scheme']}, {learns}{part}")
-    show_rows(_memory_rows(found))
+    part = f", the tail behind {facts['begins_with']}" if facts["begins_with"] else ""
+    show_prose(f"{facts['model']}, scheme {facts['scheme']}, {learns}{part}")
+    show_rows(_memory_rows(facts))
     streamed = _streamed(step)
     if streamed:
         show_prose(f"  {'row by row':16}{streamed}")
     _print_least(step)
-    _print_latent(step, found)
-    _print_features(found)
-    _print_saves(found.get("board"))
+    _print_latent(step, facts)
+    _print_features(facts)
+    _print_saves(facts.get("board"))
     _print_time(step, target)
     for sentence in more:
         show_prose(sentence)
     show_prose(
-        f"The peak is at step {found['peak_step']} of {found['steps']}, {found['peak_node']}. "
+        f"The peak is at step {facts['peak_step']} of {facts['steps']}, {facts['peak_node']}. "
         "Alive then:"
     )
-    biggest = found["at_peak"][:BIGGEST]
+    biggest = facts["at_peak"][:BIGGEST]
     show_table(("buffer", "bytes"), [[b["name"], b["bytes"]] for b in biggest], names=(0,))
 
 
-def _memory_rows(found: dict[str, Any]) -> list[list[Any]]:
+def _memory_rows(facts: dict[str, Any]) -> list[list[Any]]:
     """Rows of the arena, the state, all SRAM and the constants."""
-    parts = [f"{name.replace('_', ' ')} {size:,}" for name, size in found["state"].items() if size]
+    parts = [f"{name.replace('_', ' ')} {size:,}" for name, size in facts["state"].items() if size]
     return [
-        ["arena", found["arena_bytes"], against_bound(found)],
-        ["trainable state", found["state_bytes"], ", ".join(parts)],
-        *_sram_rows(found["sram_bytes"], found.get("board")),
-        ["constants", found["constant_bytes"], "frozen weights and biases, in flash"],
+        ["arena", facts["arena_bytes"], against_bound(facts)],
+        ["trainable state", facts["state_bytes"], ", ".join(parts)],
+        *_sram_rows(facts["sram_bytes"], facts.get("board")),
+        ["constants", facts["constant_bytes"], "frozen weights and biases, in flash"],
     ]
 
 
@@ -160,23 +160,23 @@ def _print_latent(step: TrainingStep, found: dict[str, Any]) -> None:
         )
 
 
-def _print_features(found: dict[str, Any]) -> None:
+def _print_features(facts: dict[str, Any]) -> None:
     """What each feature of the step does, or takes."""
     from mcutrain.features import plan_lines
 
-    for line in plan_lines(found):
+    for line in plan_lines(facts):
         show_prose(f"  {line}")
-    _print_levels(found["levels"])
-    if found["streaming"] is not None:
-        steps = found["streaming"]
+    _print_levels(facts["levels"])
+    if facts["streaming"] is not None:
+        steps = facts["streaming"]
         rows = f"{steps['rows']} new row{'s' * (steps['rows'] > 1)}"
         show_prose(
             f"  {'rings':16}{steps['ring_bytes']:>10,} B   of SRAM besides, for the rows that are "
             f"kept between steps; one of {rows} takes {steps['macs']:,} multiplications, a "
             f"window {steps['window_macs']:,}"
         )
-    if found["elastic"] is not None:
-        count, least = len(found["elastic"]["tensors"]), found["elastic"]["least_share"]
+    if facts["elastic"] is not None:
+        count, least = len(facts["elastic"]["tensors"]), facts["elastic"]["least_share"]
         show_prose(
             f"  {'elastic':16}{count:>10,}     tensors, of which any but the last layer's can be "
             f"left out; a step takes {round(100 * least)} % of its instructions without them"

@@ -76,20 +76,20 @@ def profile(
         _print(facts, found.profile)
 
 
-def _print(facts: dict[str, Any], found: StepProfile) -> None:
-    is_counted = found.per_instruction is not None
-    what = "counted" if found.error is not None else found.unit
+def _print(facts: dict[str, Any], counted: StepProfile) -> None:
+    is_counted = counted.per_instruction is not None
+    what = "counted" if counted.error is not None else counted.unit
     columns = ["node", "kernel", "for", "estimated", *([what] if is_counted else [])]
     rows = [
         [n.name, n.kernel, n.tensor or n.of, n.estimated, *([n.counted] if is_counted else [])]
-        for n in found.nodes
+        for n in counted.nodes
     ]
-    chip = facts["board"] or ("this computer" if found.unit == "ns" else "a Cortex-M4 or M7")
-    show(f"{facts['model']}, scheme {facts['scheme']}: {found.unit} of a step on {chip}")
+    chip = facts["board"] or ("this computer" if counted.unit == "ns" else "a Cortex-M4 or M7")
+    show(f"{facts['model']}, scheme {facts['scheme']}: {counted.unit} of a step on {chip}")
     show_table(columns, rows, 3, names=(0, 1, 2))
     show_table(
         ("tensor", "its update", "the gradient up to it"),
-        [[t.name, t.update, t.backward] for t in found.tensors],
+        [[t.name, t.update, t.backward] for t in counted.tensors],
         names=(0,),
     )
     forward, backward, update = (facts[part] for part in ("forward", "backward", "update"))
@@ -97,19 +97,19 @@ def _print(facts: dict[str, Any], found: StepProfile) -> None:
         f"In all {forward + backward + update:,}: forward and loss {forward:,}, gradients "
         f"{backward:,}, updates {update:,}."
     )
-    for line in _of_the_model(found):
+    for line in _of_the_model(counted):
         show(line)
 
 
-def _of_the_model(found: StepProfile) -> Iterator[str]:
+def _of_the_model(counted: StepProfile) -> Iterator[str]:
     """How far it is from what was counted."""
-    if found.per_instruction is None or found.misplaced is None:
+    if counted.per_instruction is None or counted.misplaced is None:
         return
-    if found.error is not None:
-        side = "more" if found.error >= 0 else "less"
-        yield f"The model estimates {percent(abs(found.error))} {side} than was counted."
+    if counted.error is not None:
+        side = "more" if counted.error >= 0 else "less"
+        yield f"The model estimates {percent(abs(counted.error))} {side} than was counted."
         return
     yield (
-        f"{found.per_instruction:.3g} {found.unit} for each instruction that the model "
-        f"estimates. {percent(found.misplaced)} of the time goes to other nodes than it says."
+        f"{counted.per_instruction:.3g} {counted.unit} for each instruction that the model "
+        f"estimates. {percent(counted.misplaced)} of the time goes to other nodes than it says."
     )

@@ -66,7 +66,7 @@ def quantize(
 
     _check_format(output)
     try:
-        found = quantized(
+        result = quantized(
             model,
             calibration,
             output or Path(),
@@ -80,13 +80,13 @@ def quantize(
         if error.layers and not json:
             _print_layers(error.layers)
         raise
-    if found.warning:
-        say(f"mcutrain: warning: {found.warning}")
-    facts = _facts(model, found)
+    if result.warning:
+        say(f"mcutrain: warning: {result.warning}")
+    facts = _facts(model, result)
     if json:
-        show_json({**facts, "layers": [asdict(layer) for layer in found.layers]})
+        show_json({**facts, "layers": [asdict(layer) for layer in result.layers]})
     else:
-        _print(facts, found.layers)
+        _print(facts, result.layers)
 
 
 def _check_format(output: Path | None) -> None:
@@ -98,32 +98,32 @@ def _check_format(output: Path | None) -> None:
         )
 
 
-def _facts(model: Path, found: QuantizedModel) -> dict[str, Any]:
+def _facts(model: Path, made: QuantizedModel) -> dict[str, Any]:
     """Return what was done, for --json."""
-    graph, path = found.result.graph, found.path
+    graph, path = made.result.graph, made.path
     assert path is not None, "the command always writes"
     x, y = (graph.tensors[name].type for name in (graph.inputs[0], graph.outputs[0]))
     facts = {
         "model": str(model),
         "file": str(path),
         "size_bytes": path.stat().st_size,
-        "samples": found.samples,
-        "read_as": found.read_as,
-        "chosen": asdict(found.result.chosen),
-        "tried": [asdict(trial) for trial in found.result.trials],
+        "samples": made.samples,
+        "read_as": made.read_as,
+        "chosen": asdict(made.result.chosen),
+        "tried": [asdict(trial) for trial in made.result.trials],
         "input": {
             "shape": x.shape,
             "scale": x.scale,
             "zero_point": x.zero_point,
             "ids": graph.vocabulary(graph.inputs[0]),
         },
-        "turned": found.turned,
+        "turned": made.turned,
         "output": {"shape": y.shape, "scale": y.scale, "zero_point": y.zero_point},
-        "note": found.note,
-        "warning": found.warning,
-        "mae": found.mae,
+        "note": made.note,
+        "warning": made.warning,
+        "mae": made.mae,
     }
-    return {**facts, "compared_samples": found.compared} if found.layers else facts
+    return {**facts, "compared_samples": made.compared} if made.layers else facts
 
 
 def _print(facts: dict[str, Any], layers: tuple[LayerError, ...]) -> None:

@@ -158,7 +158,7 @@ def _check_training(
 
 def _tell(
     choice: Choice,
-    found: Selection,
+    selection: Selection,
     facts: dict[str, Any],
     proxies: Path | None,
     output: Path | None,
@@ -166,16 +166,16 @@ def _tell(
 ) -> None:
     """Write it, if there is a folder to write to, and print it."""
     if output is not None:
-        select_output.write(found, facts, output)
-        select_output.write_report(choice, found, output)
-    levels = _levels(choice, found, proxies, output)  # fails for another scheme's
+        select_output.write(selection, facts, output)
+        select_output.write_report(choice, selection, output)
+    levels = _levels(choice, selection, proxies, output)  # fails for another scheme's
     if levels is not None:
         facts = {**facts, "ladder": levels.to_dict()}
         if output is not None:
-            select_output.write(found, facts, output)
-    select_output.show_selection(found, facts, choice.target, json)
+            select_output.write(selection, facts, output)
+    select_output.show_selection(selection, facts, choice.target, json)
     if levels is not None and not json:
-        select_output.show_levels(levels, found.limits)
+        select_output.show_levels(levels, selection.limits)
 
 
 def _check_ladder(given: Path, output: Path | None) -> None:

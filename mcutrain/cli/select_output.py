@@ -46,43 +46,43 @@ def write_report(choice: Choice, found: Selection, folder: Path) -> None:
 
 
 def show_selection(
-    found: Selection, facts: Mapping[str, Any], target: Target | None, json: bool
+    selection: Selection, facts: Mapping[str, Any], target: Target | None, json: bool
 ) -> None:
     """The scheme, what it should gain, what it takes, and what stands in the way of more."""
     if json:
-        show_json({**facts, **found.to_dict()})
+        show_json({**facts, **selection.to_dict()})
         return
-    depth = found.scheme.bias_depth
+    depth = selection.scheme.bias_depth
     show_prose(
         f"{facts['model']}, {facts['classes']} {facts['learns']}: train the head, "
-        f"the last {depth} biases" + (", and weights of" if found.layers else "")
+        f"the last {depth} biases" + (", and weights of" if selection.layers else "")
     )
-    if found.layers:
-        _show_layers(found)
-    if found.modules:
-        _show_modules(found)
-    if found.published is not None:
+    if selection.layers:
+        _show_layers(selection)
+    if selection.modules:
+        _show_modules(selection)
+    if selection.published is not None:
         show_prose(
-            f"published as {found.published}, and the best of the finalists when trained, not by "
-            "the analysis:"
+            f"published as {selection.published}, and the best of the finalists when trained, not "
+            "by the analysis:"
         )
-    show_prose(_gains(found))
-    _show_costs(found, target)
-    if found.share is not None:
+    show_prose(_gains(selection))
+    _show_costs(selection, target)
+    if selection.share is not None:
         show_prose(
-            f"  {found.share:>12g} {'':6}of its time in the mean, as `train --elastic` takes it"
+            f"  {selection.share:>12g} {'':6}of its time in the mean, as `train --elastic` takes it"
         )
-    if found.binding:
-        show_prose(f"  more is kept away by {found.binding}")
-    is_guess = found.measure not in WITH_HEAD and "finalists" not in facts
-    if is_guess and found.binding.startswith("nothing"):
+    if selection.binding:
+        show_prose(f"  more is kept away by {selection.binding}")
+    is_guess = selection.measure not in WITH_HEAD and "finalists" not in facts
+    if is_guess and selection.binding.startswith("nothing"):
         show_prose(
             "  (gradients are a guess: --finalists 4 --data DIR trains the best by each measure)"
         )
-    if found.next is not None:
-        more = _amount(found.measure, found.next.more_gain)
-        by = f"with {found.next.more_bytes:,} bytes more"
-        show_prose(f"  {by}: +{more}, {', '.join(found.next.changes)}")
+    if selection.next is not None:
+        more = _amount(selection.measure, selection.next.more_gain)
+        by = f"with {selection.next.more_bytes:,} bytes more"
+        show_prose(f"  {by}: +{more}, {', '.join(selection.next.changes)}")
 
 
 def show_levels(found: LevelsBeside, limits: Limits) -> None:
@@ -99,7 +99,7 @@ def show_levels(found: LevelsBeside, limits: Limits) -> None:
     show_prose(f"  levels {texts[0]} of the cascade fit, with {' and '.join(took)}{others}")
 
 
-def _show_layers(found: Selection) -> None:
+def _show_layers(selection: Selection) -> None:
     from mcutrain.selection.result import share_text
     from mcutrain.sparse.scheme import USUAL_BIAS_BITS
 
@@ -108,21 +108,21 @@ def _show_layers(found: Selection) -> None:
             layer.index,
             layer.name,
             share_text(layer.share),
-            f"+{_amount(found.measure, layer.gain)}",
+            f"+{_amount(selection.measure, layer.gain)}",
             layer.state_bytes,
             layer.residual_bits,
         ]
-        for layer in found.layers
+        for layer in selection.layers
     ]
     columns = ("layer", "name", "share", "gain", "state bytes", "residual bits")
-    shown = len(columns) - (not found.scheme.layer_residual_bits)
+    shown = len(columns) - (not selection.scheme.layer_residual_bits)
     show_table(columns[:shown], [row[:shown] for row in rows], left=2, names=(1,))
-    kept = found.scheme.bias_bits
+    kept = selection.scheme.bias_bits
     biases = "" if kept == USUAL_BIAS_BITS else f" and {kept} of each bias"
-    own = found.scheme.layer_residual_bits
-    bits = "residual bits" if own else f"{found.scheme.residual_bits} residual bits"
+    own = selection.scheme.layer_residual_bits
+    bits = "residual bits" if own else f"{selection.scheme.residual_bits} residual bits"
     show_prose(f"with {bits}{biases}; the biases gain "
-         f"{_amount(found.measure, found.bias_gain)}")  # fmt: skip
+         f"{_amount(selection.measure, selection.bias_gain)}")  # fmt: skip
 
 
 def _show_modules(found: Selection) -> None:
@@ -139,26 +139,28 @@ def _show_modules(found: Selection) -> None:
         )
 
 
-def _gains(found: Selection) -> str:
+def _gains(selection: Selection) -> str:
     """What is expected, and the proof."""
     from mcutrain.selection.contribution import is_joint
 
     proof = "proved to be the largest possible by this analysis"
-    if not found.optimal:
-        most = _amount(found.measure, found.bound)
+    if not selection.optimal:
+        most = _amount(selection.measure, selection.bound)
         proof = f"not proved to be the largest, which is at most {most}"
-    if not found.is_bound:
+    if not selection.is_bound:
         proof = "not proved to be the largest: sums over modules exceed the truth somewhere"
-    if is_joint(found.measure):
-        if found.optimal and found.is_bound:
-            proof += f" but for {found.bound - found.gain:.2g}"
-        return f"{found.measure}: {found.gain:.4g}, {proof}; a gain is what is lost without it"
-    if found.measure not in WITH_HEAD:
-        return f"sum of {found.measure}: {found.gain:.4g}, {proof}"
+    if is_joint(selection.measure):
+        if selection.optimal and selection.is_bound:
+            proof += f" but for {selection.bound - selection.gain:.2g}"
+        return (
+            f"{selection.measure}: {selection.gain:.4g}, {proof}; a gain is what is lost without it"
+        )
+    if selection.measure not in WITH_HEAD:
+        return f"sum of {selection.measure}: {selection.gain:.4g}, {proof}"
     return (
-        f"contributions add up to {_amount(found.measure, found.gain)} of {found.measure} over the "
-        f"{_amount(found.measure, found.head)} of the head alone (trained together they overlap); "
-        f"{proof}"
+        f"contributions add up to {_amount(selection.measure, selection.gain)} of "
+        f"{selection.measure} over the {_amount(selection.measure, selection.head)} of the head "
+        f"alone (trained together they overlap); {proof}"
     )
 
 
@@ -193,18 +195,18 @@ def show_points(sweep: BudgetSweep, json: bool) -> None:
         return
     rows: list[list[object]] = []
     for point in sweep.points:
-        found = point.found
-        if found is None:
+        selection = point.found
+        if selection is None:
             rows.append([point.budget, None, None, None, None, "too small", None])
             continue
         rows.append(
             [
                 point.budget,
-                found.measured.sram_bytes,
-                f"+{_amount(found.measure, found.gain)}",
+                selection.measured.sram_bytes,
+                f"+{_amount(selection.measure, selection.gain)}",
                 None if point.trained is None else _reached(sweep.reached, point.trained),
-                found.scheme.bias_depth,
-                len(found.layers),
+                selection.scheme.bias_depth,
+                len(selection.layers),
                 "*" if point.is_pareto else "",
             ]
         )
@@ -224,25 +226,25 @@ def show_points(sweep: BudgetSweep, json: bool) -> None:
     )
 
 
-def show_finalists(found: TrainedSelection) -> None:
+def show_finalists(trained: TrainedSelection) -> None:
     """A row for each scheme that was trained, the best first."""
     rows = []
-    for finalist in found.finalists:
+    for finalist in trained.finalists:
         selection = finalist.proposal.selection
         rows.append(
             [
                 finalist.proposal.reading,
-                _reached(found.measure, finalist.accuracy),
+                _reached(trained.measure, finalist.accuracy),
                 "" if finalist.learning_rate is None else f"{finalist.learning_rate:g}",
                 selection.measured.sram_bytes,
                 selection.scheme.bias_depth,
                 len(selection.layers),
             ]
         )
-    show_table(("best by", found.measure, "lr", "SRAM", "biases", "weights"), rows)
+    show_table(("best by", trained.measure, "lr", "SRAM", "biases", "weights"), rows)
     show_prose(
-        f"trained on {found.trained_samples:,} samples, {found.measure} on "
-        f"{found.held_out_samples:,} other training samples; the first is selected"
+        f"trained on {trained.trained_samples:,} samples, {trained.measure} on "
+        f"{trained.held_out_samples:,} other training samples; the first is selected"
     )
 
 

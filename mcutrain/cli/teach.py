@@ -69,7 +69,7 @@ def teach(
     """
     from mcutrain.functions.teaching import teach as taught
 
-    found = taught(
+    result = taught(
         folder,
         name,
         undo=undo,
@@ -84,11 +84,11 @@ def teach(
         listener=OnScreen(json),
     )
     if json:
-        show_json(found.to_dict())
+        show_json(result.to_dict())
     else:
-        show(f"{found.summary()}.")
-        if found.agrees is not None:
-            same = "the board's state" if found.agrees else "ANOTHER state than the board"
+        show(f"{result.summary()}.")
+        if result.agrees is not None:
+            same = "the board's state" if result.agrees else "ANOTHER state than the board"
             show(f"The desk's replay of the lessons has {same}.")
-    if found.agrees is False:
+    if result.agrees is False:
         raise typer.Exit(1)

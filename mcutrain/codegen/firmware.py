@@ -130,17 +130,17 @@ def with_includes(files: Mapping[str, str], isa: str = PORTABLE) -> dict[str, st
 
     files: name relative to the firmware folder → text, which may differ from what is stored there.
     """
-    found = dict(files)
+    texts = dict(files)
     waiting = list(files)
     while waiting:
         name = waiting.pop()
         folder = name.rpartition("/")[0] or "."
-        for header in _included(found[name]):
+        for header in _included(texts[name]):
             for needed in _header_files(f"{folder}/{header}", isa):
-                if needed not in found:
-                    found[needed] = firmware_text(needed)
+                if needed not in texts:
+                    texts[needed] = firmware_text(needed)
                     waiting.append(needed)
-    return dict(sorted(found.items()))
+    return dict(sorted(texts.items()))
 
 
 @lru_cache(maxsize=1024)

@@ -57,14 +57,14 @@ def estimate(training: TrainGraph, isa: str, segments: Sequence[Segment] = ()) -
     costs = load_costs(isa)
     if not costs:
         return MappingProxyType({})
-    found: dict[str, int] = {}
+    by_node: dict[str, int] = {}
     for node, types, results in calls(training):
-        found[node.name] = 0 if node.op.is_view else _node_cost(node.op, types, results, isa)
+        by_node[node.name] = 0 if node.op.is_view else _node_cost(node.op, types, results, isa)
     for segment in segments:
-        found.update(_segment_costs(training.graph, segment, isa))
+        by_node.update(_segment_costs(training.graph, segment, isa))
     for node in training.apply:
-        found[node.name] = round(found[node.name] / training.accumulate)
-    return MappingProxyType(found)
+        by_node[node.name] = round(by_node[node.name] / training.accumulate)
+    return MappingProxyType(by_node)
 
 
 def network_instructions(
@@ -194,26 +194,26 @@ def quantities(
     multiplier: channels of places per channel of the image.
     """
     call = op.kernel(types, results)
-    found: dict[str, float] = {f"operand.{i}": o != NULL for i, o in enumerate(call.operands)}
+    counts: dict[str, float] = {f"operand.{i}": o != NULL for i, o in enumerate(call.operands)}
     for param in call.params:
-        found.update(_numbers(param))
-    if found.get("parameter.residual_bits") == 2:
-        found["parameter.residual_bits"] = 4  # packed by the same instructions
-    found["1"] = 1
-    found["macs"] = op.macs(types, results)
-    found["depth"] = found["macs"] // max(results[0].elements, 1)
-    found["inputs"] = sum(t.elements for t in types)
-    found["outputs"] = sum(t.elements for t in results)
+        counts.update(_numbers(param))
+    if counts.get("parameter.residual_bits") == 2:
+        counts["parameter.residual_bits"] = 4  # packed by the same instructions
+    counts["1"] = 1
+    counts["macs"] = op.macs(types, results)
+    counts["depth"] = counts["macs"] // max(results[0].elements, 1)
+    counts["inputs"] = sum(t.elements for t in types)
+    counts["outputs"] = sum(t.elements for t in results)
     if strip is not None:
-        found.update(strip.changes(results[0].shape[1], found))
+        counts.update(strip.changes(results[0].shape[1], counts))
     for image in IMAGES:
-        if f"{image}.h" in found:
-            found[f"{image}.pixels"] = found[f"{image}.h"] * found[f"{image}.w"]
-    if "window.kernel_h" in found:
-        image, places = _image(found), _places(found)
-        found["multiplier"] = found[f"{places}.c"] // max(found[f"{image}.c"], 1)
-        found["taps"] = _taps(found)
-    return call.function, found
+        if f"{image}.h" in counts:
+            counts[f"{image}.pixels"] = counts[f"{image}.h"] * counts[f"{image}.w"]
+    if "window.kernel_h" in counts:
+        image, places = _image(counts), _places(counts)
+        counts["multiplier"] = counts[f"{places}.c"] // max(counts[f"{image}.c"], 1)
+        counts["taps"] = _taps(counts)
+    return call.function, counts
 
 
 def feature(name: str, values: Mapping[str, float]) -> float:

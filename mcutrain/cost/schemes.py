@@ -59,14 +59,14 @@ def scheme_cost(
 
     @_remembered
     def cost(scheme: UpdateScheme) -> SchemeCost:
-        found = kept.get(scheme)
-        if found is None:
+        known = kept.get(scheme)
+        if known is None:
             alone = trained_modules_only(graph, scheme)
             _, training = differentiated(alone, scheme, options, loss)
             counts = None if isa is None else instructions.estimate(training, isa)
-            found = cost_of(training, align_bytes, code, counts, least_front(), bool(places))
-            kept.put(scheme, found)
-        return found
+            known = cost_of(training, align_bytes, code, counts, least_front(), bool(places))
+            kept.put(scheme, known)
+        return known
 
     return cost
 

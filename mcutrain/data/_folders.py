@@ -121,17 +121,17 @@ def used_of(listings: Sequence[Listing], drawing: Drawing, counts: Counts) -> li
 
     counts: how many training and test files, drawn of every class alike; None is all.
     """
-    found = list(listings)
-    if len(found) == 1:
-        (one,) = found
+    used = list(listings)
+    if len(used) == 1:
+        (one,) = used
         groups = drawing.of_files(one.paths) if drawing.by else ()
-        found = [one.take(index) for index in drawing.parts(one.numbers, groups)]
+        used = [one.take(index) for index in drawing.parts(one.numbers, groups)]
     else:
         drawing.check_none()
     for i, count in enumerate(counts):
         if count is not None:
-            found[i] = found[i].take(drawn(found[i].numbers, count, drawing.seed))
-    return found
+            used[i] = used[i].take(drawn(used[i].numbers, count, drawing.seed))
+    return used
 
 
 def split_at(lengths: Sequence[int], whole: Dataset) -> Split:

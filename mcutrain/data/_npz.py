@@ -65,20 +65,20 @@ def split_of(arrays: Arrays, drawing: Drawing) -> Split:
 
 def _groups(arrays: Arrays, key: str, n: int) -> list[str]:
     """The group of each of `n` samples. Raises DataError where no array of this name says it."""
-    found = arrays.get(key)
-    if found is None or key in KEYS or found.shape != (n,) or found.dtype.kind not in "iuUS":
+    values = arrays.get(key)
+    if values is None or key in KEYS or values.shape != (n,) or values.dtype.kind not in "iuUS":
         what = (
             "there is no array"
-            if found is None or key in KEYS
-            else f"{found.dtype} {found.shape} is"
+            if values is None or key in KEYS
+            else f"{values.dtype} {values.shape} is"
         )
         raise DataError(
             f"{what} {key[:40]!a} to split by: save a number or name of its group for each sample, "
             f"({n},), under this name"
         )
-    if found.dtype.kind not in "US":
-        return [str(value) for value in found.tolist()]
-    groups = as_texts(found, key)
+    if values.dtype.kind not in "US":
+        return [str(value) for value in values.tolist()]
+    groups = as_texts(values, key)
     if "" in groups:
         raise DataError(f"sample {groups.index('')} has no group in {key[:40]!a}: name it")
     return groups

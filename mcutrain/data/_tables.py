@@ -141,30 +141,30 @@ def _sorted_names(labels: set[str]) -> tuple[str, ...]:
 
 
 def split_of_series(
-    found: list[Series],
+    all_series: list[Series],
     names: tuple[str, ...],
     windows: Windows,
     drawing: Drawing,
 ) -> Split:
     """The parts that the files name; else whole series, or the end of each, are for the test."""
-    if any(series.part is not None for series in found):
+    if any(series.part is not None for series in all_series):
         drawing.check_none()
-    length = windows.length(found[0].rows.shape[1])
-    found = [series for series in found if len(windows.starts(series))]
-    if found and found[0].targets is not None:
-        split = _split_of_targets(found, names, windows, drawing)
-        return split.each(_with_labels) if _are_labels(found) else split
+    length = windows.length(all_series[0].rows.shape[1])
+    all_series = [series for series in all_series if len(windows.starts(series))]
+    if all_series and all_series[0].targets is not None:
+        split = _split_of_targets(all_series, names, windows, drawing)
+        return split.each(_with_labels) if _are_labels(all_series) else split
     for name in names:
-        if not any(series.label == name for series in found):
+        if not any(series.label == name for series in all_series):
             raise DataError(
                 f"class {name[:40]!a} has no {length} rows without a gap, one window: record more, "
                 "or remove it"
             )
-    if any(series.part is not None for series in found):
-        parts = [[s for s in found if (s.part or 0) == which] for which in range(3)]
+    if any(series.part is not None for series in all_series):
+        parts = [[s for s in all_series if (s.part or 0) == which] for which in range(3)]
         parts = parts if parts[1] else [parts[0], parts[2], []]
     else:
-        parts = [*_held_out(found, names, windows, drawing), []]
+        parts = [*_held_out(all_series, names, windows, drawing), []]
     for part, name in ((parts[1], "test"), (parts[0], "training")):
         check_windows(part, length, name)
     made = [dataset_of(part, names, windows) for part in parts if part]
@@ -183,22 +183,22 @@ def _with_labels(part: Dataset) -> Dataset:
 
 
 def _split_of_targets(
-    found: list[Series], names: tuple[str, ...], windows: Windows, drawing: Drawing
+    all_series: list[Series], names: tuple[str, ...], windows: Windows, drawing: Drawing
 ) -> Split:
     """The parts that the file names, or whole groups; else windows that share no row are drawn."""
-    if any(series.part is not None for series in found):
-        parts = [[s for s in found if (s.part or 0) == which] for which in range(3)]
+    if any(series.part is not None for series in all_series):
+        parts = [[s for s in all_series if (s.part or 0) == which] for which in range(3)]
         parts = parts if parts[1] else [parts[0], parts[2], []]
-        length = windows.length(found[0].rows.shape[1])
+        length = windows.length(all_series[0].rows.shape[1])
         for part, name in ((parts[1], "test"), (parts[0], "training")):
             check_windows(part, length, name)
         return Split(*[dataset_of(part, names, windows) for part in parts if part])
-    if drawing.by and found:
-        labels = np.zeros(len(found), np.int64)
-        both = _by_groups(found, labels, windows, drawing)
+    if drawing.by and all_series:
+        labels = np.zeros(len(all_series), np.int64)
+        both = _by_groups(all_series, labels, windows, drawing)
         return Split(*[dataset_of(part, names, windows) for part in both])
-    whole = dataset_of(found, names, windows)
-    if windows.stride is None or windows.stride >= windows.length(found[0].rows.shape[1]):
+    whole = dataset_of(all_series, names, windows)
+    if windows.stride is None or windows.stride >= windows.length(all_series[0].rows.shape[1]):
         train, test = drawing.parts(whole.y)
     else:  # neighbours share rows
         cut = min(max(round(len(whole) * (1 - drawing.share)), 1), len(whole) - 1)
@@ -216,24 +216,24 @@ def check_windows(found: Sequence[Series], length: int, name: str) -> None:
 
 
 def _held_out(
-    found: list[Series], names: tuple[str, ...], windows: Windows, drawing: Drawing
+    all_series: list[Series], names: tuple[str, ...], windows: Windows, drawing: Drawing
 ) -> tuple[list[Series], list[Series]]:
     """Training and test series, which share no row.
 
     Those of whole groups, if it is split by these; else whole series, drawn, where each class has
     two or more; else the end of each.
     """
-    labels = np.array([names.index(series.label) for series in found], np.int64)
+    labels = np.array([names.index(series.label) for series in all_series], np.int64)
     if drawing.by:
-        return _by_groups(found, labels, windows, drawing)
+        return _by_groups(all_series, labels, windows, drawing)
     if np.bincount(labels, minlength=len(names)).min() >= 2:
         train, test = drawing.parts(labels)
-        return [found[i] for i in train], [found[i] for i in test]
+        return [all_series[i] for i in train], [all_series[i] for i in test]
     test_share = drawing.share
     if not 0.0 < test_share < 1.0:
         raise DataError(f"the test share is {test_share}: give a share between 0 and 1, as 0.2")
     first, last = [], []
-    for series in found:
+    for series in all_series:
         starts = windows.starts(series)
         cut = starts[min(round(len(starts) * (1 - test_share)), len(starts) - 1)]
         cut = max(cut, windows.length(series.rows.shape[1]))  # a class needs one to train on
@@ -243,33 +243,33 @@ def _held_out(
 
 
 def _by_groups(
-    found: list[Series], labels: Labels, windows: Windows, drawing: Drawing
+    all_series: list[Series], labels: Labels, windows: Windows, drawing: Drawing
 ) -> tuple[list[Series], list[Series]]:
     """Training and test series; a series counts as many times as it has windows."""
-    counts = [len(windows.starts(series)) for series in found]
-    of_window = np.repeat(np.arange(len(found)), counts)
-    groups = [found[i].group for i in of_window.tolist()]
+    counts = [len(windows.starts(series)) for series in all_series]
+    of_window = np.repeat(np.arange(len(all_series)), counts)
+    groups = [all_series[i].group for i in of_window.tolist()]
     parts = drawing.parts(labels[of_window], groups)
     train, test = (np.unique(of_window[part]).tolist() for part in parts)
-    return [found[i] for i in train], [found[i] for i in test]
+    return [all_series[i] for i in train], [all_series[i] for i in test]
 
 
-def dataset_of(found: Sequence[Series], names: tuple[str, ...], windows: Windows) -> Dataset:
+def dataset_of(all_series: Sequence[Series], names: tuple[str, ...], windows: Windows) -> Dataset:
     """The windows of series one after the other; DataError where they do not fit into memory."""
-    length = windows.length(found[0].rows.shape[1])
-    count = sum(len(windows.starts(series)) for series in found)
-    channels = found[0].rows.shape[1]
+    length = windows.length(all_series[0].rows.shape[1])
+    count = sum(len(windows.starts(series)) for series in all_series)
+    channels = all_series[0].rows.shape[1]
     if 4 * count * length * channels > MAX_SET_BYTES:
         raise DataError(
             f"{count} windows of {length} rows need {4e-9 * count * length * channels:.1f} GB: "
             "give a larger --stride"
         )
     x = np.empty((count, length, channels), np.float32)
-    wanted = found[0].targets
+    wanted = all_series[0].targets
     many = None if wanted is None else np.empty((count, wanted.shape[1]), np.float32)
     y = np.zeros(count, np.int64)
     done = 0
-    for series in found:
+    for series in all_series:
         for start in windows.starts(series):
             x[done] = series.rows[start : start + length]
             if many is None or series.targets is None:

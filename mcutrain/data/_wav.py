@@ -56,14 +56,14 @@ def read_wav(path: Path) -> tuple[npt.NDArray[np.float64], int]:
     Raises DataError for what is no sound WAV file of PCM or floats.
     """
     with path.open("rb") as file:
-        found, size_bytes = _found_data(file)
-        wanted = (found.rate_hz + found.rate_hz // 4) * found.frame_bytes
+        header, size_bytes = _found_data(file)
+        wanted = (header.rate_hz + header.rate_hz // 4) * header.frame_bytes
         content = file.read(min(wanted, size_bytes))
-    content = content[: len(content) // found.frame_bytes * found.frame_bytes]
+    content = content[: len(content) // header.frame_bytes * header.frame_bytes]
     if not content:
         raise DataError("holds no sound: replace or remove it")
-    values = _floats(content, found.width) if found.kind == FLOAT else _pcm(content, found.width)
-    return values.reshape(-1, found.channels).mean(axis=1), found.rate_hz
+    values = _floats(content, header.width) if header.kind == FLOAT else _pcm(content, header.width)
+    return values.reshape(-1, header.channels).mean(axis=1), header.rate_hz
 
 
 def read_samples(path: Path, rate_hz: int, count: int) -> npt.NDArray[np.int16]:
@@ -72,9 +72,9 @@ def read_samples(path: Path, rate_hz: int, count: int) -> npt.NDArray[np.int16]:
     Raises DataError for other files.
     """
     with path.open("rb") as file:
-        found, size_bytes = _found_data(file)
-        kind = "floats" if found.kind == FLOAT else "PCM"
-        check_heard(found.channels, f"{8 * found.width}-bit {kind}", found.rate_hz, rate_hz)
+        header, size_bytes = _found_data(file)
+        kind = "floats" if header.kind == FLOAT else "PCM"
+        check_heard(header.channels, f"{8 * header.width}-bit {kind}", header.rate_hz, rate_hz)
         content = file.read(min(2 * count, size_bytes))
     return np.frombuffer(content[: len(content) // 2 * 2], "<i2").astype(np.int16)
 

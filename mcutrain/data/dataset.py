@@ -380,8 +380,8 @@ def class_numbers(
     first = next(iter(given))
     given = {key: y.astype(np.uint8) if y.dtype == np.bool_ else y for key, y in given.items()}
     if are_targets or has_real_targets(given[first]):
-        found = {key: as_targets(y, key) for key, y in given.items()}
-        return found, names or target_names(found[first].shape[1])
+        numbers = {key: as_targets(y, key) for key, y in given.items()}
+        return numbers, names or target_names(numbers[first].shape[1])
     if given[first].dtype.kind in "US":
         texts = {key: _texts(y, key) for key, y in given.items()}
         known = as_names(sorted(set(texts[first]))) if names is None else names
@@ -392,10 +392,12 @@ def class_numbers(
         return labels, names or tuple(map(str, range(top + 1)))
     if given[first].ndim == 2 and given[first].shape[1] > 1:
         width = given[first].shape[1]
-        found = {key: _hot(y, key, width) for key, y in given.items()}
-        return found, names or tuple(map(str, range(width)))
-    found = {key: as_labels(y[:, 0] if y.shape[1:] == (1,) else y, key) for key, y in given.items()}
-    return found, names or _numbers_as_names(np.concatenate(list(found.values())))
+        numbers = {key: _hot(y, key, width) for key, y in given.items()}
+        return numbers, names or tuple(map(str, range(width)))
+    numbers = {
+        key: as_labels(y[:, 0] if y.shape[1:] == (1,) else y, key) for key, y in given.items()
+    }
+    return numbers, names or _numbers_as_names(np.concatenate(list(numbers.values())))
 
 
 def _has_positions(y: npt.NDArray[Any]) -> bool:

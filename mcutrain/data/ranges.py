@@ -112,19 +112,19 @@ OTHER_MEAN = "give the --mean and --std that the model was trained with"
 
 def check_values(x: Samples, model: ModelInput, what: str, remedy: str) -> list[str]:
     """Check real values. what: whose, plural; remedy: what to do, an imperative."""
-    found = Clipping.of(x, model)
+    clipping = Clipping.of(x, model)
     ranges = (
-        f"{what} go from {found.low:.4g} to {found.high:.4g}, and the model's input from "
+        f"{what} go from {clipping.low:.4g} to {clipping.high:.4g}, and the model's input from "
         f"{model.low:.4g} to {model.high:.4g}"
     )
-    if found.share >= TOLD_SHARE:
-        share = f"{found.share:.0%}" if found.share >= 0.1 else f"{found.share:.1%}"
+    if clipping.share >= TOLD_SHARE:
+        share = f"{clipping.share:.0%}" if clipping.share >= 0.1 else f"{clipping.share:.1%}"
         said = f"{ranges}: {share.replace('%', ' %')} of the values are clipped"
-        if found.is_wrong:
+        if clipping.is_wrong:
             raise DataError(f"{said}; {remedy}")
         return [f"{said}; if that is more than outliers, {remedy}"]
-    if len(x) > 1 and found.high - found.low < FEW_STEPS * model.scale:
-        steps = int((found.high - found.low) / model.scale) + 1
+    if len(x) > 1 and clipping.high - clipping.low < FEW_STEPS * model.scale:
+        steps = int((clipping.high - clipping.low) / model.scale) + 1
         return [f"{ranges}, so they take {steps} of its 256 values; {remedy}"]
     return []
 

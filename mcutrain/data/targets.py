@@ -191,23 +191,25 @@ def as_targets(y: Array, key: str) -> Array:
         raise DataError(
             f"{key} is {y.dtype}, but the training part has real targets: save both as float32"
         )
-    found = y.reshape(len(y), -1) if y.ndim == 1 else y
-    if found.ndim != 2 or found.size == 0:
+    targets = y.reshape(len(y), -1) if y.ndim == 1 else y
+    if targets.ndim != 2 or targets.size == 0:
         raise DataError(
             f"{key} has the shape {y.shape}: save one target per sample (n,), or several (n, k)"
         )
-    if found.shape[1] > MOST_TARGETS:
-        raise DataError(f"{key} has {found.shape[1]:,} targets a sample, more than {MOST_TARGETS}")
+    if targets.shape[1] > MOST_TARGETS:
+        raise DataError(
+            f"{key} has {targets.shape[1]:,} targets a sample, more than {MOST_TARGETS}"
+        )
     with np.errstate(over="ignore"):
-        found = found.astype(np.float32)
-    bad = np.argwhere(~np.isfinite(found))
+        targets = targets.astype(np.float32)
+    bad = np.argwhere(~np.isfinite(targets))
     if len(bad):
         row, column = bad[0].tolist()
         raise DataError(
             f"{key} is {y[row] if y.ndim == 1 else y[row, column]} in row {row}, target "
             f"{column + 1}: a target is a finite number; remove the sample or fill it in"
         )
-    return found
+    return targets
 
 
 def target_names(count: int) -> tuple[str, ...]:

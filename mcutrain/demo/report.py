@@ -29,15 +29,15 @@ def write_report(
     on_board: what `mcutrain demo --json` says of it, None if there was none. memory: of the
     board's ELF file.
     """
-    found = collect(step, load_target(BOARD), memory)
+    drawn = collect(step, load_target(BOARD), memory)
     if on_board is not None:
         tested = (
             Point(0, on_board["accuracy_before"]),
             Point(on_board["steps"], on_board["accuracy"]),
         )
         curves = (*curves, LearningCurve(f"on {BOARD}", tested, unit="sample"))
-        if found.instructions is not None:
-            counted = replace(found.instructions, measured=on_board["instructions_per_step"])
-            found = replace(found, instructions=counted)
-    report = replace(found, curves=tuple(curves), commands=(command_line(),))
+        if drawn.instructions is not None:
+            counted = replace(drawn.instructions, measured=on_board["instructions_per_step"])
+            drawn = replace(drawn, instructions=counted)
+    report = replace(drawn, curves=tuple(curves), commands=(command_line(),))
     return str(write(report, folder))

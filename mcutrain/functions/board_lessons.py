@@ -74,13 +74,13 @@ def _replaying(project: BoardProject, settings: RunSettings, replay: int) -> Run
 
 def _check_elastic(project: BoardProject, settings: RunSettings) -> None:
     """Raise ProjectError where firmware and run do not go together."""
-    found = project.manifest.elastic
-    if settings.elastic is not None and (found is None or not found.backward_time):
+    elastic = project.manifest.elastic
+    if settings.elastic is not None and (elastic is None or not elastic.backward_time):
         raise ProjectError(
             f"the firmware of {project.folder} always trains its whole scheme: generate it "
             "with --elastic, to choose while it runs"
         )
-    if settings.elastic is not None and found is not None and found.saves_nothing:
+    if settings.elastic is not None and elastic is not None and elastic.saves_nothing:
         raise ProjectError(
             f"the firmware of {project.folder} trains the last layer alone, so nothing can be "
             "left out: generate one that trains more, or train without --elastic"

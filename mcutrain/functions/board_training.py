@@ -192,25 +192,28 @@ def train_board(
     saving.check()
     record.check()
     _ = reading.normalization  # or a sentence
-    found = BoardProject.read(Path(project))
-    settings = settings_for(found, choices, learning.settings(seed))
+    board_project = BoardProject.read(Path(project))
+    settings = settings_for(board_project, choices, learning.settings(seed))
     if saving.after:
         check_after(settings)
-    state = Path(saving.state or found.folder / STATE)
+    state = Path(saving.state or board_project.folder / STATE)
     check_writable(state)
-    port, baud = find_port(found, line.port, listener.detail), find_baud(found, line.baud)
-    log = Path(record.log or found.folder / LOG)
+    port, baud = (
+        find_port(board_project, line.port, listener.detail),
+        find_baud(board_project, line.baud),
+    )
+    log = Path(record.log or board_project.folder / LOG)
     board_log = None if record.tensorboard is None else Path(record.tensorboard)
     tail_of = None if model is None else Path(model)
-    course = BoardCourse.of(found, data, reading, settings, tail_of, saving.after, listener)
+    course = BoardCourse.of(board_project, data, reading, settings, tail_of, saving.after, listener)
     session = _Session(port, baud, waiting, log, board_log, listener)
     outcome, loss = session.run(course, state, saving)
     saved = _state_in(state)
     warning = course.doubts(outcome, loss, saved)
     if warning:
         listener.result_says(warning)
-    features = FACTS.read(saved, found.manifest.table)
-    is_virtual = may_be_virtual(found, port)
+    features = FACTS.read(saved, board_project.manifest.table)
+    is_virtual = may_be_virtual(board_project, port)
     return BoardRun(outcome, saving.begin, saved, state, log, features, warning, is_virtual)
 
 

@@ -218,34 +218,34 @@ class Chooser:
                 cache.write(path, json.dumps(asdict(found)).encode())
         return found
 
-    def _compare(self, found: AutoScheme, analysis: Analysis) -> AutoScheme:
-        """See `compared`. found: what was chosen."""
-        if found.larger is None:
+    def _compare(self, choice: AutoScheme, analysis: Analysis) -> AutoScheme:
+        """See `compared`. choice: what was chosen."""
+        if choice.larger is None:
             with suppress(McutrainError):
-                found = replace(found, larger=self.larger(found.sram_bytes))
-        if self.memory.sram_bytes is None or found.scheme == HEAD:
-            return found
+                choice = replace(choice, larger=self.larger(choice.sram_bytes))
+        if self.memory.sram_bytes is None or choice.scheme == HEAD:
+            return choice
         if self.memory.is_usual:
-            found = replace(found, smaller=self.head())
+            choice = replace(choice, smaller=self.head())
         try:
             measured = analysis()
-            below = list(self._smaller(measured, found))
+            below = list(self._smaller(measured, choice))
         except UNMEASURABLE:
-            return found
-        whole = _reachable(measured, found.scheme)
+            return choice
+        whole = _reachable(measured, choice.scheme)
         if whole == 0:
-            return found
+            return choice
 
         def with_share(one: Alternative) -> Alternative:
             return replace(one, share=_reachable(measured, one.scheme) / whole)
 
-        larger = None if found.larger is None else with_share(found.larger)
+        larger = None if choice.larger is None else with_share(choice.larger)
         each = [with_share(one) for one in below]
         near = [one for one in each if (one.share or 0) >= AS_MUCH]
-        smaller = min(near, key=lambda one: one.sram_bytes, default=found.smaller)
+        smaller = min(near, key=lambda one: one.sram_bytes, default=choice.smaller)
         if not near and each and self.memory.is_usual:
             smaller = each[0]
-        return replace(found, larger=larger, smaller=smaller)
+        return replace(choice, larger=larger, smaller=smaller)
 
     def kept_larger(self, used_bytes: int, *beside: object) -> Alternative | None:
         """What `larger` finds, from the cache or found now. beside: what else plans depend on."""

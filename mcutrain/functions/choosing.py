@@ -81,12 +81,12 @@ class Choice:
         target = request.target
         graph = model if isinstance(model, Graph) else load(model)
         find_head(graph)
-        found = analysis_for(graph, analysis, request.measure, request.by_gradient)
+        contributions = analysis_for(graph, analysis, request.measure, request.by_gradient)
         name = "" if isinstance(analysis, Contributions) else f" {analysis}"
-        found = at_joint_rate(found, request, name)
-        wanted = classes_of(graph, found, classes, name)
+        contributions = at_joint_rate(contributions, request, name)
+        wanted = classes_of(graph, contributions, classes, name)
         options = StepOptions(accumulate=request.accumulate, elastic=request.elastic)
-        if (said := found.settings.get("targets")) is not None:
+        if (said := contributions.settings.get("targets")) is not None:
             options = replace(options, loss=MEAN_SQUARED_ERROR, targets=_targets(said, name))
         graph = with_head(graph, replace(options, classes=wanted))
         can_build = builds and target is not None and has_compiler(target)
@@ -95,7 +95,7 @@ class Choice:
         costs = cost_model(graph, target, options, can_build, bits, request.layer_bits, rule)
         limits = Limits(None) if limits is None else limits
         file = None if isinstance(model, Graph) else Path(model)
-        return Choice(request, file, graph, wanted, options, found, target, limits, costs)
+        return Choice(request, file, graph, wanted, options, contributions, target, limits, costs)
 
     @property
     def facts(self) -> Record:
@@ -185,23 +185,23 @@ def select_elastic(
     graph: with the head that is trained. Raises PlanError if nothing fits, or forward pass, loss
     and the last layer take more than the limit of a step.
     """
-    found = selector.select(replace(limits, instructions=None))
+    selection = selector.select(replace(limits, instructions=None))
     instructions = limits.instructions
     if instructions is None or target is None:
-        return found
-    share = min(math.floor(1000 * instructions / found.measured.instructions) / 1000, 1.0)
+        return selection
+    share = min(math.floor(1000 * instructions / selection.measured.instructions) / 1000, 1.0)
     if share < 1:
-        step = prepare(graph, found.scheme, options)
+        step = prepare(graph, selection.scheme, options)
         times = times_of(step.plan, target.costs)
         try:
             period = USUAL_PERIOD * options.accumulate
             turns_of(step, RunSettings(elastic=share), period, times)
         except ArgumentError as error:
             raise PlanError(
-                f"an elastic step takes {found.measured.instructions:,} instructions if "
+                f"an elastic step takes {selection.measured.instructions:,} instructions if "
                 f"nothing is left out; its mean cannot be kept to {instructions:,}: {error}"
             ) from error
-    return replace(found, share=share)
+    return replace(selection, share=share)
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class LevelsBeside:
 
 @checked
 def levels_beside(
-    found: Selection,
+    selection: Selection,
     model: Graph,
     proxies: PathLike,
     *,
@@ -264,7 +264,7 @@ def levels_beside(
     options = StepOptions(accumulate=accumulate, elastic=elastic)
 
     def step_with(ladder: Ladder | None) -> TrainingStep:
-        return prepare(model, found.scheme, options, ladder=ladder)
+        return prepare(model, selection.scheme, options, ladder=ladder)
 
     plain = step_with(None)
     ladder = kept_ladder(Path(proxies))(lambda latent: front_of(plain, latent))
@@ -274,13 +274,13 @@ def levels_beside(
         step = step_with(beside)
         more = 0 if code is None else sum(front_flash_bytes(step.plan, code))
         return replace(
-            found.measured,
-            sram_bytes=found.measured.sram_bytes + _sram(step, target) - _sram(plain, target),
-            flash_bytes=found.measured.flash_bytes + more,
+            selection.measured,
+            sram_bytes=selection.measured.sram_bytes + _sram(step, target) - _sram(plain, target),
+            flash_bytes=selection.measured.flash_bytes + more,
         )
 
-    levels = levels_that_fit(ladder, lambda fewer: fits(found.limits, measured(fewer)))
-    own = found.measured if levels.ladder is None else measured(levels.ladder)
+    levels = levels_that_fit(ladder, lambda fewer: fits(selection.limits, measured(fewer)))
+    own = selection.measured if levels.ladder is None else measured(levels.ladder)
     return LevelsBeside(levels, front_of(plain, ladder.latent), own)
 
 

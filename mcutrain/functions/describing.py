@@ -148,22 +148,22 @@ class ModelInfo(Shown):
 
     def to_dict(self) -> Record:
         """As `mcutrain info --json` prints it, without the file's name."""
-        found: Record = {
+        facts: Record = {
             "inputs": [asdict(edge) for edge in self.inputs],
             "outputs": [asdict(edge) for edge in self.outputs],
         }
         if self.is_float:
-            found |= {"is_float": True, "operators": dict(self.operators)}
-            found |= {"parameters": self.parameters}
-            found |= {"obstacles": list(self.obstacles), "likely": list(self.likely)}
+            facts |= {"is_float": True, "operators": dict(self.operators)}
+            facts |= {"parameters": self.parameters}
+            facts |= {"obstacles": list(self.obstacles), "likely": list(self.likely)}
             if self.refusal:
-                return found
-            found["quantized_as"] = self.quantized_as
+                return facts
+            facts["quantized_as"] = self.quantized_as
         else:
-            found["no_head_because"] = self.no_head_because or None
+            facts["no_head_because"] = self.no_head_because or None
         return {
             "name": self.name,
-            **found,
+            **facts,
             "head": self.head,
             "layers": self.records(),
             "trainable_layers": self.trainable_layers,

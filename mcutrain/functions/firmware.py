@@ -54,12 +54,12 @@ class Built(Shown):
 
     def summary(self) -> str:
         """Return a line that describes it."""
-        found = self.memory
-        if found is None:
+        memory = self.memory
+        if memory is None:
             return str(self.elf)
-        agrees = "as planned" if found.agrees else f"planned were {found.planned_bytes:,}"
+        agrees = "as planned" if memory.agrees else f"planned were {memory.planned_bytes:,}"
         return (
-            f"{self.elf}, {found.linked_bytes:,} bytes of SRAM ({agrees}), {found.flash_bytes:,} "
+            f"{self.elf}, {memory.linked_bytes:,} bytes of SRAM ({agrees}), {memory.flash_bytes:,} "
             "of flash"
         )
 
@@ -144,17 +144,17 @@ def flash(
 
     >>> flash("project", port="/dev/ttyUSB0").identity
     """
-    found = BoardProject.read(Path(project))
-    found.built_elf()
+    board_project = BoardProject.read(Path(project))
+    board_project.built_elf()
     with listener.counting("flash") as tell:
-        port = where.port or _that_restarts(found)
-        job = Job(found, port, where.to, tell)
+        port = where.port or _that_restarts(board_project)
+        job = Job(board_project, port, where.to, tell)
         chosen = choose(job, where.way)
         done = chosen.run(job)
         if port is None or not chosen.talks:
             return Flashed(chosen.name, done)
-        identity = _ask(found, port)
-    silent = f"at {port}; it talks on {found.board.uart.pins or 'another port'}"
+        identity = _ask(board_project, port)
+    silent = f"at {port}; it talks on {board_project.board.uart.pins or 'another port'}"
     return Flashed(chosen.name, done, identity, "" if identity else silent)
 
 

@@ -91,7 +91,7 @@ def readme(story: Story) -> str:
 def _commands(story: Story) -> list[str]:
     data = ["--data", story.data]
     int8 = str(story.model)
-    found: list[list[str]] = []
+    commands: list[list[str]] = []
     if story.is_float:
         int8 = f"by-hand{story.int8.suffix}"
         calibration = ["--calibration", story.data, *_seed(story), *_pixels(story)]
@@ -99,15 +99,15 @@ def _commands(story: Story) -> list[str]:
         stride = story.reading.stride
         calibration += [] if stride is None else ["--stride", str(stride)]
         calibration += _targets(story)
-        found.append(["quantize", str(story.model), *calibration, "-o", int8])
+        commands.append(["quantize", str(story.model), *calibration, "-o", int8])
     simulate = ["simulate", int8, *data, "--scheme", str(story.folder / "scheme.toml")]
     simulate += ["--classes", story.classes] if story.classes != "auto" else []
     simulate += ["--epochs", str(story.epochs), *_rate(story), *_reading(story), *_seed(story)]
     simulate += _frontend(story)
     simulate += _augment(story)
-    found.append([*simulate, "--checkpoint", "by-hand.npz"])
+    commands.append([*simulate, "--checkpoint", "by-hand.npz"])
     output = f"by-hand-trained{story.trained.suffix}"
-    found.append(["export", int8, "--state", "by-hand.npz", "-o", output])
+    commands.append(["export", int8, "--state", "by-hand.npz", "-o", output])
     generate = ["generate", int8, "--scheme"]
     if story.has_targets:  # the run's checkpoint says what they mean
         generate += ["by-hand.npz", *_seed(story), *_frontend(story)]
@@ -118,12 +118,12 @@ def _commands(story: Story) -> list[str]:
     if story.board:
         generate += ["--board", story.board]
         generate += ["--slots", story.slots] if story.slots != "on" else []
-    found.append([*generate, "-o", "by-hand-project"])
+    commands.append([*generate, "-o", "by-hand-project"])
     if story.board:
         train = ["train", "by-hand-project", *data, "--epochs", str(story.epochs), *_rate(story)]
         train += [*_reading(story), *_seed(story), *_augment(story)]
-        found += [["build", "by-hand-project"], ["flash", "by-hand-project"], train]
-    return [shlex.join(["mcutrain", *words]) for words in found]
+        commands += [["build", "by-hand-project"], ["flash", "by-hand-project"], train]
+    return [shlex.join(["mcutrain", *words]) for words in commands]
 
 
 def _rate(story: Story) -> list[str]:

@@ -176,23 +176,23 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         """Ask gateways for the keys of a round. Returns those that gave one."""
         record = RecordDict({"config": ConfigRecord({"round": config["round"]})})
         asked = self._construct_messages(record, nodes, MessageType.QUERY)
-        found: dict[int, bytes] = {}
+        keys: dict[int, bytes] = {}
         for reply in grid.send_and_receive(messages=asked, timeout=self.deadline):
             try:
                 key = reply.content["key"]["public"]
             except (KeyError, ValueError, TypeError) as error:
                 LOG.warning("gateway %d gave no key: %s", reply.metadata.src_node_id, error)
                 continue
-            if isinstance(key, bytes) and key not in found.values():
-                found[reply.metadata.src_node_id] = key
-        self._keys = sorted(found.values())
-        if len(found) < FEWEST_MASKED:
+            if isinstance(key, bytes) and key not in keys.values():
+                keys[reply.metadata.src_node_id] = key
+        self._keys = sorted(keys.values())
+        if len(keys) < FEWEST_MASKED:
             LOG.warning(
                 "%d gateways gave keys, and masks need %d: nothing is learnt in this round",
-                *(len(found), FEWEST_MASKED),
+                *(len(keys), FEWEST_MASKED),
             )
             return []
-        return sorted(found)
+        return sorted(keys)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -441,28 +441,28 @@ def gateway_app() -> ClientApp:
         number, rate = int(config["round"]), float(config["lr"])
         rate *= float(config["decay"]) ** (number - 1)
         lesson = FleetRound(number, int(config["epochs"]), rate)
-        found = _gateway(context).learn(_base(message), lesson, int(config["clip"]))
-        sums = found.contributions if config["each-board"] else (found.total,)
+        learnt = _gateway(context).learn(_base(message), lesson, int(config["clip"]))
+        sums = learnt.contributions if config["each-board"] else (learnt.total,)
         keys = [bytes(key) for key in config["keys"]]
         if keys:
             private = _private_key(context, lesson.number)
-            masked = MaskedSum.of(found.layout, found.total, private, keys)
+            masked = MaskedSum.of(learnt.layout, learnt.total, private, keys)
             sent = [masked.to_bytes()]
         else:
             sent = [one.to_bytes() for one in sums]
-        unheard = _unheard(context, config, found.total.base)
+        unheard = _unheard(context, config, learnt.total.base)
         if int(config["late"]):
-            kept = {"round": lesson.number, "base": found.total.base, "sent": sent}
+            kept = {"round": lesson.number, "base": learnt.total.base, "sent": sent}
             context.state[KEPT] = ConfigRecord(kept)
         arrays = {f"{CONTRIBUTION}{i}": _array(raw) for i, raw in enumerate(sent + unheard)}
         metrics = {
-            "accuracy": found.accuracy or 0.0,
-            "tested": found.tested,
-            "failed": len(found.failed),
-            "saves": max(found.saves.values(), default=0),
+            "accuracy": learnt.accuracy or 0.0,
+            "tested": learnt.tested,
+            "failed": len(learnt.failed),
+            "saves": max(learnt.saves.values(), default=0),
         }
         content = {"arrays": ArrayRecord(arrays), "metrics": MetricRecord(metrics)}
-        return Message(RecordDict(content | _said(found.accuracies)), reply_to=message)
+        return Message(RecordDict(content | _said(learnt.accuracies)), reply_to=message)
 
     @app.query()  # type: ignore[untyped-decorator]
     def key(message: Message, context: Context) -> Message:

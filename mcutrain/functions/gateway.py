@@ -219,15 +219,15 @@ class Gateway:
         """
         done: list[Contribution] = []
         right = tested = 0.0
-        found = self._each(base, lesson)
-        for name, board in found.boards.items():
+        results = self._each(base, lesson)
+        for name, board in results.boards.items():
             try:
-                one = found.fleet.contribution(board.state, name)
+                one = results.fleet.contribution(board.state, name)
                 if clip:
-                    exponent = found.fleet.layout.output_exponent(found.fleet.base)
+                    exponent = results.fleet.layout.output_exponent(results.fleet.base)
                     one = clipped(one, clip, exponent)
             except McutrainError as error:
-                found.failed[name] = reason(error)
+                results.failed[name] = reason(error)
                 self.tell(f"{name} learnt nothing: {reason(error)}")
                 continue
             done.append(one)
@@ -236,16 +236,16 @@ class Gateway:
             worn = f"; its flash bore {board.saves:,} saves so far" if board.saves else ""
             self.tell(f"{name} learnt from {one.weight:,} samples{worn}")
         if not done:
-            raise McutrainError("no board learnt anything: " + "; ".join(found.failed.values()))
+            raise McutrainError("no board learnt anything: " + "; ".join(results.failed.values()))
         accuracy = right / tested if tested else None
         return Learned(
-            found.fleet.layout,
+            results.fleet.layout,
             tuple(done),
-            found.failed,
+            results.failed,
             accuracy,
             int(tested),
-            found.accuracies,
-            {name: board.saves for name, board in found.boards.items() if board.saves},
+            results.accuracies,
+            {name: board.saves for name, board in results.boards.items() if board.saves},
         )
 
     def test(self, base: bytes, number: int) -> dict[str, float]:

@@ -100,19 +100,21 @@ def imprint(
 
     >>> imprint("project", "hats/", "hat", port="/dev/ttyACM0").others
     """
-    found = BoardProject.read(Path(project))
-    if after.replay and not found.board.memory.remember:
+    board_project = BoardProject.read(Path(project))
+    if after.replay and not board_project.board.memory.remember:
         raise ProjectError(
-            f"the firmware of {found.folder} remembers no samples to replay: generate it with "
-            "--remember N"
+            f"the firmware of {board_project.folder} remembers no samples to replay: generate it "
+            "with --remember N"
         )
-    label, known = numbers_of_class(found, name, which)
-    samples = _samples(found, data, name, reading, seed, listener)
+    label, known = numbers_of_class(board_project, name, which)
+    samples = _samples(board_project, data, name, reading, seed, listener)
     rate = LearningRate.of(after.learning_rate)
     new = NewClass(samples, label, known, after.replay, Rate(rate.mult_q31, rate.shift))
     title = f"samples of {name}"
-    with connected(found, line, listener) as device, listener.counting(title) as tell:
-        report = board.imprint(device, found.firmware, new, lambda done, of: tell(title, done, of))
+    with connected(board_project, line, listener) as device, listener.counting(title) as tell:
+        report = board.imprint(
+            device, board_project.firmware, new, lambda done, of: tell(title, done, of)
+        )
     return ImprintedClass(name, label, known, len(samples), after.replay, report)
 
 

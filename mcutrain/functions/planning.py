@@ -385,20 +385,20 @@ def elastic_times(
 
 def facts(step: TrainingStep) -> dict[str, Any]:
     """Return what a plan says, for JSON."""
-    found, arena = step.plan, step.plan.arena
+    planned, arena = step.plan, step.plan.arena
     live = arena.live_at(arena.peak_step)
     return {
         "model": step.graph.name,
         "scheme": step.scheme.name,
-        "begins_with": found.training.x if found.training.is_tail else None,
-        "classes": found.training.classes,
-        "arena_bytes": found.arena_bytes,
+        "begins_with": planned.training.x if planned.training.is_tail else None,
+        "classes": planned.training.classes,
+        "arena_bytes": planned.arena_bytes,
         "arena_lower_bound_bytes": arena.lower_bound_bytes,
         "arena_is_smallest": arena.is_smallest,
-        "state_bytes": found.state_bytes,
+        "state_bytes": planned.state_bytes,
         "state": state_parts(step.plan),
-        "sram_bytes": found.sram_bytes,
-        "constant_bytes": found.constant_bytes,
+        "sram_bytes": planned.sram_bytes,
+        "constant_bytes": planned.constant_bytes,
         "streamed": [
             {
                 "first_step": segment.first,
@@ -406,9 +406,9 @@ def facts(step: TrainingStep) -> dict[str, Any]:
                 "takes_rows_of_input": segment.is_fed,
                 "rows_kept": {t.name: t.room for t in segment.tensors if t.is_ring},
             }
-            for segment in found.segments
+            for segment in planned.segments
         ],
-        "least": None if found.least is None else asdict(found.least),
+        "least": None if planned.least is None else asdict(planned.least),
         "latents": [
             {
                 "tensor": latent.tensor,
@@ -416,15 +416,15 @@ def facts(step: TrainingStep) -> dict[str, Any]:
                 "steps_before": latent.position,
                 "macs_before": latent.macs,
             }
-            for latent in latents(found)
+            for latent in latents(planned)
         ],
-        **plan_values(found),
+        **plan_values(planned),
         "levels": level_facts(step),
         "elastic": _elastic_facts(step),
         "streaming": _streaming_facts(step),
-        "steps": len(found.nodes),
+        "steps": len(planned.nodes),
         "peak_step": arena.peak_step,
-        "peak_node": found.nodes[arena.peak_step].name,
+        "peak_node": planned.nodes[arena.peak_step].name,
         "at_peak": [
             {"name": b.name, "bytes": b.size_bytes}
             for b in sorted(live, key=lambda b: (-b.size_bytes, b.name))
@@ -482,18 +482,18 @@ def board_facts(step: TrainingStep, target: Target) -> dict[str, Any]:
     """
     from mcutrain.codegen.firmware import SAVED_HEADER_BYTES
 
-    found = step.plan
-    took = step_time(found, target)
-    total = target.sram_bytes(found.arena_bytes, found.resident_bytes)
+    planned = step.plan
+    took = step_time(planned, target)
+    total = target.sram_bytes(planned.arena_bytes, planned.resident_bytes)
     return {
         "name": target.name,
         "package": target.package or None,
         "stack_bytes": target.stack_bytes,
-        "firmware_bytes": total - found.sram_bytes - target.stack_bytes,
+        "firmware_bytes": total - planned.sram_bytes - target.stack_bytes,
         "sram_bytes": total,
         "chip_sram_bytes": None if target.ram is None else target.ram.size_bytes,
         "step_time": None if took is None else took.to_dict(),
-        "saves": target.saves(SAVED_HEADER_BYTES + found.kept_bytes),
-        "why_no_saves": target.why_no_saves(SAVED_HEADER_BYTES + found.kept_bytes),
+        "saves": target.saves(SAVED_HEADER_BYTES + planned.kept_bytes),
+        "why_no_saves": target.why_no_saves(SAVED_HEADER_BYTES + planned.kept_bytes),
         "erasures": target.erasures,
     }

@@ -53,21 +53,21 @@ class Profiled(Shown):
 
     def to_dict(self) -> Record:
         """As `mcutrain profile --json` prints it, without the file's name."""
-        found = self.profile
+        measured = self.profile
         return {
             "board": self.board,
             "model": self.model,
             "scheme": self.scheme,
-            "isa": found.isa,
-            "unit": found.unit,
-            "forward": found.time("forward"),
-            "backward": found.time("backward"),
-            "update": found.time("update"),
-            "model_error": found.error,
-            "per_instruction": found.per_instruction,
-            "misplaced": found.misplaced,
-            "nodes": [asdict(node) for node in found.nodes],
-            "tensors": [asdict(tensor) for tensor in found.tensors],
+            "isa": measured.isa,
+            "unit": measured.unit,
+            "forward": measured.time("forward"),
+            "backward": measured.time("backward"),
+            "update": measured.time("update"),
+            "model_error": measured.error,
+            "per_instruction": measured.per_instruction,
+            "misplaced": measured.misplaced,
+            "nodes": [asdict(node) for node in measured.nodes],
+            "tensors": [asdict(tensor) for tensor in measured.tensors],
         }
 
 

@@ -69,13 +69,13 @@ def pull(
 
     >>> pull("project", port="/dev/ttyACM0").state  # for export
     """
-    found = BoardProject.read(Path(project))
-    file = Path(output or found.folder / STATE)
+    board_project = BoardProject.read(Path(project))
+    file = Path(output or board_project.folder / STATE)
     check_writable(file)
-    recipe = found.manifest.recipe_text(_learnt_names(found.folder / STATE))
-    with connected(found, line, listener) as device, listener.counting(READING) as tell:
+    recipe = board_project.manifest.recipe_text(_learnt_names(board_project.folder / STATE))
+    with connected(board_project, line, listener) as device, listener.counting(READING) as tell:
         state = board.pull(
-            device, found.firmware, file, lambda done, of: tell(READING, done, of), recipe
+            device, board_project.firmware, file, lambda done, of: tell(READING, done, of), recipe
         )
     position = state.position(device.identity.samples_per_update)
     return Pulled(file, state.raw, position, device.identity.has_slots)

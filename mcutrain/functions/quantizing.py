@@ -155,13 +155,13 @@ def quantize(
     if output is not None and not Path(output).is_dir():
         format_of(Path(output))  # or a sentence, before anything is read
     with choosing(model_output):
-        found = replace(read_float(Path(model)), frontend=reading.frontend)
-        _ = found.input_order  # the front end fits, or a sentence
-        for note in filter(None, (found.several_inputs, found.several_outputs)):
+        graph = replace(read_float(Path(model)), frontend=reading.frontend)
+        _ = graph.input_order  # the front end fits, or a sentence
+        for note in filter(None, (graph.several_inputs, graph.several_outputs)):
             listener.note(note)
-        path = _path(found, Path(model), output)
+        path = _path(graph, Path(model), output)
         with listener.counting("quantize") as tell:
-            work = _Work(found, taking, method, listener, tell)
+            work = _Work(graph, taking, method, listener, tell)
             return work.done(calibration, reading, seed, path)
 
 

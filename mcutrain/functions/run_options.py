@@ -433,16 +433,16 @@ class SimulationOptions(ScheduledOptions):
 
         if self.remember is not None and not self.replay:
             raise OptionError("remember", "is how many samples --replay remembers: give that, too")
-        found = super().settings(seed)
-        found = replace(
-            found,
+        settings = super().settings(seed)
+        settings = replace(
+            settings,
             test_every=self.test_every,
             replay=self.replay,
-            remember=found.remember if self.remember is None else self.remember,
+            remember=settings.remember if self.remember is None else self.remember,
             batches=self.batches,
         )
-        found.check()
-        return found
+        settings.check()
+        return settings
 
 
 Elastic = Annotated[

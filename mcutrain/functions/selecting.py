@@ -169,13 +169,16 @@ class BudgetSweep(Shown):
         """A row for each budget."""
         rows = []
         for point in self.points:
-            found, facts = point.found, {"budget_bytes": point.budget, "pareto": point.is_pareto}
+            selection, facts = (
+                point.found,
+                {"budget_bytes": point.budget, "pareto": point.is_pareto},
+            )
             known = {
-                "sram_bytes": None if found is None else found.measured.sram_bytes,
-                "gain": None if found is None else found.gain,
+                "sram_bytes": None if selection is None else selection.measured.sram_bytes,
+                "gain": None if selection is None else selection.gain,
                 "trained": point.trained,
-                "biases": None if found is None else found.scheme.bias_depth,
-                "weights": None if found is None else len(found.layers),
+                "biases": None if selection is None else selection.scheme.bias_depth,
+                "weights": None if selection is None else len(selection.layers),
             }
             rows.append({**facts, **known})
         return rows
@@ -266,15 +269,15 @@ def swept(
         check_writable_folder(folder)
     lesson = None if trials is None else trials.lesson(choice, trials.some(choice, listener))
     points = _select_each(choice, budgets, listener)
-    found = BudgetSweep(choice.graph.name, points, reached_by(choice))
+    sweep = BudgetSweep(choice.graph.name, points, reached_by(choice))
     if folder is not None:
-        found.write(folder)
+        sweep.write(folder)
     if lesson is None or trials is None:
-        return found
-    found = replace(found, points=_trained(points, lesson, trials.processes, listener))
+        return sweep
+    sweep = replace(sweep, points=_trained(points, lesson, trials.processes, listener))
     if folder is not None:
-        found.write(folder)
-    return found
+        sweep.write(folder)
+    return sweep
 
 
 def _select_each(

@@ -118,21 +118,21 @@ class _Lessons:
     @staticmethod
     def of(folder: Path, project: BoardProject) -> _Lessons:
         """Read what the folder has. Raises DataError for what is no such folder, or of others."""
-        found = _Lessons(folder, project)
+        lessons = _Lessons(folder, project)
         if not (folder / LESSONS).exists():
             if (folder / SAMPLES).exists():
                 raise DataError(f"{folder} has a {SAMPLES} of no lessons: give another folder")
-            return found
+            return lessons
         try:
             text = (folder / LESSONS).read_text(encoding="utf-8")
-            found.lines = [json.loads(line) for line in text.splitlines()]
+            lessons.lines = [json.loads(line) for line in text.splitlines()]
             most_bytes = (folder / SAMPLES).stat().st_size
             with array_file(folder / SAMPLES) as arrays:
                 x, y = (arrays.array(key, most_bytes) for key in ("x", "y"))
-            is_own = {line["model_hash"] for line in found.lines} <= {project.manifest.model_hash}
+            is_own = {line["model_hash"] for line in lessons.lines} <= {project.manifest.model_hash}
             if is_own:
-                found.x, found.y = [row.tobytes() for row in x], y.tolist()
-                found.check(x)
+                lessons.x, lessons.y = [row.tobytes() for row in x], y.tolist()
+                lessons.check(x)
         except (OSError, ValueError, KeyError, TypeError, DataError) as error:
             raise DataError(
                 f"{folder} holds no lessons that can be read: {error}; give another folder"
@@ -141,7 +141,7 @@ class _Lessons:
             raise DataError(
                 f"{folder} holds lessons of another model or scheme: give another folder"
             )
-        return found
+        return lessons
 
     def check(self, x: npt.NDArray[Any]) -> None:
         """Raise ValueError, KeyError or TypeError for what is no lesson of this project."""
@@ -287,7 +287,7 @@ def teach(
 
     >>> teach("project", "hello", samples=5, port="/dev/ttyACM0", record="lessons")
     """
-    found = BoardProject.read(Path(project))
+    board_project = BoardProject.read(Path(project))
     kind = _kind(name, undo=undo, forget=forget, button=button, is_new=how.samples > 0)
     is_taught = kind in ("lesson", "class")
     if hear is not None and not is_taught:
@@ -299,22 +299,22 @@ def teach(
         raise OptionError("button", "needs a folder for what the button teaches: give record, too")
     if check and record is None:
         raise OptionError("check", "compares with recorded lessons: give record, too")
-    label, known = numbers_of_class(found, name, which) if name else (0, 0)
-    lessons = None if record is None else _Lessons.of(Path(record), found)
+    label, known = numbers_of_class(board_project, name, which) if name else (0, 0)
+    lessons = None if record is None else _Lessons.of(Path(record), board_project)
     if record is not None:
         check_writable_folder(Path(record))
-    heard = HeardLesson.of(found)
+    heard = HeardLesson.of(board_project)
     sound = None if hear is None else played(heard.front, Path(hear), listener.note)
     rate = LearningRate.of(how.learning_rate)
     plan = LessonPlan.of(how.steps, how.replay, Rate(rate.mult_q31, rate.shift))
     rates = {"mult_q31": rate.mult_q31, "shift": rate.shift}
     more = {"known": known, "steps": how.steps, "replay": how.replay, **rates} if is_taught else {}
-    with connected(found, line, listener) as device:
-        _check_learns(found, device)
+    with connected(board_project, line, listener) as device:
+        _check_learns(board_project, device)
         try:
             if button:
                 kind, label, more = by_button(device, how.wait, heard)
-                name = _name_of(found, label) if heard.windows else ""
+                name = _name_of(board_project, label) if heard.windows else ""
             else:
                 _tell(device, kind, label, known, how, plan, sound, heard)
         except RefusedError as error:

@@ -69,24 +69,24 @@ def find_latent(plan: TrainingPlan | ScheduledStep, name: str = DEEPEST) -> Late
     """The latent of a tensor's name; auto: the one that saves most, or one of fewer bytes that
     saves nearly as much. Raises PlanError if there is none.
     """
-    found = latents(plan)
-    if not found and not plan.training.has_labels:
+    known = latents(plan)
+    if not known and not plan.training.has_labels:
         raise PlanError(
             "no training step can begin behind the input: the network reproduces it, so the loss "
             "needs the sample"
         )
-    if not found:
+    if not known:
         raise PlanError(
             "no training step can begin behind the input: the first layer is trained, or needed "
             "by one that is; train fewer layers"
         )
     if name == DEEPEST:
-        least = found[-1].macs - LEAST_SAVED * plan.training.forward.macs()
-        return min((f for f in found if f.macs >= least), key=lambda f: (f.size_bytes, -f.macs))
-    for latent in found:
+        least = known[-1].macs - LEAST_SAVED * plan.training.forward.macs()
+        return min((f for f in known if f.macs >= least), key=lambda f: (f.size_bytes, -f.macs))
+    for latent in known:
         if latent.tensor == name:
             return latent
-    names = [latent.tensor for latent in found]
+    names = [latent.tensor for latent in known]
     raise PlanError(
         f"a training step cannot begin with {name!r}: give one of {', '.join(names)}"
         f"{did_you_mean(name, names)}{_why_not(plan, name)}"

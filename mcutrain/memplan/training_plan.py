@@ -418,18 +418,18 @@ def _tail_buffers(
     training: TrainGraph, tail: tuple[Node, ...], buffer_of: Mapping[str, str]
 ) -> dict[str, tuple[str, int]]:
     """Tensor → (buffer, bytes) for what only inference computes."""
-    found: dict[str, tuple[str, int]] = {}
+    buffers: dict[str, tuple[str, int]] = {}
     tensors = training.forward.tensors
     for node in tail:
         for name in node.outputs:
             source = node.inputs[0]
-            if node.op.is_view and source in found:
-                found[name] = found[source]
+            if node.op.is_view and source in buffers:
+                buffers[name] = buffers[source]
             elif node.op.is_view and source in buffer_of:
-                found[name] = (buffer_of[source], tensors[source].type.size_bytes)
+                buffers[name] = (buffer_of[source], tensors[source].type.size_bytes)
             else:
-                found[name] = (name, tensors[name].type.size_bytes)
-    return found
+                buffers[name] = (name, tensors[name].type.size_bytes)
+    return buffers
 
 
 def constant_sizes(training: TrainGraph) -> dict[str, int]:

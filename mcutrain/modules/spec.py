@@ -71,17 +71,17 @@ def parse_modules(text: str) -> tuple[ModuleSpec, ...]:
     at=LAYER+LAYER+…, start=principal or random. lite also has groups=G or separable=yes,
     expand=1/4, 1/2 or 1, and up=nearest or bilinear. Each kind once.
     """
-    found: list[tuple[str, dict[str, str]]] = []
+    modules: list[tuple[str, dict[str, str]]] = []
     for part in text.split(","):
         option, is_option, value = part.partition("=")
         if not is_option:
-            found.append((part, {}))
-        elif not found or option in found[-1][1]:
-            where = "is there twice" if found else "comes before any kind"
+            modules.append((part, {}))
+        elif not modules or option in modules[-1][1]:
+            where = "is there twice" if modules else "comes before any kind"
             raise _wrong(text, f"the option {part!r} {where}")
         else:
-            found[-1][1][option] = value
-    specs = tuple(_spec(text, what, options) for what, options in found)
+            modules[-1][1][option] = value
+    specs = tuple(_spec(text, what, options) for what, options in modules)
     for kind in {spec.kind for spec in specs}:
         if [spec.kind for spec in specs].count(kind) > 1:
             raise _wrong(text, f"{kind} is there twice")

@@ -548,17 +548,17 @@ def fit_classes(
             "targets by simulate"
         )
     wanted = classes_for(graph, split, classes, given)
-    found = _fitted(graph, split, wanted, CROSS_ENTROPY, (), given)
+    fitted = _fitted(graph, split, wanted, CROSS_ENTROPY, (), given)
     names, outputs = len(split.names), _own_outputs(graph)
     if wanted in (None, 2) and _is_binary(graph):
-        found = found._replace(notes=(ONE_OUTPUT, *found.notes))
-    if classes == AUTO and wanted is None and found.class_names and names < outputs:
+        fitted = fitted._replace(notes=(ONE_OUTPUT, *fitted.notes))
+    if classes == AUTO and wanted is None and fitted.class_names and names < outputs:
         note = (
             f"the data's {names} classes are among the model's {outputs}, so its classifier stays; "
             f"--classes {names} puts a new one there"
         )
-        found = found._replace(notes=(note, *found.notes))
-    return found
+        fitted = fitted._replace(notes=(note, *fitted.notes))
+    return fitted
 
 
 def _fitted(

@@ -98,12 +98,12 @@ class StepOptions(FeatureOptions, TrainOptions):
 
     def to_dict(self) -> dict[str, Any]:
         """As `of_dict` reads it, ready for JSON."""
-        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in FOLLOWING}
-        found["latent"] = self.latent if self.part == "tail" else ""
-        found["added"], found["class_names"] = list(self.added), list(self.class_names)
-        found["levels"] = None if self.levels is None else asdict(self.levels)
-        found["targets"] = None if self.targets is None else self.targets.to_dict()
-        return {k: v for k, v in found.items() if v or k not in OPTIONAL}
+        facts = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in FOLLOWING}
+        facts["latent"] = self.latent if self.part == "tail" else ""
+        facts["added"], facts["class_names"] = list(self.added), list(self.class_names)
+        facts["levels"] = None if self.levels is None else asdict(self.levels)
+        facts["targets"] = None if self.targets is None else self.targets.to_dict()
+        return {k: v for k, v in facts.items() if v or k not in OPTIONAL}
 
     @staticmethod
     def of_dict(values: Mapping[str, Any]) -> StepOptions:

@@ -138,20 +138,20 @@ def read_facts(folder: Path) -> dict[str, Any]:
     restore_folder(folder)
     path = folder / LADDER_FILE
     try:
-        found = json.loads(read_text(path))
+        content = json.loads(read_text(path))
     except OSError as error:
         raise McutrainError(
             f"cannot read {path}: {error.strerror or error}; `mcutrain proxies` makes such a folder"
         ) from error
     except (ValueError, RecursionError) as error:
         raise McutrainError(f"{path} is no JSON file: {reason(error)}") from error
-    is_known = isinstance(found, dict) and found.get("format") == FORMAT
+    is_known = isinstance(content, dict) and content.get("format") == FORMAT
     kinds = {"latent": str, "front": str, "proxies": int}
-    if not is_known or not all(isinstance(found.get(k), kind) for k, kind in kinds.items()):
+    if not is_known or not all(isinstance(content.get(k), kind) for k, kind in kinds.items()):
         raise McutrainError(f"{path} is no cascade that this version knows: make it again")
-    if not 1 <= found["proxies"] <= MOST_PROXIES:
-        raise McutrainError(f"{path} says {found['proxies']} proxies, not 1 to {MOST_PROXIES}")
-    facts: dict[str, Any] = found
+    if not 1 <= content["proxies"] <= MOST_PROXIES:
+        raise McutrainError(f"{path} says {content['proxies']} proxies, not 1 to {MOST_PROXIES}")
+    facts: dict[str, Any] = content
     return facts
 
 

@@ -289,16 +289,16 @@ class _Time:
             part = node.op.part
             unread = count - part.first[TIME] - part.sizes[TIME]
             return _Rows((0,), 1, 1, unread) if part.steps[TIME] == 1 else None
-        found = node.op.rows(types, results)
-        if found is None or found.pad or not set(there) <= set(found.inputs):
+        rows = node.op.rows(types, results)
+        if rows is None or rows.pad or not set(there) <= set(rows.inputs):
             return None
-        others = [types[i].shape for i in found.inputs if i not in there]
+        others = [types[i].shape for i in rows.inputs if i not in there]
         if len(types[there[0]].shape) != 4 or any(shape[TIME] > 1 for shape in others):
             return None
-        if self.fresh[node.inputs[there[0]]] % found.stride:
+        if self.fresh[node.inputs[there[0]]] % rows.stride:
             return None  # a step computes it of the rows that there are, as if it were not of time
-        unread = count - found.span - (result[TIME] - 1) * found.stride
-        return _Rows(there, found.span, found.stride, unread) if unread >= 0 else None
+        unread = count - rows.span - (result[TIME] - 1) * rows.stride
+        return _Rows(there, rows.span, rows.stride, unread) if unread >= 0 else None
 
     def reads(self, node: Node, index: int, rows: int, whole: int) -> tuple[int, int]:
         """How many rows a node reads of an input, and how many behind these it does not.

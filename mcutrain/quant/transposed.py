@@ -119,13 +119,13 @@ class Transposed:
         rows, columns = self.window.output_size(*image)
         high, wide = self.rows.stride, self.columns.stride
         spread = (1, rows * high, columns * wide, out)
-        found: list[FloatMove] = []
+        moves: list[FloatMove] = []
         if high > 1:
-            found += [FloatReshape((1, rows, columns, high, wide * out))]
-            found += [FloatTranspose((0, 1, 3, 2, 4))]
-        found += [FloatReshape(spread)]
+            moves += [FloatReshape((1, rows, columns, high, wide * out))]
+            moves += [FloatTranspose((0, 1, 3, 2, 4))]
+        moves += [FloatReshape(spread)]
         y = (1, self.rows.size, self.columns.size, out)
         if y != spread:
             first = (0, self.rows.shift, self.columns.shift, 0)
-            found += [FloatSlice(Part(first, y, (1, 1, 1, 1)), out)]
-        return tuple(found)
+            moves += [FloatSlice(Part(first, y, (1, 1, 1, 1)), out)]
+        return tuple(moves)

@@ -163,17 +163,19 @@ def predictions(found: Sequence[Predicted]) -> Section:
     )
 
 
-def _scatter(number: int, found: Predicted) -> Figure:
-    across = numbers(f"true {short(found.name, 30)}", found.wanted)
-    up = numbers("predicted", [*found.wanted, *found.found])
-    ends = min(found.wanted), max(found.wanted)
+def _scatter(number: int, predicted: Predicted) -> Figure:
+    across = numbers(f"true {short(predicted.name, 30)}", predicted.wanted)
+    up = numbers("predicted", [*predicted.wanted, *predicted.found])
+    ends = min(predicted.wanted), max(predicted.wanted)
     marks = tuple(
         Mark(x, y, INKS[0], f"true {x:.4g}\npredicted {y:.4g}", radius=DOT_PX)
-        for x, y in zip(found.wanted, found.found, strict=True)
+        for x, y in zip(predicted.wanted, predicted.found, strict=True)
     )
     line = Line(tuple((end, end) for end in ends), LOSS, 1.5)
-    some = f" {count(len(marks))} of {count(found.samples)} samples." * (len(marks) < found.samples)
-    caption = f"{short(found.name, 30)}: the closer to the line, the better.{some}"
+    some = f" {count(len(marks))} of {count(predicted.samples)} samples." * (
+        len(marks) < predicted.samples
+    )
+    caption = f"{short(predicted.name, 30)}: the closer to the line, the better.{some}"
     return Figure(f"chart-predicted-{number}", caption, Chart(across, up, (line, *marks), 270))
 
 

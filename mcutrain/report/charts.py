@@ -274,25 +274,25 @@ class Chart:
 
     def _scales(self, place: PlotScales, left: int) -> str:
         bottom = self.height
-        found = []
+        marks = []
         for value, label in self.x.ticks:
             at = place.across(value)
             if self.x.has_grid:
-                found.append(f'<line class="grid" x1="{at}" x2="{at}" y1="0" y2="{bottom}"/>')
-            found.append(_text(label, f'x="{at}" y="{bottom + 16}" text-anchor="middle"'))
+                marks.append(f'<line class="grid" x1="{at}" x2="{at}" y1="0" y2="{bottom}"/>')
+            marks.append(_text(label, f'x="{at}" y="{bottom + 16}" text-anchor="middle"'))
         for value, label in self.y.ticks:
             at = place.down(value)
             if self.y.has_grid:
-                found.append(f'<line class="grid" x1="0" x2="100%" y1="{at}" y2="{at}"/>')
-            found.append(_text(label, f'x="-7" y="{at}" dy=".35em" text-anchor="end"'))
-        found.append(f'<line class="edge" x1="0" x2="100%" y1="{bottom}" y2="{bottom}"/>')
+                marks.append(f'<line class="grid" x1="0" x2="100%" y1="{at}" y2="{at}"/>')
+            marks.append(_text(label, f'x="-7" y="{at}" dy=".35em" text-anchor="end"'))
+        marks.append(f'<line class="edge" x1="0" x2="100%" y1="{bottom}" y2="{bottom}"/>')
         if self.x.title:
             y = bottom + (35 if self.x.ticks else 18)
-            found.append(_text(self.x.title, f'x="50%" y="{y}" text-anchor="middle"'))
+            marks.append(_text(self.x.title, f'x="50%" y="{y}" text-anchor="middle"'))
         if self.y.title:
             turned = f'transform="rotate(-90)" x="{-bottom / 2:g}" y="{12 - left}"'
-            found.append(_text(self.y.title, f'{turned} text-anchor="middle"'))
-        return "".join(found)
+            marks.append(_text(self.y.title, f'{turned} text-anchor="middle"'))
+        return "".join(marks)
 
 
 def symbol(shape: str, radius: float, ink: str) -> str:

@@ -173,18 +173,18 @@ def _kinds(plan: TrainingPlan) -> dict[str, str]:
     training = plan.training
     nodes = plan.nodes
     loss = next(i for i, n in enumerate(nodes) if training.loss in n.outputs)
-    found = {training.x: "activation"}
-    found |= {SCRATCH_PREFIX + node.name: "scratch" for node in nodes}
-    found |= {name: "activation" for node in plan.tail for name in node.outputs}
+    kind_of = {training.x: "activation"}
+    kind_of |= {SCRATCH_PREFIX + node.name: "scratch" for node in nodes}
+    kind_of |= {name: "activation" for node in plan.tail for name in node.outputs}
     for i, node in enumerate(nodes):
         for position, name in enumerate(node.outputs):
             if _is_constant(plan, node):
-                found[name] = "weights"
+                kind_of[name] = "weights"
             elif i >= loss:
-                found[name] = "gradient"
+                kind_of[name] = "gradient"
             else:
-                found[name] = "mask" if position > 0 else "activation"
-    kinds = {plan.buffer_of.get(name, name): kind for name, kind in reversed(found.items())}
+                kind_of[name] = "mask" if position > 0 else "activation"
+    kinds = {plan.buffer_of.get(name, name): kind for name, kind in reversed(kind_of.items())}
     return {**kinds, **dict.fromkeys(rows_kept(plan), "ring")}
 
 

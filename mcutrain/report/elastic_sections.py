@@ -47,13 +47,13 @@ def choices(found: ElasticChoices) -> Section:
     )
 
 
-def _periods(found: ElasticChoices) -> Figure:
-    knows = any(one.importance for one in found.made)
-    most = max((v for one in found.made for v in one.importance.values()), default=0) or 1.0
+def _periods(elastic: ElasticChoices) -> Figure:
+    knows = any(one.importance for one in elastic.made)
+    most = max((v for one in elastic.made for v in one.importance.values()), default=0) or 1.0
     cells = []
-    for x, one in enumerate(found.made):
+    for x, one in enumerate(elastic.made):
         chosen = set(one.tensors)
-        for y, name in enumerate(found.tensors):
+        for y, name in enumerate(elastic.tensors):
             value = one.importance.get(name)
             share = "" if value is None else f"{percent(value)} of what helped"
             is_in = name in chosen
@@ -67,14 +67,14 @@ def _periods(found: ElasticChoices) -> Figure:
                     faint if is_in else LEFT_OUT,
                 )
             )
-    rows, height = [short(name) for name in found.tensors], ROW_PX * len(found.tensors)
+    rows, height = [short(name) for name in elastic.tensors], ROW_PX * len(elastic.tensors)
     strong = ": the stronger the colour, the more it had helped" if knows else ""
     return Figure(
         "chart-choices",
         "Which tensors were trained from which sample on, the nearest to the loss at the bottom"
         f"{strong}. In the first steps of each period all are.",
         Chart(
-            names("chosen at sample", [count(one.at + 1) for one in found.made], 12),
+            names("chosen at sample", [count(one.at + 1) for one in elastic.made], 12),
             names("", rows, MOST_LABELS),
             tuple(cells),
             min(max(height, 60), MOST_PX),
@@ -88,31 +88,31 @@ def _word(is_trained: bool) -> str:
     return "trained" if is_trained else "left out"
 
 
-def profile(found: Profile) -> Section:
+def profile(timed: Profile) -> Section:
     """Return what tensors take, and where the instruction model is wrong."""
-    whole = found.forward + found.backward + found.update
-    how = "as counted" if found.is_counted else "by the instruction model"
-    counted = [("counted" if found.unit == "instructions" else found.unit)] * found.is_counted
+    whole = timed.forward + timed.backward + timed.update
+    how = "as counted" if timed.is_counted else "by the instruction model"
+    counted = [("counted" if timed.unit == "instructions" else timed.unit)] * timed.is_counted
     return Section(
         "profile",
         "What nodes and tensors take",
-        f"{count(whole)} {found.unit} a step{_where(found)}, {how}: forward and loss "
-        f"{percent(found.forward / max(whole, 1))}, gradients "
-        f"{percent(found.backward / max(whole, 1))}, updates "
-        f"{percent(found.update / max(whole, 1))}.{_error(found)}",
-        (_tensors(found), *([_model(found)] if found.is_counted else [])),
+        f"{count(whole)} {timed.unit} a step{_where(timed)}, {how}: forward and loss "
+        f"{percent(timed.forward / max(whole, 1))}, gradients "
+        f"{percent(timed.backward / max(whole, 1))}, updates "
+        f"{percent(timed.update / max(whole, 1))}.{_error(timed)}",
+        (_tensors(timed), *([_model(timed)] if timed.is_counted else [])),
         (
             NumberTable(
                 "Tensors",
                 ("tensor", "its update", "the gradient up to it"),
-                tuple((t.name, count(t.update), count(t.backward)) for t in found.tensors),
+                tuple((t.name, count(t.update), count(t.backward)) for t in timed.tensors),
             ),
             NumberTable(
                 "Nodes",
                 ("node", "kernel", "instructions, estimated", *counted),
                 tuple(
                     (n.name, n.kernel, count(n.estimated), *([count(n.counted)] * len(counted)))
-                    for n in found.nodes
+                    for n in timed.nodes
                 ),
                 2,
             ),
@@ -136,22 +136,22 @@ def _error(found: Profile) -> str:
     )
 
 
-def _tensors(found: Profile) -> Figure:
+def _tensors(timed: Profile) -> Figure:
     bars = []
-    for y, tensor in enumerate(found.tensors):
-        says = _says(tensor, found.unit)
+    for y, tensor in enumerate(timed.tensors):
+        says = _says(tensor, timed.unit)
         bars.append(Bar((0, tensor.update), (y, y + 0.4), UPDATE, says))
         bars.append(Bar((0, tensor.backward), (y - 0.4, y), BACKWARD, says))
-    ends = [value for t in found.tensors for value in (t.update, t.backward)]
+    ends = [value for t in timed.tensors for value in (t.update, t.backward)]
     return Figure(
         "chart-tensors",
         "What each trained tensor takes, the nearest to the loss at the bottom: its update, and "
         "passing the gradient back as far as it needs.",
         Chart(
-            numbers(found.unit, (0, *ends), text=si, most=5),
-            names("", [short(t.name) for t in found.tensors], MOST_LABELS),
+            numbers(timed.unit, (0, *ends), text=si, most=5),
+            names("", [short(t.name) for t in timed.tensors], MOST_LABELS),
             tuple(bars),
-            min(max(ROW_PX * len(found.tensors), 60), MOST_PX),
+            min(max(ROW_PX * len(timed.tensors), 60), MOST_PX),
         ),
         (Key("its update", UPDATE), Key("the gradient up to it", BACKWARD)),
     )

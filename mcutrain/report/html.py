@@ -90,34 +90,34 @@ def sections_of(report: Report) -> Iterator[Section]:
 
 
 def _facts(report: Report) -> list[Fact]:
-    found = []
+    facts = []
     last = [c for c in report.curves if any(p.test_accuracy is not None for p in c.points)]
     if last:
         best = max(last, key=_final)
-        found.append(Fact("accuracy", percent(_final(best)), best.name))
+        facts.append(Fact("accuracy", percent(_final(best)), best.name))
     else:
-        found += _measures(report)
+        facts += _measures(report)
     usage = report.usage
     if usage is not None:
         of = f"of {count(usage.sram_limit)} bytes" if usage.sram_limit else "bytes"
-        found.append(Fact("SRAM", count(usage.sram_bytes), of))
+        facts.append(Fact("SRAM", count(usage.sram_bytes), of))
         if usage.flash:
             of = f"of {count(usage.flash_limit)} bytes" if usage.flash_limit else "bytes"
-            found.append(
+            facts.append(
                 Fact(
                     "flash", count(usage.flash_bytes), of if usage.counts_code else f"{of}, no code"
                 )
             )
     if report.instructions is not None:
         measured = report.instructions.measured
-        found.append(
+        facts.append(
             Fact(
                 "instructions per step",
                 count(measured or report.instructions.total),
                 "counted" if measured else "estimated",
             )
         )
-    return found
+    return facts
 
 
 def _measures(report: Report) -> Iterator[Fact]:

@@ -10,22 +10,22 @@ from mcutrain.report.memory_sections import stacked
 TOP_NODES = 15
 
 
-def instructions(found: Instructions) -> Section:
+def instructions(counted: Instructions) -> Section:
     """Top nodes, and totals by kind."""
-    nodes = sorted(found.nodes, key=lambda n: (-n.count, n.name))
+    nodes = sorted(counted.nodes, key=lambda n: (-n.count, n.name))
     kinds: dict[str, int] = {}
     for node in nodes:
         kinds[kind_of(node.operator)] = kinds.get(kind_of(node.operator), 0) + node.count
     totals = sorted(kinds.items(), key=lambda k: (-k[1], k[0]))
     measured = (
-        "" if found.measured is None else f"; {count(found.measured)} were counted on the board"
+        "" if counted.measured is None else f"; {count(counted.measured)} were counted on the board"
     )
     return Section(
         "instructions",
         "Instructions of one training step",
-        f"{count(found.total)} estimated for the {found.isa} kernels{measured}. "
-        f"{found.time}".rstrip(),
-        (_kinds(totals, found.total), _top(nodes[:TOP_NODES])) if nodes else (),
+        f"{count(counted.total)} estimated for the {counted.isa} kernels{measured}. "
+        f"{counted.time}".rstrip(),
+        (_kinds(totals, counted.total), _top(nodes[:TOP_NODES])) if nodes else (),
         (
             NumberTable(
                 "By kind", ("kind", "instructions"), tuple((k, count(n)) for k, n in totals)

@@ -139,28 +139,28 @@ def _facts(memory: ArenaMap, b: ArenaBuffer) -> str:
     return lines((b.name, size, life, nodes))
 
 
-def usage(found: Usage) -> Section:
+def usage(memory: Usage) -> Section:
     """SRAM and flash by category."""
-    counted = "counted in the linked ELF file" if found.is_linked else "as planned"
-    parts = [_sentence("SRAM", found.sram_bytes, found.sram_limit)]
-    if found.flash:
-        code = "" if found.counts_code else ", code not counted"
-        parts.append(_sentence("flash", found.flash_bytes, found.flash_limit) + code)
-    board = f" on {found.board}" if found.board else ""
+    counted = "counted in the linked ELF file" if memory.is_linked else "as planned"
+    parts = [_sentence("SRAM", memory.sram_bytes, memory.sram_limit)]
+    if memory.flash:
+        code = "" if memory.counts_code else ", code not counted"
+        parts.append(_sentence("flash", memory.flash_bytes, memory.flash_limit) + code)
+    board = f" on {memory.board}" if memory.board else ""
     return Section(
         "usage",
         "SRAM and flash" + board,
         f"{'; '.join(parts)} ({counted})."
-        + ("" if found.board else " The stack and the firmware's own variables are not in it."),
+        + ("" if memory.board else " The stack and the firmware's own variables are not in it."),
         tuple(
             _stack(what, parts_, limit)
             for what, parts_, limit in (
-                ("SRAM", found.sram, found.sram_limit),
-                ("flash", found.flash, found.flash_limit),
+                ("SRAM", memory.sram, memory.sram_limit),
+                ("flash", memory.flash, memory.flash_limit),
             )
             if parts_
         ),
-        (_usage_table(found),),
+        (_usage_table(memory),),
     )
 
 
@@ -201,11 +201,11 @@ def stacked(parts: Sequence[tuple[str, int]], unit: str = "bytes") -> list[Bar]:
     return found
 
 
-def _usage_table(found: Usage) -> NumberTable:
+def _usage_table(memory: Usage) -> NumberTable:
     rows: list[tuple[str, ...]] = []
     for what, parts, used, limit in (
-        ("SRAM", found.sram, found.sram_bytes, found.sram_limit),
-        ("flash", found.flash, found.flash_bytes, found.flash_limit),
+        ("SRAM", memory.sram, memory.sram_bytes, memory.sram_limit),
+        ("flash", memory.flash, memory.flash_bytes, memory.flash_limit),
     ):
         rows += [(what, part.name, count(part.size_bytes)) for part in parts]
         rows += [(what, "all", count(used))] if parts else []

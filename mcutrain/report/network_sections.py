@@ -104,19 +104,19 @@ def _nodes(nodes: tuple[NetworkNode, ...]) -> NumberTable:
     return NumberTable(f"All {len(nodes)} nodes", columns, rows, 4)
 
 
-def analysis(found: Analysis) -> Section:
+def analysis(measured: Analysis) -> Section:
     """Bias curve and heat map by the first measure; every measure in the table."""
-    measure, gain = next(iter(found.gains.items()), ("", GainTable((), {})))
+    measure, gain = next(iter(measured.gains.items()), ("", GainTable((), {})))
     return Section(
         "contributions",
         "What training each part contributes",
-        f"Found by {found.method}, measured as {measure}"
+        f"Found by {measured.method}, measured as {measure}"
         + (" in points (100 points are all test images)" if measure in SHARE_OF_ACCURACY else "")
         + ". More is better; a choice of parts is expected to add up.",
-        (_bias_curve(measure, gain, found.layers), *_heat(measure, gain, found.layers))
+        (_bias_curve(measure, gain, measured.layers), *_heat(measure, gain, measured.layers))
         if gain.bias
         else (),
-        tuple(_gains(name, table, found.layers) for name, table in found.gains.items()),
+        tuple(_gains(name, table, measured.layers) for name, table in measured.gains.items()),
     )
 
 

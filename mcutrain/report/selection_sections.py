@@ -27,39 +27,39 @@ LIMIT_NAMES = {
 }
 
 
-def selection(found: Chosen) -> Section:
+def selection(chosen: Chosen) -> Section:
     """The choice, its proof, and where its gain comes from."""
-    limits = {k: v for k, v in found.limits.items() if v is not None}
+    limits = {k: v for k, v in chosen.limits.items() if v is not None}
     within = " and ".join(f"{count(v)} {LIMIT_NAMES.get(k, k)}" for k, v in limits.items())
-    gain = f"+{_amount(found.gain, found.measure)}"
+    gain = f"+{_amount(chosen.gain, chosen.measure)}"
     proof = (
         "no scheme that fits is expected to gain more"
-        if found.optimal
-        else f"no scheme that fits can gain more than +{_amount(found.bound, found.measure)}"
+        if chosen.optimal
+        else f"no scheme that fits can gain more than +{_amount(chosen.bound, chosen.measure)}"
     )
     says = (
-        f"Within {within or 'no limit'}, training the head, the last {found.bias_depth} biases and "
-        f"weights of {len(found.layers)} layers{_modules_text(found)} is expected to add {gain} of "
-        f"{found.measure} to training the head alone; {proof}. "
+        f"Within {within or 'no limit'}, training the head, the last {chosen.bias_depth} biases "
+        f"and weights of {len(chosen.layers)} layers{_modules_text(chosen)} is expected to add "
+        f"{gain} of {chosen.measure} to training the head alone; {proof}. "
     )
     says += (
-        f"What keeps the gain from being larger: {found.binding or 'not asked'}."
-        if found.published is None
-        else f"It was not chosen by these gains: it was published as {found.published}, and was "
+        f"What keeps the gain from being larger: {chosen.binding or 'not asked'}."
+        if chosen.published is None
+        else f"It was not chosen by these gains: it was published as {chosen.published}, and was "
         "the best of the finalists when trained."
     )
-    if found.next is not None:
-        more = _amount(found.next.more_gain, found.measure)
+    if chosen.next is not None:
+        more = _amount(chosen.next.more_gain, chosen.measure)
         says += (
-            f" With {count(found.next.more_bytes)} bytes of SRAM more, +{more}: "
-            f"{', '.join(found.next.changes)}."
+            f" With {count(chosen.next.more_bytes)} bytes of SRAM more, +{more}: "
+            f"{', '.join(chosen.next.changes)}."
         )
     return Section(
         "selection",
         "What was selected, and why",
         says,
-        (_gains(found),),
-        (_limits(found), _layers(found), *([_modules(found)] if found.modules else [])),
+        (_gains(chosen),),
+        (_limits(chosen), _layers(chosen), *([_modules(chosen)] if chosen.modules else [])),
     )
 
 
@@ -73,16 +73,16 @@ def _scaled(value: float, measure: str) -> float:
     return 100 * value if measure in SHARES_OF_ALL else value
 
 
-def _gains(found: Chosen) -> Figure:
+def _gains(chosen: Chosen) -> Figure:
     """A bar for the biases, one for every layer's weights, and one for every module."""
-    parts = [(m.name, m.gain, _channels(m)) for m in reversed(found.modules)]
+    parts = [(m.name, m.gain, _channels(m)) for m in reversed(chosen.modules)]
     parts += [
         (c.name, c.gain, f"layer {c.layer}, {100 * c.share:.3g} % of its weights")
-        for c in sorted(found.layers, key=lambda c: -c.layer)
+        for c in sorted(chosen.layers, key=lambda c: -c.layer)
     ]
-    titles = [*(short(name) for name, *_ in parts), f"last {found.bias_depth} biases"]
-    gains = [*(gain for _, gain, _ in parts), found.bias_gain]
-    values = [_scaled(v, found.measure) for v in gains]
+    titles = [*(short(name) for name, *_ in parts), f"last {chosen.bias_depth} biases"]
+    gains = [*(gain for _, gain, _ in parts), chosen.bias_gain]
+    values = [_scaled(v, chosen.measure) for v in gains]
     says = [*(what for *_, what in parts), ""]
     bars = [
         Bar(
@@ -93,10 +93,10 @@ def _gains(found: Chosen) -> Figure:
         )
         for i, value in enumerate(values)
     ]
-    unit = ", points" if found.measure in SHARES_OF_ALL else ""
+    unit = ", points" if chosen.measure in SHARES_OF_ALL else ""
     return Figure(
         "chart-selection",
-        f"What each part of the choice is expected to gain in {found.measure}.",
+        f"What each part of the choice is expected to gain in {chosen.measure}.",
         Chart(
             numbers(f"expected gain{unit}", (0, *values)),
             names("", titles, len(titles)),

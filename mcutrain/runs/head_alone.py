@@ -26,27 +26,27 @@ def head_alone_warning(
     step: TrainingStep,
     split: data.Split,
     run: Run,
-    found: FoundRate,
+    rate: FoundRate,
     report: Report = lambda done, of: None,
 ) -> str:
     """A sentence if trials end better with the head alone than with all that the scheme trains.
 
-    run, found: of the scheme, with the rate that trials found. The head is tried as long as they
+    run, rate: of the scheme, with the rate that trials found. The head is tried as long as they
     were, on the samples that they learnt, and judged by those that they held out. Empty if the
     scheme is no worse, or there is nothing to compare.
     """
-    if not is_comparable(step, found):
+    if not is_comparable(step, rate):
         return ""
     try:
-        alone = _accuracy_of_head(step, split, run, found, report)
+        alone = _accuracy_of_head(step, split, run, rate, report)
     except (BuildError, CacheError, DataError, PlanError):
         return ""
-    if alone <= found.accuracy:
+    if alone <= rate.accuracy:
         return ""
     return (
-        f"in trials of {found.steps:,} steps the head alone named {100 * alone:.1f} % of "
-        f"{found.judged:,} samples that were held out, the scheme {step.scheme.name} "
-        f"{100 * found.accuracy:.1f} %: take --scheme head, which needs less memory, or give the "
+        f"in trials of {rate.steps:,} steps the head alone named {100 * alone:.1f} % of "
+        f"{rate.judged:,} samples that were held out, the scheme {step.scheme.name} "
+        f"{100 * rate.accuracy:.1f} %: take --scheme head, which needs less memory, or give the "
         "scheme more samples or epochs"
     )
 

@@ -313,23 +313,23 @@ class IntegerProgram:
         # HiGHS' presolve ends in an error where coefficients of a row differ by 1e7
         for options in (*efforts, {**efforts[-1], "presolve": False}):
             with silenced_stdout():  # HiGHS prints lines of its own debugging there
-                found = milp(
+                solution = milp(
                     goal,
                     integrality=integrality,
                     bounds=Bounds(0.0, 1.0),
                     constraints=constraints,
                     options=dict(options),  # scipy takes some of them out
                 )
-            if found.status in (SOLVED, INFEASIBLE):
+            if solution.status in (SOLVED, INFEASIBLE):
                 break
-        if found.status == INFEASIBLE:
+        if solution.status == INFEASIBLE:
             return None
-        if found.status != SOLVED or found.x is None:
-            raise PlanError(f"the solver gave up on the selection: {found.message}")
-        taken = found.x[: len(self.depth.options)] > 0.5
+        if solution.status != SOLVED or solution.x is None:
+            raise PlanError(f"the solver gave up on the selection: {solution.message}")
+        taken = solution.x[: len(self.depth.options)] > 0.5
         chosen = tuple(np.flatnonzero(taken).tolist())
         proved = not integral or options is EFFORTS[0]
-        return chosen, float(found.fun), None if proved else float(found.mip_dual_bound)
+        return chosen, float(solution.fun), None if proved else float(solution.mip_dual_bound)
 
 
 def _limit(rows: Array, least: Array | float, most: Array | float) -> LinearConstraint:

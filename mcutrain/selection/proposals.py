@@ -72,13 +72,13 @@ def propose(
     *,
     by_gradient: bool = False,
     progress: Progress = lambda done, total: None,
-    report: Callable[[int], None] = lambda found: None,
+    report: Callable[[int], None] = lambda done: None,
 ) -> list[Proposal]:
     """Propose at most `count` different schemes, fewer if the readings agree.
 
     report: told how many are found. Raises PlanError if nothing fits.
     """
-    found: dict[str, Proposal] = {}
+    by_text: dict[str, Proposal] = {}
     known = published(contributions, costs, limits)
     for name, selector in _selectors(graph, contributions, costs, by_gradient, progress):
         selection = selector.select(limits, with_next=False)
@@ -88,11 +88,11 @@ def propose(
             proposals += [] if prior is None else [Proposal(f"{PUBLISHED}{known.name}", prior)]
             known = None
         for proposal in proposals:
-            found.setdefault(proposal.selection.scheme.to_toml(), proposal)
-            report(len(found))
-            if len(found) == count:
-                return list(found.values())
-    return list(found.values())
+            by_text.setdefault(proposal.selection.scheme.to_toml(), proposal)
+            report(len(by_text))
+            if len(by_text) == count:
+                return list(by_text.values())
+    return list(by_text.values())
 
 
 def _selectors(

@@ -109,7 +109,7 @@ class Selection(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return values for JSON; `scheme` is TOML text."""
-        found = self.measured
+        needs = self.measured
         return {
             "scheme": self.scheme.to_toml(),
             "bias_depth": self.scheme.bias_depth,
@@ -136,13 +136,13 @@ class Selection(Shown):
                 for layer in self.layers
             ],
             "modules": [asdict(module) for module in self.modules],
-            "sram_bytes": found.sram_bytes,
-            "arena_bytes": found.arena_bytes,
-            "state_bytes": found.state_bytes,
-            "flash_bytes": found.flash_bytes,
-            "instructions": found.instructions,
-            "peak_step": found.peak_step,
-            "peak_node": found.peak_node,
+            "sram_bytes": needs.sram_bytes,
+            "arena_bytes": needs.arena_bytes,
+            "state_bytes": needs.state_bytes,
+            "flash_bytes": needs.flash_bytes,
+            "instructions": needs.instructions,
+            "peak_step": needs.peak_step,
+            "peak_node": needs.peak_node,
             "limits": {
                 "sram_bytes": self.limits.sram_bytes,
                 "flash_bytes": self.limits.flash_bytes,
@@ -167,31 +167,31 @@ class Selection(Shown):
 
 def changes(old: UpdateScheme, new: UpdateScheme) -> tuple[str, ...]:
     """Return how the second scheme differs, in words."""
-    found = []
+    texts = []
     has_own = bool(old.layer_residual_bits or new.layer_residual_bits)
     if old.bias_depth != new.bias_depth:
-        found.append(f"the last {new.bias_depth} biases instead of {old.bias_depth}")
+        texts.append(f"the last {new.bias_depth} biases instead of {old.bias_depth}")
     for layer in sorted({*old.weights, *new.weights}, key=int):
         before, after = old.weights.get(layer, 0.0), new.weights.get(layer, 0.0)
         if before != after:
             instead = f" instead of {share_text(before)}" if before else ""
-            found.append(
+            texts.append(
                 f"layer {layer} at {share_text(after)}{instead}"
                 if after
                 else f"layer {layer} not at all"
             )
         bits = [s.layer_residual_bits.get(layer, s.residual_bits) for s in (old, new)]
         if has_own and before and after and bits[0] != bits[1]:
-            found.append(f"layer {layer} with {bits[1]} residual bits instead of {bits[0]}")
+            texts.append(f"layer {layer} with {bits[1]} residual bits instead of {bits[0]}")
     for module in dict.fromkeys((*old.module_channels, *new.module_channels)):
         counts = [s.module_channels.get(module) for s in (old, new)]
         if counts[0] != counts[1]:
-            found.append(_module_change(module, *counts))
+            texts.append(_module_change(module, *counts))
     if not has_own and old.residual_bits != new.residual_bits:
-        found.append(f"{new.residual_bits} residual bits instead of {old.residual_bits}")
+        texts.append(f"{new.residual_bits} residual bits instead of {old.residual_bits}")
     if old.bias_bits != new.bias_bits:
-        found.append(f"biases of {new.bias_bits} bits instead of {old.bias_bits}")
-    return tuple(found)
+        texts.append(f"biases of {new.bias_bits} bits instead of {old.bias_bits}")
+    return tuple(texts)
 
 
 def _module_change(module: str, before: int | None, after: int | None) -> str:

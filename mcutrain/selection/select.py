@@ -207,20 +207,20 @@ class Selector:
             search = self._search(asked)
             excess = 0
             for _ in range(MOST_CUTS):
-                found = search.best()
-                if found is None:
+                best = search.best()
+                if best is None:
                     break
-                measured = self.costs.plan(self._scheme(found))
-                if fits(limits, measured) and _builds(limits, self._scheme(found), build):
+                measured = self.costs.plan(self._scheme(best))
+                if fits(limits, measured) and _builds(limits, self._scheme(best), build):
                     self._solves += search.solves
-                    return found, max(bound, found.gain, search.bound)
-                excess = max(excess, measured.sram_bytes - found.peak_bytes)
+                    return best, max(bound, best.gain, search.bound)
+                excess = max(excess, measured.sram_bytes - best.peak_bytes)
                 self._cuts += 1
-                search.cut(found)
+                search.cut(best)
             self._solves += search.solves
-            if found is None:
+            if best is None:
                 return None, bound
-            bound = max(bound, found.gain, search.bound)
+            bound = max(bound, best.gain, search.bound)
             assert asked.sram_bytes is not None or asked.flash_bytes is not None
             asked = _lowered(asked, excess)
 

@@ -87,19 +87,19 @@ class Decisions:
     def hear(self, scores: Sequence[int]) -> int:
         """The class that is told, or -1."""
         order = sorted(range(self.classes), key=lambda i: (-scores[i], i))
-        found = order[0]
-        is_close = len(order) > 1 and scores[found] - scores[order[1]] < self.params.margin
-        if is_close or scores[found] < self.params.least or found == self.params.quiet:
-            found = -1
+        label = order[0]
+        is_close = len(order) > 1 and scores[label] - scores[order[1]] < self.params.margin
+        if is_close or scores[label] < self.params.least or label == self.params.quiet:
+            label = -1
         if self.wait:
             self.wait -= 1
             return -1
-        self.run = 0 if found < 0 else self.run + 1 if found == self.last else 1
-        self.last = found
-        if found < 0 or self.run < self.params.agree:
+        self.run = 0 if label < 0 else self.run + 1 if label == self.last else 1
+        self.last = label
+        if label < 0 or self.run < self.params.agree:
             return -1
         self.run, self.last, self.wait = 0, -1, self.params.pause
-        return found
+        return label
 
     def gather(self, label: int, known: int, samples: int) -> bool:
         """Await samples of a class. False, and nothing changes, if it is none."""

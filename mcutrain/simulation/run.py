@@ -324,24 +324,24 @@ class Run:
         epoch = len(self.state.epochs) + 1
         if self.state.trained < epoch * count:
             return
-        found = self.test(evaluating) if self.settings.tests_after(epoch) else None
+        tested = self.test(evaluating) if self.settings.tests_after(epoch) else None
         result = EpochResult(
             epoch=epoch,
             loss=self.state.loss_q16 / 65536 / count,
             train_accuracy=self._train_accuracy(epoch),
-            test_accuracy=None if found is None else found.accuracy,
+            test_accuracy=None if tested is None else tested.accuracy,
             seconds=self.state.seconds - sum(e.seconds for e in self.state.epochs),
-            test_loss=None if found is None else found.loss,
-            test_auc=None if found is None else found.auc,
-            test_iou=None if found is None else found.iou,
-            test_f1=None if found is None else found.f1,
-            test_mae=None if found is None else found.mae,
-            test_r2=None if found is None else found.r2,
+            test_loss=None if tested is None else tested.loss,
+            test_auc=None if tested is None else tested.auc,
+            test_iou=None if tested is None else tested.iou,
+            test_f1=None if tested is None else tested.f1,
+            test_mae=None if tested is None else tested.mae,
+            test_r2=None if tested is None else tested.r2,
             mixed_batches=self.course.mixed_batches(epoch - 1),
             **self.counted(FACTS.of(epoch) for epoch in self.state.epochs),
         )
-        if found is not None:
-            self.state = replace(self.state, tested=replace(found, answers=None))
+        if tested is not None:
+            self.state = replace(self.state, tested=replace(tested, answers=None))
         self.state = replace(self.state, correct=0, loss_q16=0, epochs=(*self.state.epochs, result))
 
     def counted(self, before: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:

@@ -159,19 +159,19 @@ def _factors(
     scheme: UpdateScheme, graph: Graph, head: Layer, own: Sequence[Layer]
 ) -> tuple[str, ...]:
     """Gammas and betas that are trained. own: the layers of the network itself."""
-    found = normalizations_of(graph, head)
+    factors = normalizations_of(graph, head)
     if scheme.norm_depth is not None:
-        if scheme.norm_depth > len(found):
+        if scheme.norm_depth > len(factors):
             raise SchemeError(
                 f"scheme {scheme.name!r} trains the last {scheme.norm_depth} normalizations; "
-                f"{graph.name!r} has {len(found)} with a gamma and a beta before its head"
+                f"{graph.name!r} has {len(factors)} with a gamma and a beta before its head"
             )
-        found = found[len(found) - scheme.norm_depth :]
+        factors = factors[len(factors) - scheme.norm_depth :]
     else:
         depth = len(own) if scheme.bias_depth is None else scheme.bias_depth
         first = len(own) - (0 if scheme.linear_biases else depth)
-        found = tuple(norm for norm in found if norm.behind > first)
-    return tuple(name for norm in found for name in norm.parameters)
+        factors = tuple(norm for norm in factors if norm.behind > first)
+    return tuple(name for norm in factors for name in norm.parameters)
 
 
 @dataclass(frozen=True)

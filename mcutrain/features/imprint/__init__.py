@@ -13,21 +13,21 @@ __all__ = ["FEATURE"]
 
 def _code(code: Code, told: Told) -> Mapping[str, Any]:
     """The classifier: its features, and where its rows are. Raises McutrainError."""
-    found = code.classifier
-    assert found is not None, "it is on"
-    if len(told.centre) != found.features:
+    classifier = code.classifier
+    assert classifier is not None, "it is on"
+    if len(told.centre) != classifier.features:
         raise McutrainError(
-            f"the centre has {len(told.centre)} features, but the classifier {found.node!r} reads "
-            f"{found.features}: make it of samples of this model"
+            f"the centre has {len(told.centre)} features, but the classifier {classifier.node!r} "
+            f"reads {classifier.features}: make it of samples of this model"
         )
     graph = code.training.graph
-    names = (found.weight, found.residual, found.bias)
+    names = (classifier.weight, classifier.residual, classifier.bias)
     state = ("NULL" if name is None else code.expression(graph, name) for name in names)
     first = ("NULL" if name is None else code.first(name) for name in names)
     return {
-        "features": found.features,
-        "zero_point": found.zero_point,
-        "bits": found.bits,
+        "features": classifier.features,
+        "zero_point": classifier.zero_point,
+        "bits": classifier.bits,
         "centre": tuple(told.centre),
         "state": ", ".join(state),
         "first": ", ".join(first),

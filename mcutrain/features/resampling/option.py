@@ -83,15 +83,15 @@ def _initial_backing(
     resampled: tuple[ResampledWeight, ...], building: Building
 ) -> dict[str, Array]:
     """Return the whole weights, each with its residual bits and scores, as they are at first."""
-    found: dict[str, Array] = {}
+    backing: dict[str, Array] = {}
     for weight in resampled:
         whole = np.asarray(building.source.tensors[weight.backing].data)
-        found[weight.backing] = whole
+        backing[weight.backing] = whole
         if weight.bits:
-            found[weight.backing_residual] = initial_residual(whole.size, weight.bits)
+            backing[weight.backing_residual] = initial_residual(whole.size, weight.bits)
         if weight.scores:
-            found[weight.backing_scores] = np.full(whole.shape[-1], UNKNOWN, np.uint8)
-    return found
+            backing[weight.backing_scores] = np.full(whole.shape[-1], UNKNOWN, np.uint8)
+    return backing
 
 
 def rewriting(options: ResamplingOption) -> Rewriting | None:

@@ -31,14 +31,20 @@ def _code(code: Code, told: Told) -> Mapping[str, Any]:
     rows = []
     for tensor in training.elastic:
         value = np.asarray(training.state[tensor.name])
-        found = importance_of(tensor, value.shape)
+        importance = importance_of(tensor, value.shape)
         residual = 0 if tensor.residual is None else code.state_offset(tensor.residual)
         places = (code.state_offset(tensor.name), residual)
-        sizes = (found.count, len(found.factors), found.inner, found.exponent, value.itemsize)
-        bits = (0 if tensor.residual is None else tensor.bits, found.dropped_bits)
+        sizes = (
+            importance.count,
+            len(importance.factors),
+            importance.inner,
+            importance.exponent,
+            value.itemsize,
+        )
+        bits = (0 if tensor.residual is None else tensor.bits, importance.dropped_bits)
         numbers = ", ".join(map(str, (*places, *sizes, *bits)))
         rows.append((f"factors + {len(factors)}, {numbers}", tensor.name))
-        factors += found.factors
+        factors += importance.factors
     problem = times.problem
     return {
         "tensors": rows,

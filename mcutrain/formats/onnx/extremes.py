@@ -88,14 +88,14 @@ class Extreme(Source):
         rows = [self._row(builder, i, f"{name}.part{i}", wanted) for i in range(len(self.parts))]
         joined = builder.node(self.name, Concatenation(1), tuple(rows), f"{name}.joined", own)
         pool = MaxPool2D(Window((len(rows), 1)))
-        found = builder.node(self.name, pool, (joined,), f"{name}.extreme", own)
+        value = builder.node(self.name, pool, (joined,), f"{name}.extreme", own)
         if self.is_least:
-            found = builder.node(self.name, negative(), (found,), f"{name}.least", wanted)
+            value = builder.node(self.name, negative(), (value,), f"{name}.least", wanted)
         stored = Layout.of_order(self.parts[0].shape, self.order).of_rank(4).stored
-        found = builder.reshape(found, stored, f"{name}.stored")
+        value = builder.reshape(value, stored, f"{name}.stored")
         if limits == FULL:
-            return found
-        return builder.rescale(f"{self.name}.clamp", found, wanted, limits, name)
+            return value
+        return builder.rescale(f"{self.name}.clamp", value, wanted, limits, name)
 
     def _row(self, builder: Builder, place: int, name: str, wanted: Quantization) -> str:
         part = self.parts[place]

@@ -206,17 +206,17 @@ class _Int8Reader(Reading[Value]):
 
     def begin(self, graph: GraphProto) -> str:
         """Note what is known, and the input; its name."""
-        found = self.declare(graph)
-        self._check_image(f"the input {found.name!r}", found.layout.shape)
-        self.input_axes = found.layout.perm
-        layout = found.layout.of_rank(len(CHANNELS_LAST))
-        integer_type = INPUT_TYPES.get(found.element_type, "")
-        source: Source = GraphInput(found.name, found.layout.stored, layout.stored)
+        declared = self.declare(graph)
+        self._check_image(f"the input {declared.name!r}", declared.layout.shape)
+        self.input_axes = declared.layout.perm
+        layout = declared.layout.of_rank(len(CHANNELS_LAST))
+        integer_type = INPUT_TYPES.get(declared.element_type, "")
+        source: Source = GraphInput(declared.name, declared.layout.stored, layout.stored)
         if integer_type == "ids":
-            source, layout = IdInput(found.name, found.layout.stored), found.layout
-        self.builder.reserved.add(found.name)
-        self.define(found.name, Value(source, layout, integer_type=integer_type))
-        return found.name
+            source, layout = IdInput(declared.name, declared.layout.stored), declared.layout
+        self.builder.reserved.add(declared.name)
+        self.define(declared.name, Value(source, layout, integer_type=integer_type))
+        return declared.name
 
     def end(self, name: str) -> str:
         """The int8 tensor of a graph output, in the shape a user expects."""

@@ -93,24 +93,24 @@ class _FloatReader(Reading[FloatValue]):
     def graph(self, graph: GraphProto, name: str) -> FloatGraph:
         """Convert every node in order."""
         with self.refusing(graph):
-            found = self.declare(graph)
-            for taken in (found.name, *(o.name for o in graph.output)):
+            declared = self.declare(graph)
+            for taken in (declared.name, *(o.name for o in graph.output)):
                 self.nodes.names.take(taken)
-            stored = self._note(found.name, found.layout)
-            self.define(found.name, FloatValue(found.name, found.layout))
-            if found.element_type in ID_TYPES:
-                self.nodes.integers.add(found.name)
+            stored = self._note(declared.name, declared.layout)
+            self.define(declared.name, FloatValue(declared.name, declared.layout))
+            if declared.element_type in ID_TYPES:
+                self.nodes.integers.add(declared.name)
             outputs = self.compute(graph)
-        axes = {name: self.axes[name] for name in (found.name, *outputs)}
+        axes = {name: self.axes[name] for name in (declared.name, *outputs)}
         nodes = tuple(self.nodes.nodes)
         is_half = any(tensor.data_type in HALVES for tensor in graph.initializer)
-        read = FloatGraph(name, found.name, stored, nodes, outputs, axes, is_half=is_half)
+        read = FloatGraph(name, declared.name, stored, nodes, outputs, axes, is_half=is_half)
         if self.nodes.integers and not read.ids:
             raise UnsupportedError(
-                f"the input {found.name!r} is read as integers, but no Gather of a constant table "
-                "takes them for token ids: export the model with a float input"
+                f"the input {declared.name!r} is read as integers, but no Gather of a constant "
+                "table takes them for token ids: export the model with a float input"
             )
-        is_uint8 = found.element_type == TensorProto.UINT8
+        is_uint8 = declared.element_type == TensorProto.UINT8
         return replace(read, takes_pixels=is_uint8 and not read.ids)
 
     def assumed(self, name: str, layout: Layout) -> FloatValue:

@@ -26,21 +26,21 @@ def quantization_of(node: OnnxNode[Any], integer_type: str | None) -> tuple[Quan
     scale = scales_of(node)
     if scale.size != 1:
         raise node.unsupported("an activation with several scales is not; one scale is")
-    zero_point, found = 0, integer_type or "uint8"
+    zero_point, dtype = 0, integer_type or "uint8"
     if node.has(2):
         constant = node.constant(2)
         if constant.data.size != 1:
             raise node.wrong(f"there are {constant.data.size} zero points for one scale")
-        zero_point, found = int(constant.data.ravel()[0]), str(constant.data.dtype)
-    if found not in ("int8", "uint8"):
+        zero_point, dtype = int(constant.data.ravel()[0]), str(constant.data.dtype)
+    if dtype not in ("int8", "uint8"):
         raise node.unsupported(
-            f"{found} activations are not; int8 and uint8 are: quantize the float model with "
+            f"{dtype} activations are not; int8 and uint8 are: quantize the float model with "
             "`mcutrain quantize`, or with activation_type QInt8 or QUInt8"
         )
-    if integer_type and found != integer_type:
-        raise node.wrong(f"reads {integer_type} with a zero point of {found}")
-    shift = 128 if found == "uint8" else 0
-    return Quantization(float(scale.ravel()[0]), zero_point - shift), found
+    if integer_type and dtype != integer_type:
+        raise node.wrong(f"reads {integer_type} with a zero point of {dtype}")
+    shift = 128 if dtype == "uint8" else 0
+    return Quantization(float(scale.ravel()[0]), zero_point - shift), dtype
 
 
 def scales_of(node: OnnxNode[Any]) -> Array:

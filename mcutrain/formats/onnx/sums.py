@@ -106,18 +106,18 @@ def _of_rows(shape: Shape, out: int) -> Layout:
 
 def int8_conv(node: Int8Node) -> Value:
     """Conv: weight [out, in / group, h, w] becomes [out, h, w, in], depthwise [1, h, w, out]."""
-    rank, w, found = len(node.real().shape), node.constant(1), _convolution(node)
+    rank, w, convolution = len(node.real().shape), node.constant(1), _convolution(node)
     if rank == 3:
         w = replace(w, data=w.data[:, :, None])
     x = node.image()
     _, height, width, _ = node.stored_shape(x)
-    window = window_of(node, found.kernel, (height, width))
-    order = (1, 2, 3, 0) if found.is_depthwise else (0, 2, 3, 1)
-    weight = weight_of(node, w, order, 0, 3 if found.is_depthwise else 0)
+    window = window_of(node, convolution.kernel, (height, width))
+    order = (1, 2, 3, 0) if convolution.is_depthwise else (0, 2, 3, 1)
+    weight = weight_of(node, w, order, 0, 3 if convolution.is_depthwise else 0)
     source = Int8Sums(node.name, window, x, node.quantization(x), weight, False)
     if node.has(2):
-        source = replace(source, bias=bias_of(node, node.constant(2), found.out))
-    stored = (1, *window.output_size(height, width), found.out)
+        source = replace(source, bias=bias_of(node, node.constant(2), convolution.out))
+    stored = (1, *window.output_size(height, width), convolution.out)
     return Value(source, Layout.of_image(stored, rank))
 
 

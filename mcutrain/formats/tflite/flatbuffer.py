@@ -92,18 +92,18 @@ class _TableReader:
                 result.fields[name] = value
         return result
 
-    def _field(self, found: Any, name: str) -> Any:
-        get = getattr(found, name)
+    def _field(self, stored: Any, name: str) -> Any:
+        get = getattr(stored, name)
         if name in UNIONS:
-            return self._union(get(), UNIONS[name], getattr(found, f"{name}Type")())
-        if not hasattr(found, f"{name}Length"):
+            return self._union(get(), UNIONS[name], getattr(stored, f"{name}Type")())
+        if not hasattr(stored, f"{name}Length"):
             value = get()
             return value if value is None or not hasattr(value, "_tab") else self._single(value)
-        if getattr(found, f"{name}IsNone")():
+        if getattr(stored, f"{name}IsNone")():
             return None
-        length = getattr(found, f"{name}Length")()
-        if hasattr(found, f"{name}AsNumpy"):
-            values = getattr(found, f"{name}AsNumpy")()
+        length = getattr(stored, f"{name}Length")()
+        if hasattr(stored, f"{name}AsNumpy"):
+            values = getattr(stored, f"{name}AsNumpy")()
             return np.array(values) if length else np.zeros(0, np.uint8)
         if length > self.size // 4:
             raise ValueError(f"it claims to hold {length} {name}")

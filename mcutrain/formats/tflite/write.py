@@ -41,12 +41,12 @@ def write_tflite(
                 f"{graph.name!r} cannot be written as .tflite: mcutrain could not read the file: "
                 f"{error}"
             ) from error
-        found = difference(graph, back)
-        if found and not difference(graph, rounding_once(back)):
-            found = f"{found}: TFLite rounds twice what .onnx rounds once, write .onnx"
-        if found:
+        why = difference(graph, back)
+        if why and not difference(graph, rounding_once(back)):
+            why = f"{why}: TFLite rounds twice what .onnx rounds once, write .onnx"
+        if why:
             raise UnsupportedError(
-                f"{graph.name!r} cannot be written as .tflite bit for bit: read back, {found}"
+                f"{graph.name!r} cannot be written as .tflite bit for bit: read back, {why}"
             )
 
     replace_checked(Path(path), content, check)
