@@ -72,35 +72,41 @@ def _without_unread(nodes: list[NodeProto], outputs: set[str], last: set[str]) -
     return [node for node in nodes if id(node) not in gone]
 
 
-def with_softplus(graph: GraphProto) -> None:
-    """Put a Softplus in the place of PyTorch's, which is x itself above 20.
-
-    And x in the place of x where that is a number, which PyTorch has behind a masked softmax.
-    """
-    producers = {name: node for node in graph.node for name in node.output}
+def without_known_choices(graph: GraphProto) -> None:
+    """Put an Identity in the place of each Where that always gives its last input."""
+    if not any(node.op_type == "Where" for node in graph.node):
+        return
+    parts = _Parts(graph)
     for node in graph.node:
-        found = [producers.get(name) for name in node.input] if node.op_type == "Where" else []
-        if len(found) != 3 or found[0] is None or found[2] is None:
+        if node.op_type != "Where" or len(node.input) != 3:
             continue
-        condition, x, softplus = found[0], node.input[1], found[2]
-        if condition.op_type == "IsNaN" and condition.input[0] == node.input[2]:
-            node.CopyFrom(
-                helper.make_node("Identity", [node.input[2]], node.output, name=node.name)
-            )
+        condition, last = parts.producers.get(node.input[0]), node.input[2]
+        if condition is None or last not in parts.producers:
             continue
-        is_large = condition.op_type == "Greater" and condition.input[0] == x
-        if is_large and softplus.op_type == "Softplus" and list(softplus.input) == [x]:
-            limit = _Parts(graph).constant(condition.input[1])
-            if limit is not None and limit.size == 1 and float(limit.ravel()[0]) >= LEAST_LIMIT:
-                node.CopyFrom(
-                    helper.make_node("Identity", [softplus.output[0]], node.output, name=node.name)
-                )
+        if _is_softplus(condition, node, parts) or _is_nan_guard(condition, node):
+            node.CopyFrom(helper.make_node("Identity", [last], node.output, name=node.name))
     read = {name for node in graph.node for name in node.input}
     read.update(info.name for info in graph.output)
     conditions = ("Greater", "IsNaN")
     kept = [n for n in graph.node if n.op_type not in conditions or read.intersection(n.output)]
     del graph.node[:]
     graph.node.extend(kept)
+
+
+def _is_softplus(condition: NodeProto, where: NodeProto, parts: _Parts) -> bool:
+    """Return whether a Where is PyTorch's Softplus, which is x itself above a limit of 20."""
+    _, x, softplus = where.input
+    node = parts.producers[softplus]
+    if condition.op_type != "Greater" or condition.input[0] != x or list(node.input) != [x]:
+        return False
+    limit = parts.constant(condition.input[1])
+    has_limit = limit is not None and limit.size == 1 and float(limit.ravel()[0]) >= LEAST_LIMIT
+    return has_limit and node.op_type == "Softplus"
+
+
+def _is_nan_guard(condition: NodeProto, where: NodeProto) -> bool:
+    """Return whether it replaces NaN alone, as PyTorch does behind a masked softmax."""
+    return condition.op_type == "IsNaN" and condition.input[0] == where.input[2]
 
 
 class _Parts:

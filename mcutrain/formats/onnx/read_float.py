@@ -17,7 +17,7 @@ from mcutrain.formats.onnx.module_names import with_module_names
 from mcutrain.formats.onnx.node import Constant, OnnxNode
 from mcutrain.formats.onnx.one_input import with_one_input
 from mcutrain.formats.onnx.operators import FLOAT_RULES, REASONS
-from mcutrain.formats.onnx.parts import with_layer_norms, with_softplus
+from mcutrain.formats.onnx.parts import with_layer_norms, without_known_choices
 from mcutrain.formats.onnx.reading import ID_TYPES, Reading, read_in_best_order
 from mcutrain.formats.onnx.recurrent import with_one_output
 from mcutrain.quant.float_graph import MAX_ELEMENTS, FloatGraph, FloatNode
@@ -45,7 +45,7 @@ def read_onnx(path: Path) -> FloatGraph:
         model = with_one_sample(model)
         graph, (opset, *_) = model.graph, opsets(model)
         with_layer_norms(graph)
-        with_softplus(graph)
+        without_known_choices(graph)
         with_one_output(graph)
         with_module_names(graph)
         read = read_in_best_order(
