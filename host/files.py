@@ -43,7 +43,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> str:
-    """Why a file or a folder cannot be written, as the end of a sentence."""
+    """Return why a file or a folder cannot be written, as the end of a sentence."""
     if isinstance(error, FileNotFoundError) and not path.parent.exists():
         return f"there is no folder {path.parent}"
     if isinstance(error, (FileExistsError, NotADirectoryError)):

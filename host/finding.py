@@ -67,7 +67,7 @@ def find_board(
 
 
 def told(identity: Identity) -> str:
-    """What a board says of itself, in few words."""
+    """Return what a board says of itself, in few words."""
     return (
         f"{identity.board}, {identity.model}, scheme {identity.scheme}, "
         f"{identity.position:,} samples learnt"
@@ -75,7 +75,7 @@ def told(identity: Identity) -> str:
 
 
 def answer_of(probe: Probe) -> str:
-    """What was found at a port, in few words."""
+    """Return what was found at a port, in few words."""
     if probe.identity is not None:
         return told(probe.identity)
     return "in use by another program" if probe.is_busy else "no answer"

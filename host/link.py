@@ -180,7 +180,7 @@ def check_port(url: str) -> None:
 
 
 def turned_away(url: str) -> HostError:
-    """Why a port is gone that nothing ever came from."""
+    """Return why a port is gone that nothing ever came from."""
     if not url.startswith("socket://"):
         return UnpluggedError(url)
     return PortError(
@@ -189,7 +189,7 @@ def turned_away(url: str) -> HostError:
 
 
 def _reason(url: str, error: Exception) -> str:
-    """Why a port cannot be opened, in few words."""
+    """Return why a port cannot be opened, in few words."""
     if url.startswith("socket://") and not _has_port(url):
         return AS_SOCKET
     if "exclusively lock" in str(error):

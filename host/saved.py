@@ -192,7 +192,7 @@ def numbers(raw: bytes, table: StateTable, kind: str) -> tuple[int, ...]:
 
 
 def saturated_biases(raw: bytes, table: StateTable) -> int:
-    """How many differences of biases, all that a state has in int16, stand at an end.
+    """Return how many differences of biases, all that a state has in int16, stand at an end.
 
     raw: a sound saved state.
     """

@@ -172,7 +172,7 @@ def _train_all(device: Device, work: Work, progress: Progress) -> tuple[bool, st
 
 
 def difference(table: StateTable, wanted: bytes, found: bytes) -> str:
-    """Where two saved states differ first, in words."""
+    """Return where two saved states differ first, in words."""
     if len(wanted) != len(found):
         return f"the state has {len(found):,} bytes, the simulation's {len(wanted):,}"
     mine, theirs = wanted[HEADER_BYTES:], found[HEADER_BYTES:]

@@ -79,7 +79,7 @@ class StateTable:
         return tuple(section for section in self.sections if section.kind == kind)
 
     def numbers(self, state: bytes | bytearray, kind: str) -> tuple[int, ...]:
-        """What all sections of a kind hold; none where the step does not have it.
+        """Return what all sections of a kind hold; none where the step does not have it.
 
         state: without the header of a saved state.
         """

@@ -64,7 +64,7 @@ def multiplier_value(mult_q31: int, shift: int) -> float:
 
 
 def normalized_multiplier(real: float) -> tuple[int, int]:
-    """As quantize_multiplier, but tiny factors keep their precision (shift may be below -31).
+    """Do as quantize_multiplier, but keep the precision of tiny factors (shift may be below -31).
 
     Training's factors (learning rate, scales to the power -2) span more than 2**31; their shift is
     combined with a gradient's exponent before it is used. The shift fits int8.
@@ -81,7 +81,7 @@ def normalized_multiplier(real: float) -> tuple[int, int]:
 
 
 def signed_multiplier(real: float) -> tuple[int, int]:
-    """As normalized_multiplier; mult_q31 is negative for a negative factor, as after a SUB."""
+    """Do as normalized_multiplier; mult_q31 is negative for a negative factor, as after a SUB."""
     mult, shift = normalized_multiplier(abs(real))
     return (mult if real >= 0 else -mult), shift
 
@@ -96,7 +96,7 @@ def signed_multipliers(reals: tuple[float, ...]) -> tuple[Array, Array]:
 
 
 def clip(x: Array, low: Array | int, high: Array | int) -> Array:
-    """As np.clip of integers, which looks up their limits first: half of its time for a layer."""
+    """Clip integers as np.clip, which spends half of its time on a layer looking up their limits."""
     held: Array = np.minimum(np.maximum(x, low), high)
     return held
 
@@ -185,7 +185,7 @@ def scale_to_fraction(acc: Array, mult_q31: Array, shift: Array, finer: Array | 
 
 
 def scale_reaching(acc: Array, mult_q31: Array, shift: Array, finer: Array | int = 0) -> Array:
-    """As scale_to_fraction, for int16 gradients: the result is below 2**62.
+    """Do as scale_to_fraction, for int16 gradients: the result is below 2**62.
 
     A factor too large for the format makes it larger than any int16, not smaller: a gradient whose
     exponent is too small would otherwise seem to fit, and keep it.

@@ -46,7 +46,7 @@ class Shown:
         return f"<{type(self).__name__}: {self.summary()}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: what was registered to draw it, or the line of text."""
+        """Return what a notebook shows: what was registered to draw it, or the line of text."""
         return _drawers[-1](self) if _drawers else f"<pre>{escape(repr(self))}</pre>"
 
 

@@ -115,7 +115,7 @@ def _is_board(place: Path, board: str) -> bool:
 
 
 def _mounted() -> Iterator[Path]:
-    """Where drives are mounted: Linux, macOS, Windows."""
+    """Return where drives are mounted: Linux, macOS, Windows."""
     if sys.platform == "win32":
         yield from (Path(f"{letter}:/") for letter in string.ascii_uppercase)
     elif sys.platform == "darwin":

@@ -151,7 +151,7 @@ class LiveFacts:
 
 
 def _measure(name: str) -> str:
-    """What a fact of a test measures: of several outputs its name is before that."""
+    """Return what a fact of a test measures: of several outputs its name is before that."""
     return name.rpartition(" ")[2]
 
 

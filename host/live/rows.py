@@ -30,7 +30,7 @@ def title(facts: LiveFacts) -> str:
 
 
 def share(facts: LiveFacts) -> float | None:
-    """How far the run is, from 0 to 1; None if nobody knows where it ends."""
+    """Return how far the run is, from 0 to 1; None if nobody knows where it ends."""
     return min(facts.position / facts.total, 1.0) if facts.total else None
 
 
@@ -45,7 +45,7 @@ def curve_texts(points: Sequence[CurvePoint]) -> tuple[str, str, str]:
 
 
 def class_text(steps: int, right: int) -> str:
-    """What was counted of a class."""
+    """Return what was counted of a class."""
     return f"{steps:,} steps, {right:,} right" if steps else "no step"
 
 
@@ -86,7 +86,7 @@ def _run(facts: LiveFacts) -> Iterator[tuple[str, str]]:
 
 
 def _tests(tests: Sequence[TestedAt]) -> Iterator[tuple[str, str]]:
-    """What the first and the last test said, by each measure."""
+    """Return what the first and the last test said, by each measure."""
     names = dict.fromkeys(name for test in tests for name in test.measures)
     for measure, (what, said) in MEASURED.items():
         for name in (name for name in names if name.rpartition(" ")[2] == measure):

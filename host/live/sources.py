@@ -139,7 +139,7 @@ class BoardSource:
             return self._run.facts
 
     def values(self) -> dict[str, Any]:
-        """What it is and what it counted, by the protocol's names. Raises HostError."""
+        """Return what it is and what it counted, by the protocol's names. Raises HostError."""
         counted = self._counted()
         identity = asdict(self.device.identity)
         identity["model_hash"] = f"{identity['model_hash']:016x}"

@@ -172,7 +172,7 @@ class Application:
 
 
 def snapshot(boards: tuple[LiveFacts, ...]) -> str:
-    """What the page draws, as JSON on one line."""
+    """Return what the page draws, as JSON on one line."""
     return json.dumps({"boards": [_values(facts) for facts in boards]}, allow_nan=False)
 
 

@@ -44,7 +44,7 @@ class Peripheral(Protocol):
     name: str
 
     def reset(self) -> None:
-        """As after power-on."""
+        """Reset as after power-on."""
 
     def read(self, offset: int, size: int) -> int:
         """Return what the core reads: 1, 2 or 4 bytes."""
@@ -88,7 +88,7 @@ class Registers:
         self.values = dict(layout)
 
     def reset(self) -> None:
-        """As after power-on."""
+        """Reset as after power-on."""
         self.values = dict(self.layout)
 
     def read(self, offset: int, size: int) -> int:

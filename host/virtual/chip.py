@@ -102,12 +102,12 @@ class Chip:
             self.devices.append((CYCLE_COUNTER, 0x1000, counter))
 
     def power_on(self) -> None:
-        """As the power's coming does, which a reset follows."""
+        """Do what power-on does; a reset follows it."""
         for _, _, device in self.devices:
             device.reset()
 
     def reset_devices(self) -> None:
-        """As a reset does."""
+        """Reset the devices."""
         self.loader, self.ignores_uart = None, False
         for _, _, device in self.devices:
             device.reset()

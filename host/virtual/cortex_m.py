@@ -130,7 +130,7 @@ class CycleCounter(Registers):
         self._locked, self._running, self._began = has_lock, False, 0
 
     def reset(self) -> None:
-        """As after power-on."""
+        """Reset as after power-on."""
         super().reset()
         self._locked, self._running, self._began = self.has_lock, False, 0
 

@@ -34,7 +34,7 @@ class Power(Registers):
         self.crystal_runs = False
 
     def reset(self) -> None:
-        """As after a reset; two registers keep their bytes."""
+        """Reset all but two registers, which keep their bytes."""
         kept = {word: self.values[word] for word in self.KEPT}
         super().reset()
         self.values |= kept
@@ -103,7 +103,7 @@ class NrfGpio:
         self.ports = [PinRegisters(f"GPIO P{i}") for i in range(count)]
 
     def reset(self) -> None:
-        """As after power-on."""
+        """Reset as after power-on."""
         for port in self.ports:
             port.reset()
 
@@ -150,7 +150,7 @@ class NrfUart(Registers):
         self._overruns_seen = wire.overruns
 
     def reset(self) -> None:
-        """As after power-on."""
+        """Reset as after power-on."""
         super().reset()
         self._hears = self._speaks = False
 
@@ -302,7 +302,7 @@ class NrfTimer(Registers):
         self._began: int | None = None
 
     def reset(self) -> None:
-        """As after power-on."""
+        """Reset as after power-on."""
         super().reset()
         self._began = None
 

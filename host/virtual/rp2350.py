@@ -72,7 +72,7 @@ class Qmi(Rp2Registers):
         self.reads_flash = False
 
     def reset(self) -> None:
-        """As after power-on."""
+        """Reset as after power-on."""
         super().reset()
         self.reads_flash = False
 

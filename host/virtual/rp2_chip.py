@@ -79,7 +79,7 @@ class Rp2Chip(Chip):
         self._connected = self._serial = self._stale = False
 
     def flash_chip(self, content: bytearray, sectors: Sequence[tuple[int, int]]) -> FlashMemory:
-        """What holds the program."""
+        """Return what holds the program."""
         return FlashMemory(self.FLASH, content, sectors)
 
     def _add_uart(self, at: int, baud: int, resets: Resets, clocks: Clocks, pins: Pins) -> None:

@@ -104,7 +104,7 @@ class Ssi(Rp2Registers):
         self._probed: dict[tuple[object, ...], bool] = {}
 
     def reset(self) -> None:
-        """As after power-on."""
+        """Reset as after power-on."""
         super().reset()
         self.override = OVERRIDE_NONE
         self._forget()

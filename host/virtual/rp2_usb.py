@@ -78,7 +78,7 @@ class SharedMemory:
         self.bytes[:] = self.board.random.randbytes(DPRAM_BYTES)
 
     def read(self, offset: int, size: int) -> int:
-        """What the core reads."""
+        """Return what the core reads."""
         self._refuse_in_reset()
         return int.from_bytes(self.bytes[offset : offset + size], "little")
 

@@ -69,7 +69,7 @@ class SerialFlash(FlashMemory):
         self._begin()
 
     def _begin(self) -> None:
-        """As after power-on: the lasting status (7.1), and commands are expected."""
+        """Reset as after power-on: the lasting status (7.1), and commands are expected."""
         self.status1, self.status2 = self.lasting
         self.continuous = False
         self._enabled: str | None = None

@@ -275,7 +275,7 @@ class Gated:
         self.name = device.name
 
     def reset(self) -> None:
-        """As after power-on."""
+        """Reset as after power-on."""
         self.device.reset()
 
     def read(self, offset: int, size: int) -> int:
@@ -332,7 +332,7 @@ class UsartV1(Registers):
         self._on = 0
 
     def reset(self) -> None:
-        """As after power-on."""
+        """Reset as after power-on."""
         super().reset()
         self._on = 0
 

@@ -266,7 +266,7 @@ class Stm32Chip(Chip):
         return self.controller.program(address, size, value)
 
     def power_on(self) -> None:
-        """As the power's coming does, which a reset follows."""
+        """Do what power-on does; a reset follows it."""
         super().power_on()
         self.rcc.power_on()
         self.power.power_on()
@@ -353,7 +353,7 @@ class Stm32Chip(Chip):
 def pin_check(
     spec: BoardDescription, role: str, wanted: int, ports: Mapping[str, Gpio]
 ) -> Callable[[], str | None]:
-    """Why the UART is not connected to the pin that the board's description names.
+    """Return why the UART is not connected to the pin that the board's description names.
 
     wanted: the alternate function of its pins.
     """

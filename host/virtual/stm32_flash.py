@@ -41,7 +41,7 @@ class FlashController(Registers):
         self._failing: tuple[str, int] | None = None
 
     def reset(self) -> None:
-        """As after power-on: locked."""
+        """Reset as after power-on: locked."""
         super().reset()
         self._keys_given, self._shut = 0, False
 

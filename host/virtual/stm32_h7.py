@@ -229,7 +229,7 @@ class FlashBank:
         self.collected = b""
 
     def reset(self) -> None:
-        """As after power-on."""
+        """Reset as after power-on."""
         self.keys_given, self.shut, self.begun, self.collected = 0, False, None, b""
 
 
@@ -258,7 +258,7 @@ class Stm32H7Flash(FlashController):
         super().__init__(board, memory, timing, layout)
 
     def reset(self) -> None:
-        """As after power-on; a word that was not whole never was."""
+        """Reset as after power-on; a word that was not whole never was."""
         super().reset()
         for bank in self.banks:
             if bank.begun is not None:

@@ -115,7 +115,7 @@ class Stm32L4Flash(FlashController):
         super().__init__(board, memory, timing, layout)
 
     def reset(self) -> None:
-        """As after power-on; a word of which only half was written never was."""
+        """Reset as after power-on; a word of which only half was written never was."""
         super().reset()
         self._drop_half()
         self._reported.clear()

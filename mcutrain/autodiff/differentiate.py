@@ -643,7 +643,7 @@ def _with_fitting_sums(training: TrainGraph) -> TrainGraph:
 
 @contextmanager
 def _named(node: str) -> Iterator[None]:
-    """What an operator says it cannot do becomes an error that names the node."""
+    """Turn what an operator says it cannot do into an error that names the node."""
     try:
         yield
     except ValueError as error:

@@ -81,7 +81,7 @@ class Used:
     time: StepTime | None = None
 
     def lines(self) -> Iterator[str]:
-        """What is told at the end of a run."""
+        """Return what is told at the end of a run."""
         if self.time is not None:
             yield f"step            {self.time.text} on {self.memory.name}: {self.time.reason}"
         limit = self.memory.sram_bytes

@@ -142,7 +142,7 @@ class OnScreen(Listener):
 
 
 def headline(step: TrainingStep, split: Split) -> str:
-    """What is trained, on how many samples, in how many bytes."""
+    """Return what is trained, on how many samples, in how many bytes."""
     plan = step.plan
     learns = plan.training.learns
     return (

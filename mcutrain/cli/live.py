@@ -94,7 +94,7 @@ class LiveFlags:
 
     @contextmanager
     def showing(self) -> Iterator[Show]:
-        """What tells all views. Raises HostError if there can be no page."""
+        """Return what tells all views. Raises HostError if there can be no page."""
         with ExitStack() as stack:
             shows: list[Show] = []
             if self.web:

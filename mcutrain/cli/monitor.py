@@ -81,7 +81,7 @@ def monitor(
 
 
 def _sources(runs: Sequence[Path], ports: Sequence[str], baud: int | None) -> list[LiveSource]:
-    """What is watched. Raises HostError for a board that does not answer."""
+    """Return what is watched. Raises HostError for a board that does not answer."""
     from mcutrain_host.live.sources import BoardSource, LogSource
     from mcutrain_host.ports import PROBE, connect
 

@@ -102,7 +102,7 @@ def _print(facts: dict[str, Any], counted: StepProfile) -> None:
 
 
 def _of_the_model(counted: StepProfile) -> Iterator[str]:
-    """How far it is from what was counted."""
+    """Return how far it is from what was counted."""
     if counted.per_instruction is None or counted.misplaced is None:
         return
     if counted.error is not None:

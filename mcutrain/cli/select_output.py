@@ -140,7 +140,7 @@ def _show_modules(found: Selection) -> None:
 
 
 def _gains(selection: Selection) -> str:
-    """What is expected, and the proof."""
+    """Return what is expected, and the proof."""
     from mcutrain.selection.contribution import is_joint
 
     proof = "proved to be the largest possible by this analysis"
@@ -249,5 +249,5 @@ def show_finalists(trained: TrainedSelection) -> None:
 
 
 def _reached(measure: str, value: float) -> str:
-    """What a trained scheme reached, as compare says it."""
+    """Return what a trained scheme reached, as compare says it."""
     return percent(value) if measure == ACCURACY else f"{value:.4f}"

@@ -230,7 +230,7 @@ def _memory_line(result: SimulationResult) -> str:
 
 
 def _feature_lines(step: TrainingStep, result: SimulationResult) -> Iterator[str]:
-    """What features of the step did, if it has some."""
+    """Return what features of the step did, if it has some."""
     from mcutrain.features import FACTS
 
     yield from FACTS.lines(FACTS.of(result), result.steps)
@@ -248,7 +248,7 @@ def _print_time(result: SimulationResult) -> None:
 
 
 def _result_lines(run: Run, result: SimulationResult) -> Iterator[str]:
-    """What the test samples say before and after, by the kind of labels."""
+    """Return what the test samples say before and after, by the kind of labels."""
     if run.judged is not None:
         before = {"accuracy": result.before, "f1": result.f1_before, "auc": result.auc_before}
         of_each = {"class_f1": result.class_f1, "class_auc": result.class_auc}

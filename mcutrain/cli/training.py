@@ -143,7 +143,7 @@ def batch_line(mixed: int, updates: int) -> str:
 def selection_lines(
     decisions: Sequence[Decision], tensors: Sequence[ElasticTensor]
 ) -> Iterator[str]:
-    """What an elastic run trained, a line for each selection."""
+    """Return what an elastic run trained, a line for each selection."""
     from mcutrain.runs.log import decision_facts
 
     title = "trained"
@@ -170,7 +170,7 @@ OF_OUTPUTS: Mapping[str, tuple[str, Callable[[float], str]]] = {
 
 
 def score_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """What a test said of a network that reproduces its input: its loss, and AUC if known.
+    """Return what a test said of a network that reproduces its input: its loss, and AUC if known.
 
     Of one that gives a class for each position: the share of these, and intersections over unions.
     Of one with a label for each output: the share of these, F1 and AUC.
@@ -300,7 +300,7 @@ class Lines:
         err.print("  ".join(filter(None, (self.title, text, self._left(now, of)))), soft_wrap=True)
 
     def _left(self, now: float, of: int) -> str:
-        """How long the rest takes, if it goes on as since the first call."""
+        """Return how long the rest takes, if it goes on as since the first call."""
         done = self._done - self._first
         if not of or done <= 0:
             return ""

@@ -145,7 +145,7 @@ def with_includes(files: Mapping[str, str], isa: str = PORTABLE) -> dict[str, st
 
 @lru_cache(maxsize=1024)
 def _included(text: str) -> tuple[str, ...]:
-    """What a file includes by quotes."""
+    """Return what a file includes by quotes."""
     return tuple(re.findall(r'^#include "(.+)"', text, re.MULTILINE))
 
 

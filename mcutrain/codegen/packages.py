@@ -62,7 +62,7 @@ def check_package(kind: str, target: Target | None = None) -> None:
 def package_files(
     kind: str, sources: Mapping[str, str], values: Mapping[str, Any]
 ) -> dict[str, str]:
-    """What a package has beside a library's sources, and those that it changes.
+    """Return what a package has beside a library's sources, and those that it changes.
 
     sources: of the library, by place. values: for templates, with the model's prefix, the places of
     the C files as `sources`, and `state_bytes`.

@@ -360,7 +360,7 @@ class Program:
         return self._with_hook(tuple(calls.values()))
 
     def _with_hook(self, calls: tuple[Call, ...]) -> tuple[Call, ...]:
-        """With what the program does between nodes behind each, on the same condition."""
+        """Add what the program does between nodes behind each, on the same condition."""
         if self.between != BETWEEN_NODES:
             return tuple(replace(c, code=f"{c.code}\n{self.between}".strip()) for c in calls)
         own = Call("what the board does meanwhile", BETWEEN_NODES, "")

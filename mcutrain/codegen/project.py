@@ -217,7 +217,7 @@ def _between(target: Target | None, prefix: str) -> str:
 def _build_files(
     interface: Interface, files: Mapping[str, str], values: Mapping[str, Any]
 ) -> dict[str, str]:
-    """What a library has beside its sources, and sources that a package changes."""
+    """Return what a library has beside its sources, and sources that a package changes."""
     if interface.package:
         return packages.package_files(interface.package, files, values)
     found = {name: render(f"{Path(name).name}.j2", values) for name in BUILD_SYSTEMS}
@@ -503,7 +503,7 @@ def _latent_facts(program: Program) -> LatentTensor | None:
 
 
 def _behind_latent(program: Program) -> str:
-    """What a comment says of functions that begin with the latent."""
+    """Return what a comment says of functions that begin with the latent."""
     return "" if program.latent is None else f" from {comment(program.latent.tensor)} on"
 
 

@@ -142,7 +142,7 @@ def commands_of(parts: Collection[str]) -> tuple[str, ...]:
 
 
 def filled(slot: str, language: str, blocks: Mapping[str, Container[str]]) -> list[str]:
-    """Which parts fill a slot. blocks: by part, in order, PLAIN last."""
+    """Return which parts fill a slot. blocks: by part, in order, PLAIN last."""
     found = [part for part, names in blocks.items() if slot in names and part != PLAIN]
     if slot not in ONE[language]:
         return found

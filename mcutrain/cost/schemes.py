@@ -40,7 +40,7 @@ T = TypeVar("T")
 def scheme_cost(
     graph: Graph, isa: str | None = None, options: StepOptions = DEFAULTS
 ) -> CostFunction:
-    """What an update scheme of a model takes, without the search for offsets.
+    """Return what an update scheme of a model takes, without the search for offsets.
 
     graph: with the head that is trained; options say of outputs whether targets are real. isa: a
     board's instruction set; without it flash and instructions are not counted. What was worked out
@@ -80,7 +80,7 @@ def cost_model(
     layer_bits: bool = False,
     update_rule: str = SGD,
 ) -> CostModel:
-    """How update schemes of a model are costed for selection.
+    """Return how update schemes of a model are costed for selection.
 
     graph: with the head that is trained. target: without one, SRAM is arena and state only, and
     there is neither flash nor instructions. builds: a selected scheme's firmware is compiled, too.
@@ -124,7 +124,7 @@ def _heard(graph: Graph, target: Target | None) -> int:
 
 
 def has_compiler(target: Target) -> bool:
-    """Whether firmware for the board can be compiled here."""
+    """Return whether firmware for the board can be compiled here."""
     if not target.has_firmware:
         return False
     try:
@@ -149,7 +149,7 @@ def _remembered(function: Callable[[UpdateScheme], T]) -> Callable[[UpdateScheme
 
 
 def _needs(step: TrainingStep, target: Target | None) -> Needs:
-    """What the plan says of memory, and estimates of the rest."""
+    """Return what the plan says of memory, and estimates of the rest."""
     plan = step.plan
     code = None if target is None else code_sizes(target.costs)
     counts = (

@@ -227,7 +227,7 @@ def _class_names(root: Path, kind: Kind, where: str, least: int) -> tuple[str, .
 
 
 def _too_few(root: Path, names: Sequence[str], kind: Kind, where: str) -> str:
-    """What was found where there are no two classes, and what is wanted."""
+    """Return what was found where there are no two classes, and what is wanted."""
 
     def counted(folder: Path) -> str:
         count = sum(is_of(entry, kind) for entry in folder.iterdir())

@@ -32,7 +32,7 @@ def raw_windows(found: Sequence[Series], order: InputOrder, stride: int | None) 
 
 
 def of_rows(part: Dataset, order: InputOrder) -> Dataset:
-    """What the front end makes of windows of rows."""
+    """Return what the front end makes of windows of rows."""
     front = order.frontend
     assert front is not None, "there is a front end"
     raw = part.x.reshape(len(part.x), *front.input_shape).astype(np.int16)

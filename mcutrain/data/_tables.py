@@ -305,7 +305,7 @@ def read_table(
 
 
 def names_of_targets(path: Path, targets: str) -> list[str]:
-    """What the target columns of a file are called that `read_table` has read."""
+    """Return what the target columns of a file are called that `read_table` has read."""
     if not targets.isdecimal():
         return [name.strip() for name in targets.split(",")]
     _, cells = next(_rows(path))

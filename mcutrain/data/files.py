@@ -36,7 +36,7 @@ class FolderFiles:
 
     @staticmethod
     def of(root: Path, drawing: Drawing) -> FolderFiles | None:
-        """What `load` takes of a folder whose test part is drawn so; None if it is none.
+        """Return what `load` takes of a folder whose test part is drawn so; None if it is none.
 
         Raises DataError for class folders that do not fit together.
         """

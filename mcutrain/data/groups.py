@@ -134,5 +134,5 @@ def split_groups(
 
 
 def _far(taken: Labels, total: Labels, share: float) -> float:
-    """How far the classes are from their share, squared."""
+    """Return how far the classes are from their share, squared."""
     return float(((taken / total - share) ** 2).sum())

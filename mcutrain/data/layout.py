@@ -91,7 +91,7 @@ class InputOrder:
         return InputOrder(file, tuple(shape), tuple(range(len(shape))))
 
     def with_frontend(self, text: str) -> InputOrder:
-        """With the front end that a text or file says; as it is for none.
+        """Return it with the front end that a text or file names; unchanged without one.
 
         Raises DataError if it does not fit the model, or if the model says another.
         """
@@ -108,7 +108,7 @@ class InputOrder:
         return replace(self, frontend=found)
 
     def of_raw(self, x: Samples, key: str = "x") -> Samples:
-        """What the front end makes of raw samples (n, …): float32 (n, *model_shape).
+        """Return what the front end makes of raw samples (n, …): float32 (n, *model_shape).
 
         Raises DataError for samples that it does not take.
         """

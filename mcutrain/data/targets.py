@@ -143,11 +143,11 @@ class Targets:
         return found / self.scale + self.zero_point
 
     def reals(self, codes: Array) -> Array:
-        """What codes mean, float64."""
+        """Return what codes mean, float64."""
         return self.outputs(np.asarray(codes, np.float64) / FINER)
 
     def outputs(self, y: Array) -> Array:
-        """What int8 outputs mean, float64 (n, k)."""
+        """Return what int8 outputs mean, float64 (n, k)."""
         found: Array = (np.asarray(y, np.float64) - self.zero_point) * self.scale + self.offset
         return found * (self.units or 1.0) + (self.zeros or 0.0)
 

@@ -105,7 +105,7 @@ class SchemeWay:
         return usual if own is None else own.of(usual)
 
     def making_of(self, options: StepOptions, usual: RunSettings) -> StepMaking:
-        """How its step is made. options, usual: of all."""
+        """Return how its step is made. options, usual: of all."""
         return (self.making or StepMaking(options)).run_with(self.settings_of(usual))
 
 
@@ -135,7 +135,7 @@ class Lesson:
         return len(self.split.train) if self.episodes is None else self.episodes.samples
 
     def way_of(self, scheme: int) -> SchemeWay:
-        """How a scheme is trained."""
+        """Return how a scheme is trained."""
         return self.ways.get(scheme, SchemeWay())
 
     def settings_of(self, scheme: int) -> RunSettings:

@@ -96,7 +96,7 @@ class Planner:
     report: Callable[[int, int], None] = lambda nodes, of: None
 
     def step(self, candidate: PlannedRow) -> TrainingStep:
-        """What is trained. Raises ArgumentError if an elastic row cannot keep to its share.
+        """Return what is trained. Raises ArgumentError if an elastic row cannot keep to its share.
 
         Raises PlanError for a proxy cascade that the scheme cannot use.
         """

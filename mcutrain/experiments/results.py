@@ -109,7 +109,7 @@ def with_results(
 
 
 def score(result: SimulationResult) -> float:
-    """What a scheme is chosen by after training: R² of real targets, else accuracy."""
+    """Return what a scheme is chosen by after training: R² of real targets, else accuracy."""
     return _value(result.accuracy, None, result.r2, R2)
 
 
@@ -130,7 +130,7 @@ def _value(accuracy: float, auc: float | None, r2: float | None, measure: str) -
 def _executed(
     row: Compared, candidate: PlannedRow, results: Sequence[SimulationResult]
 ) -> Compared:
-    """With the shares of samples that were learnt, and of each front, and what a step took."""
+    """Add the shares of samples that were learnt, and of each front, and what a step took."""
     steps = sum(result.steps for result in results)
     if not steps:
         return row

@@ -51,7 +51,7 @@ class Proxies:
 
     @staticmethod
     def of(folder: Path | None, gate: float | None, more: Mapping[str, Any]) -> Proxies | None:
-        """What was asked for; None without a folder. Raises ArgumentError, McutrainError."""
+        """Return what was asked for; None without a folder. Raises ArgumentError, McutrainError."""
         if folder is None:
             if reason := why_no_ladder(StepOptions(**more)):
                 raise ArgumentError(reason)
@@ -62,7 +62,7 @@ class Proxies:
         return Proxies(folder, alpha, more)
 
     def scheme_row(self) -> PlannedRow:
-        """What it was made for. Raises SchemeError if only a file knows that."""
+        """Return what it was made for. Raises SchemeError if only a file knows that."""
         name = str(read_facts(self.folder).get("scheme", ""))
         try:
             return PlannedRow(name, parse_scheme(name))

@@ -200,7 +200,7 @@ class FeatureSettings(elastic.ElasticSettings, resampling.ResamplingSettings):
     def turns(
         self, plan: TurnedPlan, epoch_steps: int, times: Callable[[], ElasticTimes]
     ) -> tuple[Turn, ...]:
-        """What is done between steps. times: what tensors take, asked where it matters.
+        """Return what is done between steps. times: what tensors take, asked where it matters.
 
         Raises ArgumentError for a step that cannot be run so.
         """
@@ -235,7 +235,7 @@ def plan_lines(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def rewritings(options: FeatureOptions) -> tuple[Rewriting, ...]:
-    """What features add to the training graph that options ask for.
+    """Return what features add to the training graph that options ask for.
 
     Raises ArgumentError for an option of no meaning.
     """
@@ -244,7 +244,7 @@ def rewritings(options: FeatureOptions) -> tuple[Rewriting, ...]:
 
 
 def conflict(training: TrainGraph, wish: str) -> str:
-    """Why a run cannot have what it wishes, by the first feature that says so; "" if it can.
+    """Return why a run cannot have what it wishes, by the first feature that says so; "" if it can.
 
     wish: a key of `StepFeature.conflicts`.
     """
@@ -266,5 +266,5 @@ def following(levels: Levels | None) -> dict[str, bool]:
 
 
 def why_no_ladder(options: FeatureOptions) -> str:
-    """Why options need a proxy cascade; "" if they do not."""
+    """Return why options need a proxy cascade; "" if they do not."""
     return next((feature.conflicts["no ladder"] for feature in correcting(options)), "")

@@ -299,7 +299,7 @@ class LevelChoice(Protocol):
         """The level for a sample with these scores of the policy."""
 
     def probes(self, words: Mapping[str, Array], counts: Sequence[int]) -> bool:
-        """Whether the next step takes the whole front, whatever the sample."""
+        """Return whether the next step takes the whole front, whatever the sample."""
 
     def follow(
         self, words: Mapping[str, Array], wanted: int, loss_q16: int, is_probe: bool

@@ -86,7 +86,7 @@ class StepState(ABC):
 
     @abstractmethod
     def numbered(self, update: int, sample: int, rate: StepRate) -> Array:
-        """What nodes know of a step."""
+        """Return what nodes know of a step."""
 
     @abstractmethod
     def learn(self, inputs: Mapping[str, Array], step: Array) -> dict[str, Array]:

@@ -124,5 +124,5 @@ class RunPart:
     anew: str
 
     def is_on(self, settings: TurnSettings) -> bool:
-        """Whether the settings ask for it."""
+        """Return whether the settings ask for it."""
         return getattr(settings, self.setting) not in (None, "")

@@ -63,7 +63,7 @@ class Contribution:
     def of(
         layout: FleetLayout, base: SavedState, state: SavedState, board: str, weight: int
     ) -> Contribution:
-        """What one board learnt. weight: above 0. Both states are of this step."""
+        """Return what one board learnt. weight: above 0. Both states are of this step."""
         if not 0 < weight <= MOST_WEIGHT:
             raise ArgumentError(f"the weight of {board!r} is {weight:,}, not 1 … {MOST_WEIGHT:,}")
         if not isinstance(board, str) or not 0 < len(board) <= LONGEST_NAME or not _is_text(board):
@@ -124,7 +124,7 @@ class Contribution:
         return max(self.weight - self.without.get(name, 0), 1)
 
     def late(self, rounds: int, base: str, factor: int) -> Contribution:
-        """As one of a later round, where all that is on time has been multiplied by a factor.
+        """Return it as one of a later round, where all that is on time was multiplied by a factor.
 
         rounds: that it is late, 0 for none; its weight is halved with each. base: of the later
         round. factor: a multiple of 2 ** rounds, so that halves are whole. Raises StateError.
@@ -159,7 +159,7 @@ class Contribution:
         return float(np.sqrt(squares / max(sum(value.size for value in trained.values()), 1)))
 
     def to_bytes(self) -> bytes:
-        """As `parse` reads it: a header, JSON, packed sums, a checksum."""
+        """Return it as `parse` reads it: a header, JSON, packed sums, a checksum."""
         factor = self.weight if len(self.boards) == 1 else 1
         stored = {name: value // factor for name, value in self.sums.items()}
         widths = {name: _width(value) for name, value in stored.items()}
@@ -281,7 +281,7 @@ class ContributionHead:
 
 
 def _width(value: Array) -> int:
-    """How many bytes the largest number takes."""
+    """Return how many bytes the largest number takes."""
     if not value.size:
         return 1
     low, high = int(value.min()), int(value.max())

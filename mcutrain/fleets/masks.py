@@ -99,7 +99,7 @@ class MaskedSum:
         return MaskedSum(one.model_hash, head, words)
 
     def to_bytes(self) -> bytes:
-        """As `parse` reads it."""
+        """Return it as `parse` reads it."""
         text = to_json(self.head).encode()
         words = b"".join(value.tobytes() for value in self.words.values())
         whole = HEADER.pack(MAGIC, VERSION, self.model_hash, len(text)) + text + words

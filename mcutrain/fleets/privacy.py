@@ -96,7 +96,7 @@ class NoiseSource:
                 return found
 
     def is_below_exp(self, over: int, under: int) -> bool:
-        """Whether an event of probability exp(-over / under) happens; over: at least 0."""
+        """Return whether an event of probability exp(-over / under) happens; over: at least 0."""
         while over > under:
             if not self.is_below_exp(1, 1):
                 return False

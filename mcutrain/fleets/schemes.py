@@ -29,7 +29,7 @@ def of_scheme(
     theirs: FleetLayout,
     their_base: SavedState,
 ) -> Contribution:
-    """What boards of another scheme learnt, as a contribution to this one.
+    """Return what boards of another scheme learnt, as a contribution to this one.
 
     Tensors that they do not train are `without` their weight. theirs, their_base: layout and base
     of their scheme. Raises StateError where the schemes have nothing in common, and where what

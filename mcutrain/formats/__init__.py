@@ -99,7 +99,7 @@ def format_of(path: Path) -> str:
 
 
 def _only_onnx(op: FloatOp) -> str:
-    """What .tflite has no operator for, in words; nothing of what it has one for."""
+    """Return what .tflite has no operator for, in words; nothing of what it has one for."""
     if isinstance(op, Function) and op.name not in TABLES:
         return f"operator for the function {op.name}"
     return ONLY_ONNX.get(type(op), "")

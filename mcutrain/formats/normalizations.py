@@ -243,7 +243,7 @@ class _NormalizationParts:
                 yield from self._times(of, node.outputs[0])
 
     def _times(self, of: Deviation, factor: str, gamma: str = "") -> Iterator[Normalized]:
-        """What is multiplied by 1 / deviation, or by gamma / deviation."""
+        """Return what is multiplied by 1 / deviation, or by gamma / deviation."""
         for node in self.readers[factor]:
             if node.kind != "Mul":
                 continue
@@ -288,7 +288,7 @@ class _NormalizationParts:
         return set(node.inputs) if node is not None and node.kind == "Mul" else set()
 
     def _negated(self, names: Collection[str]) -> set[str]:
-        """What is the negative of one of them."""
+        """Return what is the negative of one of them."""
         return {
             node.outputs[0] for name in names for node in self.readers[name] if node.kind == "Neg"
         }

@@ -49,7 +49,7 @@ def in_a_row(graph: Graph) -> Graph:
 
 
 def apart(graph: Graph) -> Graph:
-    """What in_a_row made a row of, as it was."""
+    """Return what in_a_row made a row of, as it was."""
     if not graph.row:
         return graph
     nodes = [node for node in graph.nodes if node.outputs != graph.outputs]

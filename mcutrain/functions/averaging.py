@@ -80,7 +80,7 @@ class FleetAverage(Shown):
         return [vars(share).copy() for share in self.shares]
 
     def to_dict(self) -> Record:
-        """As `mcutrain average --json` prints it."""
+        """Return it as `mcutrain average --json` prints it."""
         return {**vars(self), "path": str(self.path), "shares": self.records()}
 
 
@@ -228,7 +228,7 @@ class Fleet:
         return self, self.state(file)
 
     def _adopted(self, one: Contribution) -> Contribution:
-        """What boards learnt, also by another scheme. Raises StateError as `of_scheme`."""
+        """Return what boards learnt, also by another scheme. Raises StateError as `of_scheme`."""
         for other in self.others:
             if one.model_hash == other.base.model_hash != self.base.model_hash:
                 check_round(other.layout, other.base, one)

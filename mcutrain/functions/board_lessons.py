@@ -277,7 +277,7 @@ def _search(project: BoardProject, samples: Samples, settings: RunSettings) -> S
 
 
 def _regression(project: BoardProject) -> Regression | None:
-    """How a board's outputs are judged by real targets; None if it learns something else."""
+    """Return how a board's outputs are judged by real targets; None if it learns something else."""
     targets = targets_of(project)
     return None if targets is None else judging(targets)
 

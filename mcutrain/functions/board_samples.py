@@ -96,7 +96,7 @@ def raw_windows_of(project: BoardProject) -> RawWindows | None:
 
 
 def targets_of(project: BoardProject) -> Targets | None:
-    """How a project's real targets become integers; None if it learns something else."""
+    """Return how a project's real targets become integers; None if it learns something else."""
     said = (project.manifest.recipe or {}).get("targets")
     try:
         return None if said is None else from_values(Targets, said, "the recipe's targets")
@@ -182,7 +182,7 @@ def own_labels(manifest: Manifest) -> OwnLabels | None:
 
 
 def _has_rows(manifest: Manifest) -> bool:
-    """Whether each sample has a row of labels, and no position of it one of its own."""
+    """Return whether each sample has a row of labels, and no position of it one of its own."""
     found = manifest.label_outputs
     return found is not None and manifest.positions == (found.channels,)
 

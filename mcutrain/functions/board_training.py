@@ -96,7 +96,7 @@ class BoardRun(Shown):
         return f"{tested}{done} on {outcome.identity.board}"
 
     def to_dict(self) -> Record:
-        """As `mcutrain train --json` prints it."""
+        """Return it as `mcutrain train --json` prints it."""
         outcome, identity = self.outcome, self.outcome.identity
         warning = "; ".join(filter(None, (outcome.doubt, self.warning)))
         return {

@@ -329,7 +329,7 @@ def at_joint_rate(found: Contributions, request: SelectOptions, name: str = "") 
 
 
 def _targets(said: Any, name: str) -> Targets:
-    """What an analysis' settings say of real targets. Raises AnalysisError."""
+    """Return what an analysis' settings say of real targets. Raises AnalysisError."""
     try:
         return from_values(Targets, said, f"the analysis{name}")
     except ValuesError as error:

@@ -56,7 +56,7 @@ class Choosing:
     def chosen(
         self, asked: Asked, split: Split, normalization: Normalization | None
     ) -> tuple[Asked, AutoScheme]:
-        """What is asked for with the scheme, and why it is that. Raises PlanError."""
+        """Return what is asked for with the scheme, and why it is that. Raises PlanError."""
         return self._with_found(asked, split, normalization, is_compared=False)
 
     def compared(

@@ -281,7 +281,7 @@ def _with_columns(split: Split, fitted: Fitted | None) -> Split:
 
 
 def _has_columns(split: Split) -> bool:
-    """Whether each name is of a column of the labels."""
+    """Return whether each name is of a column of the labels."""
     return split.may_have_rows and split.positions == (len(split.names),)
 
 
@@ -330,7 +330,7 @@ def _targets(split: Split) -> Iterator[TargetRange]:
 
 
 def _imbalance(split: Split) -> Iterator[str]:
-    """What is said of classes that have few samples, or none."""
+    """Return what is said of classes that have few samples, or none."""
     if split.has_targets or not split.is_labelled:
         return
     for name, part in _parts(split).items():
@@ -352,7 +352,7 @@ def _imbalance(split: Split) -> Iterator[str]:
 def _names(
     data: Data, parts: dict[str, Dataset], reading: DataOptions, seed: int
 ) -> dict[str, list[str]]:
-    """What each sample is called, by part: its file, or its number."""
+    """Return what each sample is called, by part: its file, or its number."""
     numbered = {name: [f"{name} {i}" for i in range(len(part))] for name, part in parts.items()}
     is_drawn = reading.samples is not None or reading.test_samples is not None
     if is_drawn or not datasets.is_path(data):

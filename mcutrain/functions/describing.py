@@ -147,7 +147,7 @@ class ModelInfo(Shown):
         return [asdict(layer) for layer in self.layers]
 
     def to_dict(self) -> Record:
-        """As `mcutrain info --json` prints it, without the file's name."""
+        """Return it as `mcutrain info --json` prints it, without the file's name."""
         facts: Record = {
             "inputs": [asdict(edge) for edge in self.inputs],
             "outputs": [asdict(edge) for edge in self.outputs],
@@ -242,7 +242,7 @@ def _layer(graph: Graph, node: Node, index: int | None) -> LayerInfo:
 
 
 def _of_float(path: Path, no_graph: str) -> ModelInfo:
-    """What is in a float file, and what `quantize` makes of it."""
+    """Return what is in a float file, and what `quantize` makes of it."""
     contents = contents_of(path)
     found = ModelInfo(
         name=path.name,

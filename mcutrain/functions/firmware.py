@@ -68,7 +68,7 @@ class Built(Shown):
         return [asdict(part) for part in self.memory.sram] if self.memory else []
 
     def to_dict(self) -> Record:
-        """As `mcutrain build --json` prints it."""
+        """Return it as `mcutrain build --json` prints it."""
         memory = None if self.memory is None else self.memory.facts()
         return {"elf": str(self.elf), "memory": memory, "why_no_saves": self.why_no_saves}
 
@@ -118,7 +118,7 @@ class Flashed(Shown):
         return f"{self.way}: {self.done}{answer}"
 
     def to_dict(self) -> Record:
-        """As `mcutrain flash --json` prints it."""
+        """Return it as `mcutrain flash --json` prints it."""
         return {
             "way": self.way,
             "done": self.done,
@@ -159,7 +159,7 @@ def flash(
 
 
 def answers(project: PathLike, port: str) -> bool:
-    """Whether a board with this project's firmware answers at a port."""
+    """Return whether a board with this project's firmware answers at a port."""
     found = BoardProject.read(Path(project))
     try:
         device = ports.connect(port, find_baud(found, None), ports.PROBE)

@@ -97,7 +97,7 @@ class FleetProject(Shown):
         return f"{self.folder}: a Flower app, {len(self.files)} files"
 
     def to_dict(self) -> Record:
-        """As `mcutrain fleet --json` prints it."""
+        """Return it as `mcutrain fleet --json` prints it."""
         return {"folder": str(self.folder), "files": list(self.files)}
 
 

@@ -149,7 +149,7 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         self._begin(Fleet.of(model, base))  # or a sentence, before any gateway works
 
     def arrays(self) -> ArrayRecord:
-        """What gateways begin a round with."""
+        """Return what gateways begin a round with."""
         return ArrayRecord({BASE: _array(self.base.read_bytes())})
 
     def configure_train(
@@ -333,7 +333,7 @@ class ExactFedAvg(FedAvg):  # type: ignore[misc]  # Flower has types, and need n
         return total
 
     def _took(self, sums: _Sums, part: Contribution, node: int) -> bool:
-        """Whether what a gateway sent is added; else it is said why not."""
+        """Return whether what a gateway sent is added; else it is said why not."""
         try:
             sums.take(part, keeps_each=self.trim > 0)
         except McutrainError as error:
@@ -509,7 +509,7 @@ def _masked_sum(fleet: Fleet, reply: Message) -> MaskedSum:
 
 
 def _told_privacy(noise: float, rounds: int) -> str:
-    """What a run's noise is worth, or why it is not known."""
+    """Return what a run's noise is worth, or why it is not known."""
     try:
         found = epsilon(noise, rounds, DELTA)
     except McutrainError as error:
@@ -518,7 +518,7 @@ def _told_privacy(noise: float, rounds: int) -> str:
 
 
 def _unheard(context: Context, config: ConfigRecord, base: str) -> list[bytes]:
-    """What this gateway sent last, if it did not come and may still. base: of this round."""
+    """Return what this gateway sent last, if it did not come and may still. base: of this round."""
     kept = context.state.get(KEPT)
     if kept is None or not 0 < int(config["round"]) - int(kept["round"]) <= int(config["late"]):
         return []

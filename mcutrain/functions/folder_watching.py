@@ -76,7 +76,7 @@ class Watched(Shown):
         return f"{new}{share}; {self.images:,} in all, {self.steps:,} steps: {self.state}"
 
     def to_dict(self) -> Record:
-        """As `mcutrain watch --json` prints it."""
+        """Return it as `mcutrain watch --json` prints it."""
         plain = asdict(self)
         model = None if self.model is None else str(self.model)
         return {**plain, "model": model, "state": str(self.state)}
@@ -326,7 +326,7 @@ class _WatchedFolder:
 
 
 def _files(place: Path) -> list[Path]:
-    """What a folder has; nothing if it is gone, for it is the user's."""
+    """Return what a folder has; nothing if it is gone, for it is the user's."""
     try:
         return list(place.iterdir())
     except FileNotFoundError:

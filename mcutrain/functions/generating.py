@@ -80,7 +80,7 @@ class Front:
     other_bits: str = ""
 
     def to_dict(self) -> Record:
-        """As `mcutrain generate --part front --json` prints it."""
+        """Return it as `mcutrain generate --part front --json` prints it."""
         edges = {
             name: {"shape": list(t.shape), "scale": t.scale, "zero_point": t.zero_point}
             for name, t in (("input", self.x), ("output", self.y))
@@ -116,7 +116,7 @@ class Generated(Shown):
         return [{"file": name, "bytes": size} for name, size in self.files.items()]
 
     def to_dict(self) -> Record:
-        """As `mcutrain generate --json` prints it."""
+        """Return it as `mcutrain generate --json` prints it."""
         if self.front is not None:
             return self.front.to_dict()
         plan, ring = facts(self.plan.step), self.plan.ring

@@ -60,7 +60,7 @@ class HeardLesson:
         self.windows, self.ends = [], []
 
     def samples_of(self, frames: int) -> int:
-        """How many raw samples so many frames of a stream are made of."""
+        """Return how many raw samples so many frames of a stream are made of."""
         front = self.front
         return 0 if front is None else front.least_samples + (frames - 1) * front.hop
 

@@ -60,7 +60,7 @@ class ImprintedClass(Shown):
         )
 
     def to_dict(self) -> Record:
-        """As `mcutrain imprint --json` prints it."""
+        """Return it as `mcutrain imprint --json` prints it."""
         return {
             "class": self.name,
             "label": self.label,

@@ -51,7 +51,7 @@ class LatentData(Shown):
         )
 
     def to_dict(self) -> Record:
-        """As `mcutrain latents --json` prints it."""
+        """Return it as `mcutrain latents --json` prints it."""
         return {
             "file": None if self.path is None else str(self.path),
             "bytes": None if self.path is None else self.path.stat().st_size,

@@ -61,7 +61,7 @@ class AugmentedModel(Shown):
         return modules.Augmented(self.graph, self.modules).records()
 
     def to_dict(self) -> Record:
-        """As `mcutrain augment --json` prints it, without the model's file."""
+        """Return it as `mcutrain augment --json` prints it, without the model's file."""
         totals = {
             k: sum(getattr(m, k) for m in self.modules) for k in ("weights", "trained", "macs")
         }

@@ -95,7 +95,7 @@ class Tried:
         return ", ".join(f"{percent(share)} with {taking.text}" for taking, share in self.found)
 
     def refusal(self, name: str) -> str:
-        """What to do where none is clearly the best. name: of the data."""
+        """Return what to do where none is clearly the best. name: of the data."""
         return (
             f"{name} holds pixels, and it is not clear what numbers the model takes for them: of "
             f"{self.samples} training samples it names {self.numbers}; give --pixels LOW,HIGH, or "
@@ -202,7 +202,7 @@ def _read(
 def _right(
     model: FloatModel, x: npt.NDArray[np.uint8], y: npt.NDArray[np.int64], pixels: Normalization
 ) -> int:
-    """How many of these samples the model names."""
+    """Return how many of these samples the model names."""
     mean, std = np.array(pixels.mean), np.array(pixels.std)
     real = as_input(model.network, ((x / 255 - mean) / std).astype(np.float32))
     answers = model.network.run(real)[0].reshape(len(x), -1)

@@ -183,7 +183,7 @@ class Planned(Shown):
         ]
 
     def to_dict(self) -> Record:
-        """As `mcutrain plan --json` prints it, without the file's name."""
+        """Return it as `mcutrain plan --json` prints it, without the file's name."""
         on_board = {} if self.board is None else {"board": board_facts(self.step, self.board)}
         ring = None if self.ring is None else asdict(self.ring)
         heard = None if self.listening is None else asdict(self.listening)
@@ -286,7 +286,7 @@ def planned_interface(
 
 
 def has_firmware(target: Target | None) -> bool:
-    """Whether the program is a board's own firmware, and no library."""
+    """Return whether the program is a board's own firmware, and no library."""
     return target is not None and target.has_firmware
 
 
@@ -433,7 +433,7 @@ def facts(step: TrainingStep) -> dict[str, Any]:
 
 
 def _streaming_facts(step: TrainingStep) -> dict[str, Any] | None:
-    """What a step of a streaming network takes; None for others."""
+    """Return what a step of a streaming network takes; None for others."""
     steps = step.plan.steps
     if steps is None:
         return None

@@ -109,7 +109,7 @@ class Asked:
         return self.having(loss=of_run.loss, targets=of_run.targets), of_run.classes
 
     def update_scheme(self) -> UpdateScheme:
-        """What is trained, with what the request changes. Raises SchemeError, StateError."""
+        """Return what is trained, with what the request changes. Raises SchemeError, StateError."""
         scheme = scheme_of(self.scheme)
         changes = {name: getattr(self.request, name) for name in CHANGES}
         changes["qas"] = changes["qas"] and scheme.qas
@@ -165,7 +165,7 @@ def with_frontend(graph: Graph, text: str) -> Graph:
 
 
 def scheme_of(given: Scheme) -> UpdateScheme:
-    """What `parse_scheme` reads, or what the run of a checkpoint or a state trained.
+    """Return what `parse_scheme` reads, or what the run of a checkpoint or a state trained.
 
     Raises SchemeError, StateError.
     """

@@ -52,7 +52,7 @@ class Profiled(Shown):
         return [asdict(node) for node in self.profile.nodes]
 
     def to_dict(self) -> Record:
-        """As `mcutrain profile --json` prints it, without the file's name."""
+        """Return it as `mcutrain profile --json` prints it, without the file's name."""
         measured = self.profile
         return {
             "board": self.board,

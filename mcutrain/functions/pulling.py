@@ -39,7 +39,7 @@ class Pulled(Shown):
         return f"{self.state}: {len(self.saved):,} bytes, learnt from {self.position:,} samples"
 
     def to_dict(self) -> Record:
-        """As `mcutrain pull --json` prints it."""
+        """Return it as `mcutrain pull --json` prints it."""
         return {
             "state": str(self.state),
             "position": self.position,

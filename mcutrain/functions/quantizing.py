@@ -256,7 +256,7 @@ class _Work:
         return x, own, given.y
 
     def _normalization(self) -> Normalization | None:
-        """What the model takes for pixels; an input of uint8 takes them as they are."""
+        """Return what the model takes for pixels; an input of uint8 takes them as they are."""
         asked = self.taking.normalization
         if not self.model.network.takes_pixels:
             return asked

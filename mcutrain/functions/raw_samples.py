@@ -28,7 +28,7 @@ Raw = npt.NDArray[np.int16]
 
 
 def front_of(project: BoardProject) -> Frontend | None:
-    """What makes samples of raw ones; None for a board that takes other samples."""
+    """Return what makes samples of raw ones; None for a board that takes other samples."""
     order = project.manifest.sample_order
     return None if order is None else parse(order.frontend, project.manifest.input.shape[1:])
 
@@ -64,7 +64,7 @@ def read_raw(
 
 
 def played(front: Frontend | None, path: Path, note: Callable[[str], None] | None = None) -> Raw:
-    """What a board is to hear or see of a file, or of a folder of images. Raises DataError.
+    """Return what a board is to hear or see of a file, or of a folder of images. Raises DataError.
 
     Each file of one image is shown as by hand: something else, then the image, held still.
     """

@@ -94,7 +94,7 @@ class SchemeTrials:
         return fitted
 
     def lesson(self, choice: Choice, fitted: Fitted) -> Lesson:
-        """What every scheme learns, without schemes yet. Raises ArgumentError, DataError."""
+        """Return what every scheme learns, without schemes yet. Raises ArgumentError, DataError."""
         if choice.file is None:
             raise ArgumentError("model is a graph, but every process reads a file: give its path")
         if fitted.targets is not None:
@@ -111,7 +111,7 @@ class SchemeTrials:
 
 
 def reached_by(choice: Choice) -> str:
-    """What schemes are compared by once they are trained."""
+    """Return what schemes are compared by once they are trained."""
     return ACCURACY if choice.options.targets is None else R2
 
 
@@ -184,7 +184,7 @@ class BudgetSweep(Shown):
         return rows
 
     def to_dict(self) -> Record:
-        """As `mcutrain select --sweep --json` prints it."""
+        """Return it as `mcutrain select --sweep --json` prints it."""
         return {"model": self.model, **self._facts()}
 
     def _facts(self) -> Record:
@@ -247,7 +247,7 @@ def sweep_choice(
     limits: LimitOptions,
     classes: int | str,
 ) -> Choice:
-    """What schemes for several budgets are chosen from. Raises McutrainError."""
+    """Return what schemes for several budgets are chosen from. Raises McutrainError."""
     if request.elastic:
         raise OptionError("elastic", "it does not go with --sweep")
     if limits.sram is not None:
@@ -418,7 +418,7 @@ def finalists_choice(
     *,
     builds: bool,
 ) -> Choice:
-    """What schemes that are trained are chosen from. Raises McutrainError."""
+    """Return what schemes that are trained are chosen from. Raises McutrainError."""
     if request.elastic:
         raise OptionError("elastic", "it does not go with --finalists")
     return Choice.of(model, analysis, request, all_limits(request, limits), classes, builds=builds)

@@ -95,7 +95,7 @@ class SelfTestResult(Shown):
         return [asdict(check) for check in self.report.checks]
 
     def to_dict(self) -> Record:
-        """As `mcutrain selftest --json` prints it."""
+        """Return it as `mcutrain selftest --json` prints it."""
         facts: Record = asdict(self.report) | {"passed": self.report.passed}
         ours = self.bits_of_this_version
         return facts if ours is None else facts | {"bits_of_this_version": ours}
@@ -279,7 +279,7 @@ def has_our_bits(result: SelfTest, report: Report = lambda what, done, of: None)
 
 
 def _compiler(project: BoardProject) -> str:
-    """What it says of itself, in its first line."""
+    """Return what it says of itself, in its first line."""
     command = [*find_toolchain(project.board.compile, None).command, "--version"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, errors="replace").stdout

@@ -38,7 +38,7 @@ class SerialPorts(Shown):
         return rows
 
     def to_dict(self) -> Record:
-        """As `mcutrain ports --json` prints it."""
+        """Return it as `mcutrain ports --json` prints it."""
         found: list[Record] = [asdict(port) for port in self.ports]
         for facts, answer in zip(found, self.answers, strict=False):
             who = answer.identity

@@ -88,7 +88,7 @@ class Taught(Shown):
         return f"{what}; {self.position:,} steps, save {self.save_number}"
 
     def to_dict(self) -> Record:
-        """As `mcutrain teach --json` prints it."""
+        """Return it as `mcutrain teach --json` prints it."""
         return {
             "kind": self.kind,
             "class": self.name or None,
@@ -236,7 +236,7 @@ def _folder_of(name: str) -> str:
 
 
 def _how(line: dict[str, Any]) -> FieldLesson:
-    """How a line's windows were learnt. Raises TypeError, ValueError, KeyError."""
+    """Return how a line's windows were learnt. Raises TypeError, ValueError, KeyError."""
     rate = LearningRate(operator.index(line["mult_q31"]), operator.index(line["shift"]))
     return FieldLesson(rate, line["steps"], line["replay"])
 
@@ -340,7 +340,7 @@ def _name_of(project: BoardProject, label: int) -> str:
 
 
 def _kind(name: str, *, undo: bool, forget: bool, button: bool, is_new: bool) -> str:
-    """What the board is told. Raises OptionError."""
+    """Return what the board is told. Raises OptionError."""
     if undo + button + (forget or bool(name)) != 1:
         raise OptionError("name", "give one of these alone: a class, undo, forget or button")
     if (forget or button) and is_new:

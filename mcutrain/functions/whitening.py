@@ -59,7 +59,7 @@ class WhitenedModel(Shown):
         )
 
     def to_dict(self) -> Record:
-        """As `mcutrain whiten --json` prints it."""
+        """Return it as `mcutrain whiten --json` prints it."""
         return {
             "model": self.graph.name,
             "file": None if self.path is None else str(self.path),

@@ -191,7 +191,7 @@ class Graph(Shown):
         return node if node is not None and node.op.is_probability else None
 
     def _leaves_the_largest(self, node: Node) -> bool:
-        """Whether only the largest of several shares of 1 can be above a half."""
+        """Return whether only the largest of several shares of 1 can be above a half."""
         y = self.tensors[node.outputs[0]].type
         return node.op.is_rescale and y.scale * (127 - y.zero_point) >= 0.5
 

@@ -240,7 +240,7 @@ class Emit(Protocol):
         """The bits of where y did not clamp; the node that computes y will save them."""
 
     def history(self, y: Tensor) -> tuple[str, ...]:
-        """What `Op.with_history` adds; the node that computes y will save it."""
+        """Return what `Op.with_history` adds; the node that computes y will save it."""
 
     def value(self, parameter: Tensor) -> str:
         """The tensor to read the parameter from, before its update."""

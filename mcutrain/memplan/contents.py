@@ -234,7 +234,7 @@ class _Replay:
         assert place.end <= self.plan.arena_bytes, f"{place.tensor!r} ends beyond the arena"
 
     def _stream(self, segment: Segment) -> None:
-        """As mct_stream.c does it: rows come in, stages take turns, old rows make room."""
+        """Do as mct_stream.c: rows come in, stages take turns, old rows make room."""
         tensors = {t.name: t for t in segment.tensors}
         first = dict.fromkeys(tensors, 0)
         there = [] if segment.is_fed else segment.tensors[: segment.sources]

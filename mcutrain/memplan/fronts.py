@@ -35,7 +35,7 @@ def plan_with_ladder(
     stream: Stream = "least",
     report: Report = silent,
 ) -> TrainingPlan:
-    """As plan_training, with fronts in the place of the step's own.
+    """Plan as plan_training, with fronts in the place of the step's own.
 
     training: its levels are the cascade's. The sample is in memory as a whole, as the policy has to
     see it before a front does; fronts may still compute row by row. Raises PlanError if the cascade

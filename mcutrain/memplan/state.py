@@ -112,13 +112,13 @@ def first_words(training: TrainGraph) -> dict[str, Array]:
 
 
 def array_of(section: StateSection, state: bytes | bytearray) -> Array:
-    """What a section holds. state: without the header."""
+    """Return what a section holds. state: without the header."""
     flat = np.frombuffer(state, _dtype(section), section.count, section.offset)
     return flat.reshape(section.shape).copy()
 
 
 def bytes_by_kind(sections: Iterable[StateSection]) -> dict[str, int]:
-    """How much of a state each kind takes, in the order in which kinds appear."""
+    """Return how much of a state each kind takes, in the order in which kinds appear."""
     found: dict[str, int] = {}
     for section in sections:
         found[section.kind] = found.get(section.kind, 0) + section.size_bytes

@@ -340,7 +340,7 @@ def state_parts(plan: TrainingPlan) -> dict[str, int]:
 
 
 def rows_kept(plan: Placed) -> dict[str, str]:
-    """What a picture says of the buffers of rings."""
+    """Return what a picture says of the buffers of rings."""
     tensors = [t for segment in plan.segments for t in segment.tensors if t.is_ring]
     return {t.name: f"a ring of {t.room} of {t.rows} rows" for t in tensors}
 

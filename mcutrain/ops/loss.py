@@ -104,7 +104,7 @@ class LossOp(Op):
         return TensorType((1,), "int32")
 
     def classes(self, logits: int) -> int:
-        """How many labels there are where the last layer gives so many numbers for one."""
+        """Return how many labels there are where the last layer gives so many numbers for one."""
         return logits
 
     def guessing(self, logits: int) -> float:

@@ -123,7 +123,7 @@ class MeanSquaredError(LossOp):
         return False
 
     def _slopes(self, error: Array) -> Array:
-        """What the gradient is proportional to, int64."""
+        """Return what the gradient is proportional to, int64."""
         limit = self.error_limit_q16
         slope = np.sign(error) * limit if self.is_absolute else np.clip(error, -limit, limit)
         return np.asarray(slope, np.int64)

@@ -264,7 +264,7 @@ class Recurrent(Op):
         return (dx, *nothing[1:])
 
     def _of_h_by_of_x(self, units: int) -> tuple[float, ...]:
-        """How much more a row's sum of products with h counts than that with x."""
+        """Return how much more a row's sum of products with h counts than that with x."""
         if 0 in real(self.of_x):
             raise ValueError(
                 "the scale of a gate's weights is so small that its products with the input are "
@@ -361,7 +361,7 @@ def scaled(sums: Array, stage: Multipliers) -> Array:
 
 
 def _sizes(bias: Tensor) -> Array:
-    """How large each number of a bias may be."""
+    """Return how large each number of a bias may be."""
     if bias.data is None:
         return np.full(bias.type.shape, BIAS_LIMIT, np.int64)
     return np.abs(bias.data.astype(np.int64))
@@ -473,7 +473,7 @@ class RecurrentGradGates(GradientOp):
         return found[order].reshape(self.shape)
 
     def passing(self, state: Array) -> Array:
-        """Where y of a state does not clamp."""
+        """Return where y of a state does not clamp."""
         layer = self.layer
         y = fixedpoint.multiply_by_quantized_multiplier(state, *layer.hidden) + layer.y_zero_point
         passing: Array = (y >= -128) & (y <= 127)

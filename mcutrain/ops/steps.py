@@ -28,7 +28,7 @@ ADVICE = "give the layer fewer inputs or units"
 
 
 def len_of_steps(x: TensorType) -> int:
-    """How many rows a sequence has."""
+    """Return how many rows a sequence has."""
     return x.elements // x.shape[-1]
 
 

@@ -76,7 +76,7 @@ class UpdateRule:
         return fixedpoint.round_stochastic(fraction, key, index)
 
     def ends(self, dtype: np.dtype[Any]) -> tuple[int, int]:
-        """Where numbers of this type saturate, residual bits included."""
+        """Return where numbers of this type saturate, residual bits included."""
         if dtype == np.int8:  # -128 stays unused: weights are symmetric
             return -127 << self.residual_bits, (128 << self.residual_bits) - 1
         if dtype == np.int16:

@@ -98,7 +98,7 @@ class Verdict(Shown):
         return [asdict(c) for c in self.comparisons]
 
     def to_dict(self) -> Record:
-        """As `mcutrain verify --json` prints it, without the file's name."""
+        """Return it as `mcutrain verify --json` prints it, without the file's name."""
         return {
             "runtime": self.runtime,
             "exact": self.exact,

@@ -363,7 +363,7 @@ def frontend_text(graph: Graph) -> str:
 
 
 def front_of(step: TrainingStep, latent: str = "auto") -> Graph:
-    """What makes the latents of samples for a tail: an int8 network, for any runtime.
+    """Return what makes the latents of samples for a tail: an int8 network, for any runtime.
 
     step: of the whole network, with the scheme of the tail, since the channels of the latent are in
     the order of the trained graph. latent: as `prepare` takes it for the tail. Raises PlanError.
@@ -372,7 +372,7 @@ def front_of(step: TrainingStep, latent: str = "auto") -> Graph:
 
 
 def with_head(graph: Graph, options: StepOptions, start: HeadStart | None = None) -> Graph:
-    """With a new head of so many outputs, or with the model's own."""
+    """Return the model with a new head of so many outputs, or with its own."""
     if graph.row and (options.classes is not None or start is not None):
         raise SchemeError("several outputs keep their heads: leave out classes and head_start")
     classes, targets = options.classes, options.targets
@@ -409,7 +409,7 @@ def _made(ladder: Ladder | MakesLadder | None, front_of: Callable[[str], Graph])
 
 
 def _levels(ladder: Ladder | None, options: StepOptions) -> Levels | None:
-    """What the state knows of a proxy cascade, which may not be at hand."""
+    """Return what the state knows of a proxy cascade, which may not be at hand."""
     if ladder is None and options.levels is None and why_no_ladder(options):
         raise ArgumentError(why_no_ladder(options))
     if ladder is None:
@@ -424,7 +424,7 @@ def _planned(
     stream: Stream,
     report: Callable[[int, int], None],
 ) -> TrainingPlan:
-    """With a proxy cascade or without."""
+    """Plan the step with a proxy cascade, or without."""
     if ladder is None:
         return plan_training(training, align_bytes, stream=stream, report=report)
     return plan_with_ladder(training, ladder, align_bytes, stream, report)

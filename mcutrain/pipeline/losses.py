@@ -175,7 +175,7 @@ def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
 def loss_of(
     graph: Graph, name: str, weights: tuple[float, ...] = (), smoothing: float = 0.0
 ) -> LossFactory:
-    """What makes the loss operator for `differentiate`.
+    """Return what makes the loss operator for `differentiate`.
 
     weights: of classes, see mcutrain.pipeline.emphasis. smoothing: of labels. Raises SchemeError as
     choose_loss does, and where they do not fit.
@@ -485,7 +485,7 @@ def fit_targets(
 
 
 def _target_notes(split: Split, targets: Targets, loss: str, *, is_new: bool) -> tuple[str, ...]:
-    """What is to be said of targets and the outputs that learn them."""
+    """Return what is to be said of targets and the outputs that learn them."""
     said = []
     if loss == AUTO:
         said.append("the labels are real numbers, so the loss is mse, the mean squared error")
@@ -569,7 +569,7 @@ def _fitted(
     added: tuple[str, ...],
     given: Sequence[str],
 ) -> Fitted:
-    """With labels that are numbers of outputs."""
+    """Return the data with labels that are numbers of outputs."""
     count = (_own_outputs(graph) if wanted is None else wanted) + len(added)
     known = graph.class_names if wanted is None else ()
     outputs = Outputs.of(count, known, given, added, is_new=wanted is not None)
@@ -619,17 +619,17 @@ def _own_channels(graph: Graph) -> int:
 
 
 def _is_binary(graph: Graph) -> bool:
-    """Whether it has one output, of which a sigmoid tells two classes apart."""
+    """Return whether it has one output, of which a sigmoid tells two classes apart."""
     return gives_one_logit(graph, find_head(graph).node)
 
 
 def _logits(graph: Graph) -> Tensor:
-    """What the loss reads the sums of."""
+    """Return what the loss reads the sums of."""
     return graph.tensors[graph.logits_node(find_head(graph).node).outputs[0]]
 
 
 def _why_not(graph: Graph) -> str | None:
-    """Why outputs and inputs cannot be compared; None if they can."""
+    """Return why outputs and inputs cannot be compared; None if they can."""
     inputs = graph.tensors[graph.inputs[0]].type.elements
     outputs = _logits(graph).type.elements
     if inputs != outputs:

@@ -65,7 +65,7 @@ class Recipe:
         return {"scheme": scheme, **self.options.to_dict(), **texts}
 
     def to_json(self) -> str:
-        """As `of_json` reads it."""
+        """Return it as `of_json` reads it."""
         return recipe_text(self.to_dict())
 
 

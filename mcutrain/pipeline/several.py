@@ -40,7 +40,7 @@ def row_targets(graph: Graph, losses: str) -> Targets:
 
 
 def losses_text(targets: Targets) -> str:
-    """What row_targets reads."""
+    """Return what row_targets reads."""
     return ",".join(f"{p.output}={p.loss}:{p.weight!r}" for p in targets.parts)
 
 
@@ -136,7 +136,7 @@ def _wanted(graph: Graph, losses: str) -> dict[str, tuple[str, float]]:
 
 
 def _part(single: Graph, name: str, loss: str, weight: float) -> TargetPart:
-    """What an output learns. single: the network with it alone."""
+    """Return what an output learns. single: the network with it alone."""
     is_share, y = single.gives_probabilities, single.tensors[single.outputs[0]].type
     if loss == AUTO and not is_share:
         raise SchemeError(

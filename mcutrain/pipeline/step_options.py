@@ -97,7 +97,7 @@ class StepOptions(FeatureOptions, TrainOptions):
         return StepOptions(**{name: getattr(self, name) for name in LEARNING})
 
     def to_dict(self) -> dict[str, Any]:
-        """As `of_dict` reads it, ready for JSON."""
+        """Return it as `of_dict` reads it, ready for JSON."""
         facts = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in FOLLOWING}
         facts["latent"] = self.latent if self.part == "tail" else ""
         facts["added"], facts["class_names"] = list(self.added), list(self.class_names)

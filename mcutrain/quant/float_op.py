@@ -148,7 +148,7 @@ class FloatOp(ABC):
         raise AssertionError(f"a {type(self).__name__} is no single int8 operator")
 
     def parameters(self, x: Sequence[TensorType], y: Quantization) -> Sequence[NamedData]:
-        """What the int8 operator reads besides its inputs."""
+        """Return what the int8 operator reads besides its inputs."""
         return ()
 
     def order(self, *x: Shape) -> tuple[int, ...]:

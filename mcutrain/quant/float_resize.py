@@ -92,7 +92,7 @@ class FloatResize(FloatOp):
 
 
 def repeated(rows: int, count: int) -> FloatResize:
-    """What makes [1, rows, count, c] of [1, rows, 1, c]: every pixel, several times."""
+    """Return what makes [1, rows, count, c] of [1, rows, 1, c]: every pixel, several times."""
     return FloatResize(Places.of(np.arange(rows), rows), Places.of(np.zeros(count), 1))
 
 

@@ -62,7 +62,7 @@ class Sums(ClampingFloatOp):
         return np.asarray(np.abs(self.w).max(axis=others) / LARGEST_WEIGHT, np.float32)
 
     def scales(self, x_scale: float) -> Array:
-        """As weight_scales, but large enough that the bias is an int32 of scale s_x * s_w."""
+        """Do as weight_scales, but large enough that the bias is an int32 of scale s_x * s_w."""
         least = np.abs(self.b) / (x_scale * 2.0**BIAS_BITS)
         floor = max(float(self.weight_scales.max()) * 2.0**-20, 2.0**-100 / x_scale, 2.0**-100)
         return np.maximum(self.weight_scales, np.maximum(least, floor)).astype(np.float32)

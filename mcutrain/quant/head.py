@@ -156,7 +156,7 @@ def replace_by_sigmoids(graph: Graph, head: Node, outputs: int) -> Graph:
 
 
 def ends_in_sigmoids(graph: Graph) -> bool:
-    """Whether a network gives more than one probability, each by itself."""
+    """Return whether a network gives more than one probability, each by itself."""
     return graph.tensors[graph.outputs[0]].type.elements > 1 and _ends_in_sigmoid(graph)
 
 
@@ -173,7 +173,7 @@ def _replaced(
     keeps_scale: bool = False,
     zero_point: int = OUTPUT_ZERO_POINT,
 ) -> Graph:
-    """With another head, whose outputs begin at the middle or as `start` has it."""
+    """Return the graph with another head, whose outputs begin at the middle or as `start` has it."""
     old = _Head.of(graph, head)
     weight_scale = max(old.w.type.scales)
     sum_scale = old.x.scale * weight_scale
@@ -243,12 +243,12 @@ def regression_head(
 
 
 def gives_one_logit(graph: Graph, head: Node) -> bool:
-    """Whether a head gives one number for two classes."""
+    """Return whether a head gives one number for two classes."""
     return graph.tensors[graph.logits_node(head).outputs[0]].type.elements == 1
 
 
 def told_apart(graph: Graph, head: Node) -> int:
-    """How many classes a head tells apart: one logit is for two."""
+    """Return how many classes a head tells apart: one logit is for two."""
     classes: int = graph.tensors[head.outputs[0]].type.shape[-1]
     return 2 if gives_one_logit(graph, head) else classes
 

@@ -62,7 +62,7 @@ class Stepped:
         return sum(self.graph.tensors[ring.kept].type.size_bytes for ring in self.rings)
 
     def zeros(self) -> dict[str, Array]:
-        """What the rings begin with."""
+        """Return what the rings begin with."""
         types = {ring.kept: self.graph.tensors[ring.kept].type for ring in self.rings}
         return {name: np.full(t.shape, t.zero_point, np.int8) for name, t in types.items()}
 
@@ -274,7 +274,7 @@ class _Time:
         return time
 
     def _of(self, graph: Graph, node: Node, varying: set[str]) -> _Rows | None:
-        """How a node computes row by row."""
+        """Return how a node computes row by row."""
         types, results = graph.types(node.inputs), graph.types(node.outputs)
         there = tuple(i for i, x in enumerate(node.inputs) if x in self.fresh)
         if not there or len(there) < sum(x in varying for x in node.inputs):
@@ -301,7 +301,7 @@ class _Time:
         return _Rows(there, rows.span, rows.stride, unread) if unread >= 0 else None
 
     def reads(self, node: Node, index: int, rows: int, whole: int) -> tuple[int, int]:
-        """How many rows a node reads of an input, and how many behind these it does not.
+        """Return how many rows a node reads of an input, and how many behind these it does not.
 
         rows: of its output that are computed. whole: of the input, if it reads all of them.
         """

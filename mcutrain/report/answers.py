@@ -132,7 +132,7 @@ class Predicted:
 
 
 def predictions_of(targets: Sequence[str], wanted: Array, found: Array) -> tuple[Predicted, ...]:
-    """What each target was told. wanted, found: float64 [samples, targets].
+    """Return what each target was told. wanted, found: float64 [samples, targets].
 
     At most MOST_POINTS samples are kept.
     """

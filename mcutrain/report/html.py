@@ -121,7 +121,7 @@ def _facts(report: Report) -> list[Fact]:
 
 
 def _measures(report: Report) -> Iterator[Fact]:
-    """What tests said last where there are no classes."""
+    """Return what tests said last where there are no classes."""
     for measure in (*training_sections.CHARTED, "r2"):
         values = [(training_sections.last_of(c, measure), c.name) for c in report.curves]
         known = [(value, name) for value, name in values if value is not None]

@@ -86,18 +86,18 @@ def _of_measure(measure: str) -> dict[str, Callable[[LearningCurve], str]]:
 
 
 def has_classes(found: Sequence[LearningCurve]) -> bool:
-    """Whether a curve has an accuracy."""
+    """Return whether a curve has an accuracy."""
     points = [p for c in found for p in c.points]
     return any(p.test_accuracy is not None or p.train_accuracy is not None for p in points)
 
 
 def _first(curve: LearningCurve, pick: Callable[[Point], float | None]) -> float | None:
-    """What the test said before anything was trained, if it was measured."""
+    """Return what the test said before anything was trained, if it was measured."""
     return next((v for p in curve.points if p.at == 0 and (v := pick(p)) is not None), None)
 
 
 def last_of(curve: LearningCurve, measure: str) -> float | None:
-    """What the last test said of a measure."""
+    """Return what the last test said of a measure."""
     return _last(curve, lambda p: p.measures.get(measure))
 
 
@@ -314,7 +314,7 @@ def comparison_table(rows: Sequence[Compared]) -> NumberTable:
 
 
 def is_share(row: Compared) -> bool:
-    """Whether it is compared by accuracy, which is said in percent."""
+    """Return whether it is compared by accuracy, which is said in percent."""
     return row.measure == "accuracy"
 
 

@@ -43,7 +43,7 @@ def opened(path: Path | None, tensorboard: Path | None) -> Iterator[Logs]:
 def logged(
     step: TrainingStep, run: Run, path: Path | None, tensorboard: Path | None
 ) -> Iterator[Watch]:
-    """What logs a simulation while it lasts. Raises LogError."""
+    """Return what logs a simulation while it lasts. Raises LogError."""
     if path is None and tensorboard is None:
         yield Watch()
         return

@@ -117,7 +117,7 @@ class SimulationResult(Shown, FeatureFacts, Tested):
 
 
 def result_of(step: TrainingStep, run: Run) -> SimulationResult:
-    """What a run that is over did."""
+    """Return what a run that is over did."""
     from mcutrain.trained import output_exponent
 
     state = run.state

@@ -120,7 +120,7 @@ def samples_of(
 
 
 def _classes_of(step: TrainingStep) -> int | None:
-    """How many are told apart; None where labels are none."""
+    """Return how many are told apart; None where labels are none."""
     training = step.plan.training
     return training.classes if training.has_labels and not training.takes_targets else None
 

@@ -122,7 +122,7 @@ def prepare_run(
 
 
 def regression_of(step: TrainingStep) -> Regression | None:
-    """How a step's real targets, or several outputs, are judged; None of others."""
+    """Return how a step's real targets, or several outputs, are judged; None of others."""
     targets = None if step.recipe is None else step.recipe.options.targets
     return None if targets is None else judging(targets)
 

@@ -333,7 +333,7 @@ class IntegerProgram:
 
 
 def _limit(rows: Array, least: Array | float, most: Array | float) -> LinearConstraint:
-    """What the rows add up to is within these."""
+    """Limit the sum of each row to this range."""
     from scipy.optimize import LinearConstraint
     from scipy.sparse import csr_array
 

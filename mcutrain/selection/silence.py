@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def silenced_stdout() -> Iterator[None]:
-    """What C code prints to the process' standard output meanwhile is lost.
+    """Drop what C code prints to the process' standard output meanwhile.
 
     Python's own output is written before. Not for several threads at once.
     """

@@ -79,7 +79,7 @@ class Sizes:
 
 
 def no_imprint(samples: int, label: int, known: int, classes: int) -> str:
-    """Why a class cannot get its weights so."""
+    """Return why a class cannot get its weights so."""
     if not 0 < samples <= MOST_SAMPLES:
         return f"a class gets its weights from 1 to {MOST_SAMPLES:,} samples, not {samples:,}"
     return (
@@ -89,7 +89,7 @@ def no_imprint(samples: int, label: int, known: int, classes: int) -> str:
 
 
 def no_class(label: int, classes: int) -> str:
-    """Why a class cannot be forgotten."""
+    """Return why a class cannot be forgotten."""
     return f"class {label} is none of {classes}"
 
 

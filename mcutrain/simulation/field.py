@@ -67,7 +67,7 @@ class LearnParams:
 
     @staticmethod
     def of(front: Frontend) -> LearnParams:
-        """What a program has by default."""
+        """Return what a program has by default."""
         return LearnParams((front.output_shape[0] + 3) // 4)
 
 
@@ -110,7 +110,7 @@ class Decisions:
         return True
 
     def sample(self) -> str:
-        """What a window that stands out is for: "", "collect", or "imprint"."""
+        """Return what a window that stands out is for: "", "collect", or "imprint"."""
         if not self.left:
             return ""
         self.left -= 1
@@ -130,7 +130,7 @@ class FieldButton:
     is_held: bool = False
 
     def look(self, is_down: bool, now: int) -> str:
-        """What came of a look: "", "clicked" or "held"."""
+        """Return what came of a look: "", "clicked" or "held"."""
         if is_down != self.level:
             self.level, self.changed = is_down, now
         if is_down != self.is_down and (now - self.changed) % 2**32 >= self.settle:
@@ -163,7 +163,7 @@ class FieldRing:
     samples: tuple[tuple[Array, int] | None, ...] = ()
 
     def offered(self, x: Array, label: int) -> FieldRing:
-        """With one more sample, if it is remembered."""
+        """Return the ring with one more sample, if it is remembered."""
         if not self.slots:
             return self
         kept = list(self.samples or (None,) * self.slots)
@@ -173,12 +173,12 @@ class FieldRing:
         return FieldRing(self.slots, self.seen + 1, tuple(kept))
 
     def without(self, label: int) -> FieldRing:
-        """With empty places for the samples of a class."""
+        """Return the ring with empty places for the samples of a class."""
         kept = (None if one is not None and one[1] == label else one for one in self.samples)
         return replace(self, samples=tuple(kept))
 
     def at(self, position: int) -> tuple[Array, int] | None:
-        """What the step at a position replays."""
+        """Return what the step at a position replays."""
         if not self.seen:
             return None
         place = slots_of_replays(np.array([position]), np.array([self.seen]), self.slots)

@@ -49,7 +49,7 @@ def simulator_of_folder(folder: Path, manifest: Manifest, seed: int) -> LibraryS
 
 
 def has_targets(manifest: Manifest) -> bool:
-    """Whether a project learns real targets."""
+    """Return whether a project learns real targets."""
     return (manifest.recipe or {}).get("targets") is not None
 
 

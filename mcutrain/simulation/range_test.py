@@ -416,7 +416,7 @@ class Trials:
         return longer if longer > steps and self.affords(longer, trials) else 0
 
     def affords(self, steps: int, trials: int) -> bool:
-        """Whether so many trials more, each of so many steps, are affordable."""
+        """Return whether so many trials more, each of so many steps, are affordable."""
         return self.spent + self.round_steps(steps, trials) <= self._search.affordable_steps
 
     def round_steps(self, steps: int, trials: int) -> int:

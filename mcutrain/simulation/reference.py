@@ -90,7 +90,7 @@ class ReferenceSimulator(FeatureState):
         self.rings = {}
 
     def _forward_inputs(self, x: Array) -> dict[str, Array]:
-        """What an inference of a sample reads."""
+        """Return what an inference of a sample reads."""
         apart = self.read_by_inference()
         known = (*self.training.parameters, *apart, self.training.output_exponent)
         state = {name: self.state[name] for name in known if name is not None}
@@ -165,7 +165,7 @@ class ReferenceSimulator(FeatureState):
         return int(results[training.loss][0]), int(results[training.prediction][0])
 
     def numbered(self, update: int, sample: int, rate: StepRate) -> Array:
-        """What nodes know of a step."""
+        """Return what nodes know of a step."""
         return np.array([self.key, update, sample, rate.mult_q31, rate.shift], np.int64)
 
     def learn(self, inputs: Mapping[str, Array], step: Array) -> dict[str, Array]:
@@ -187,7 +187,7 @@ class ReferenceSimulator(FeatureState):
         return tuple(node for node in nodes if node.name not in out)
 
     def _kept(self, nodes: Sequence[Node]) -> set[str]:
-        """What must survive a step: results, updated state, what the apply nodes read."""
+        """Return what must survive a step: results, updated state, what the apply nodes read."""
         computed = {name for node in nodes for name in node.outputs}
         return computed.intersection(
             [self.training.loss, self.training.prediction, *self.training.updated.values()]

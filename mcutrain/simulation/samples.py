@@ -110,7 +110,7 @@ class Samples:
 
 
 def raw_augmentation(part: data.Dataset, settings: RunSettings) -> RawAugmentation:
-    """What varies samples before the front end, with its noise. Raises DataError."""
+    """Return what varies samples before the front end, with its noise. Raises DataError."""
     front = None if part.heard is None else part.heard.frontend
     if front is None:
         raise DataError(

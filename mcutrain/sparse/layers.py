@@ -158,7 +158,7 @@ def normalizations_of(graph: Graph, head: Layer) -> tuple[NormalizationLayer, ..
 
 
 def is_linear(graph: Graph, layer: Layer) -> bool:
-    """Whether a layer's outputs may be negative: it ends in no ReLU.
+    """Return whether a layer's outputs may be negative: it ends in no ReLU.
 
     Blocks of mobile networks end in such a layer, which has few channels, and so few biases.
     """

@@ -66,7 +66,7 @@ class Changes(Shown):
         return [asdict(tensor) for tensor in self.tensors]
 
     def to_dict(self) -> Record:
-        """As `mcutrain diff --json` prints it, without the files' names."""
+        """Return it as `mcutrain diff --json` prints it, without the files' names."""
         return {
             "are_equal": self.are_equal,
             "compared": self.compared,

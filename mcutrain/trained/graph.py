@@ -75,7 +75,7 @@ def model_of(original: Graph, recipe: Recipe, where: str) -> Graph:
 
 
 def _with_frontend(graph: Graph, text: str, where: str) -> Graph:
-    """With the front end that samples of the training came from; the file's own, if it says one."""
+    """Add the front end that training samples came from; the file's own, if it names one."""
     shape = graph.tensors[graph.inputs[0]].type.shape[1:]
     order = graph.input_order or InputOrder.own(shape, graph.name)
     if not text or order.frontend is not None:

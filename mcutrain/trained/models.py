@@ -47,7 +47,7 @@ class Export(Shown):
         return [{"tensor": name} for name in self.changed]
 
     def to_dict(self) -> Record:
-        """As `mcutrain export --json` prints it, without what it was made from."""
+        """Return it as `mcutrain export --json` prints it, without what it was made from."""
         return {
             "file": str(self.path),
             "bytes": self.size_bytes,

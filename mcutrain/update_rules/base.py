@@ -80,7 +80,7 @@ class AdaptingRule(ABC):
 
     @abstractmethod
     def slots(self, channels: int, count: int) -> tuple[Slot, ...]:
-        """What it keeps of a tensor with so many output channels, of `count` weights each.
+        """Return what it keeps of a tensor with so many output channels, of `count` weights each.
 
         One or two slots.
         """
@@ -101,7 +101,7 @@ class AdaptingRule(ABC):
 
 
 def bits(x: Array) -> Array:
-    """How many bits the largest |x| of each row has: 0 if all are 0."""
+    """Return how many bits the largest |x| of each row has: 0 if all are 0."""
     largest = np.abs(x).max(axis=-1, initial=0)
     return np.array([int(v).bit_length() for v in largest], np.int64)
 

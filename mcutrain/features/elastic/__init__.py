@@ -37,7 +37,7 @@ def _code(code: Code) -> Mapping[str, Any] | None:
 
 
 def _condition(training: TrainGraph, node: Node) -> str:
-    """Whether one of the tensors that need a node is selected."""
+    """Return whether one of the tensors that need a node is selected."""
     tensors = training.served.get(node.name)
     always = {i for i, tensor in enumerate(training.elastic) if tensor.is_always_trained}
     if tensors is None or tensors & always:
@@ -47,7 +47,7 @@ def _condition(training: TrainGraph, node: Node) -> str:
 
 
 def _manifest(code: Code, told: Told) -> Mapping[str, Any]:
-    """What is selected; and what a step takes, if the program selects by itself."""
+    """Return what is selected; and what a step takes, if the program selects by itself."""
     names = tuple(tensor.name for tensor in code.training.elastic)
     found = ElasticSelection(tensors=names, offset=code.words_offset(SELECTED_TENSORS))
     times = told.elastic

@@ -19,7 +19,7 @@ def _is_on(training: TrainGraph) -> bool:
 
 
 def _code(code: Code) -> Mapping[str, Any] | None:
-    """Where it lies; a step whose fronts are not at hand has no code of it."""
+    """Return where it lies; a step whose fronts are not at hand has no code of it."""
     return None if code.fronts is None else {"place": code.words(LEVEL_DRIFT, "mct_drift")}
 
 

@@ -27,7 +27,7 @@ def _check(training: TrainGraph, told: Told, is_board: bool) -> None:
 
 
 def _code(code: Code, told: Told) -> Mapping[str, Any]:
-    """How many latents the ring holds; a tail's are its samples."""
+    """Return how many latents the ring holds; a tail's are its samples."""
     x = code.training.input_type if code.latent is None else code.latent.type
     return {"slots": told.remember, "bytes": bytes_of_ring(told.remember, x.size_bytes)}
 

@@ -58,7 +58,7 @@ def _identity(training: TrainGraph) -> str:
 
 
 def _backing(plan: PlannedMemory) -> Mapping[str, Any]:
-    """What a plan says of the backing store."""
+    """Return what a plan says of the backing store."""
     weights = [weight.backing for weight in plan.training.resampled]
     return {"weights": weights, "bytes": plan.backing_bytes}
 

@@ -31,7 +31,7 @@ class ResamplingState(StepState):
         return (*super().read_by_inference(), *apart)
 
     def kept(self) -> dict[str, Array]:
-        """With the trained columns in their weights."""
+        """Return the tensors with the trained columns in their weights."""
         tensors = super().kept()
         for weight in self.training.resampled:
             tensors |= self.put_back(weight)

@@ -8,7 +8,7 @@ __all__ = ["FEATURE"]
 
 
 def _code(code: Code, told: Told) -> StreamingSteps:
-    """What a step computes, and its rings."""
+    """Return what a step computes, and its rings."""
     assert code.steps is not None, "it is on"
     return code.steps
 

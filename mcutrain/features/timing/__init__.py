@@ -8,7 +8,7 @@ __all__ = ["FEATURE"]
 
 
 def _nodes(code: Code, told: Told) -> int:
-    """How many nodes are timed."""
+    """Return how many nodes are timed."""
     return 0 if told.timing is None else len(told.timing.nodes)
 
 

@@ -259,7 +259,7 @@ class _Batch:
         return [int(a) for a in given]
 
     def _is_of_many_axes(self, node: NodeProto) -> bool:
-        """Whether it is a softmax over all axes from one on, as opsets before 13 have it."""
+        """Return whether it is a softmax over all axes from one on, as opsets before 13 have it."""
         return node.op_type in ("Softmax", "LogSoftmax") and self.opset < ONE_AXIS_SINCE
 
     def _rank(self, name: str) -> int:

@@ -163,7 +163,7 @@ def weight_of(
 
 
 def _was_of_8_bits(data: Array) -> bool:
-    """Whether these may be integers of 8 bits minus a zero point."""
+    """Return whether these may be integers of 8 bits minus a zero point."""
     is_wide = data.dtype == np.int32 and np.abs(data.astype(np.int64)).max(initial=0) > LARGEST
     return data.dtype == np.int32 and not is_wide
 

@@ -82,7 +82,7 @@ CONCAT = "QLinearConcat"
 
 
 def is_operator_form(graph: GraphProto) -> bool:
-    """Whether a node computes with integers and scales."""
+    """Return whether a node computes with integers and scales."""
     return any(_key(n) in FORMS or n.op_type == CONCAT or _is_contributed(n) for n in graph.node)
 
 

@@ -119,7 +119,7 @@ def _read_graph(model: ModelProto, path: Path) -> tuple[Graph, Fitting]:
 
 
 def _has_zero_points(graph: GraphProto) -> bool:
-    """Whether a constant of two or more axes is read with a zero point other than 0."""
+    """Return whether a constant of two or more axes is read with a zero point other than 0."""
     constants = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant" and node.output:

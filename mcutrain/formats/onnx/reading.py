@@ -237,7 +237,7 @@ class Reading(ABC, Generic[V]):
         return self.values[name]
 
     def _scan(self, graph: GraphProto) -> Iterator[Obstacle]:
-        """What is refused for its operator, or for a weight that is computed."""
+        """Return what is refused for its operator, or for a weight that is computed."""
         known = {tensor.name for tensor in graph.initializer}
         for index, proto in enumerate(graph.node):
             place = _place(proto, index)

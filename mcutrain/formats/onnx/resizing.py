@@ -68,11 +68,11 @@ class ResizedAxis:
         return found
 
     def pytorch_half_pixel(self, index: Array) -> Array:
-        """As half_pixel, but one pixel is the first one."""
+        """Do as half_pixel, but one pixel is the first one."""
         return self.half_pixel(index) if self.new > 1 else np.zeros(1, np.float32)
 
     def tf_half_pixel_for_nn(self, index: Array) -> Array:
-        """As half_pixel, without half a pixel's shift."""
+        """Do as half_pixel, without half a pixel's shift."""
         return (index + np.float32(0.5)) / self.factor
 
 

@@ -159,7 +159,7 @@ class _FunctionValues:
         return interpret(graph, given)[graph.outputs[0]].ravel()
 
     def reals(self, index: int, step: float) -> Array:
-        """What is meant, of x and `step` of its scale more."""
+        """Return what is meant, of x and `step` of its scale more."""
         kind = self.tensors[index]
         if index == self.x:
             return (INTEGERS + step - kind.zero_points[0]) * kind.scales[0]

@@ -146,7 +146,7 @@ class _Islands:
 
 
 def _real(scale: float, zero_point: int) -> tuple[Array, Array, Array]:
-    """What the integers mean, and a little less and more."""
+    """Return what the integers mean, and a little less and more."""
     exact = (INTEGERS - zero_point) * scale
     step = NEAR * scale
     return exact.astype(np.float32), exact - step, exact + step

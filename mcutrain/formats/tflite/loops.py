@@ -54,7 +54,7 @@ def loop_of(model: FileModel, op: FileOperator, known: Mapping[int, Array]) -> L
 
 
 def real(t: FileTensor) -> Array | None:
-    """What a constant means; None for what is none. int8 without scales is not known."""
+    """Return what a constant means; None for what is none. int8 without scales is not known."""
     if t.data is None:
         return None
     if t.dtype != "int8":
@@ -133,7 +133,7 @@ def _cell(body: FileModel, row: int, start: Mapping[int, Array]) -> FloatRecurre
 
 
 def _run(condition: FileModel, body: FileModel, start: Values, steps: int) -> Values:
-    """What the loop ends with, after as many turns as there are rows."""
+    """Return what the loop ends with, after as many turns as there are rows."""
     state, numbers = dict(start), [_constants(graph) for graph in (condition, body)]
     for turn in range(steps + 1):
         given = {i: state[k] for k, i in enumerate(condition.inputs)}
@@ -170,7 +170,7 @@ def _computed(graph: FileModel, given: Values) -> Values:
 
 
 def _largest(op: FileOperator, x: Sequence[Array]) -> int:
-    """How many numbers the operator may give: what is put into itself in each turn grows."""
+    """Return how many numbers the operator may give: what is put into itself in each turn grows."""
     if op.name in ELEMENTWISE:
         return math.prod(np.broadcast_shapes(*(v.shape for v in x)))
     if op.name == "GATHER":

@@ -182,7 +182,7 @@ def _is_plain(op: FileOperator) -> bool:
 def _plain_parts(
     op: FileOperator, inputs: tuple[str, ...], output: str
 ) -> Iterator[NormalizationPart]:
-    """What an operator is by itself."""
+    """Return what an operator is by itself."""
     outputs, inner = (output,), f"{output}/inner"
     if op.name == "SQUARED_DIFFERENCE" and len(inputs) == 2:
         yield NormalizationPart("Sub", inputs, (inner,))

@@ -143,7 +143,7 @@ class _Turned:
         return readers if all(map(self._is_reverse, readers)) else []
 
     def _is_reverse(self, op: FileOperator) -> bool:
-        """Whether it turns the steps of one sequence around."""
+        """Return whether it turns the steps of one sequence around."""
         if op.name != REVERSE:
             return False
         axes, shape = self.model.tensors[op.inputs[1]].data, self.model.tensors[op.inputs[0]].shape
@@ -153,7 +153,7 @@ class _Turned:
         return axis < 2 and shape[axis] == math.prod(shape[:2])
 
     def _is_last_step(self, op: FileOperator) -> bool:
-        """Whether it cuts the last step of [1, steps, units] out."""
+        """Return whether it cuts the last step of [1, steps, units] out."""
         if op.name != STEP:
             return False
         options = op.table(tflite.StridedSliceOptions, op.name)

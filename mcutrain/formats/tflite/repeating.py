@@ -91,7 +91,7 @@ class _Chains:
             op = before
 
     def _moves(self, op: FileOperator) -> bool:
-        """Whether it is a view or a TILE by constants."""
+        """Return whether it is a view or a TILE by constants."""
         if len(op.outputs) != 1 or not op.inputs or MISSING in (*op.outputs, op.inputs[0]):
             return False
         if op.name != "TILE":
@@ -99,7 +99,7 @@ class _Chains:
         return len(op.inputs) == 2 and self.model.tensors[op.inputs[1]].data is not None
 
     def _repeats(self, chain: list[FileOperator]) -> Repeats | None:
-        """What the chain does, if it repeats whole rows and columns."""
+        """Return what the chain does, if it repeats whole rows and columns."""
         tensors = self.model.tensors
         start, end = (tensors[i].shape for i in (chain[0].inputs[0], chain[-1].outputs[0]))
         if len(start) != len(end) or len(start) not in (3, 4) or start[0] != 1 or 0 in start:
@@ -119,7 +119,7 @@ class _Chains:
         return Repeats(image, factors[1], factors[2])
 
     def _moved(self, chain: list[FileOperator], numbers: Array) -> Array | None:
-        """What becomes of the numbers; None where the file's shapes do not fit."""
+        """Return what becomes of the numbers; None where the file's shapes do not fit."""
         for op in chain:
             shape = self.model.tensors[op.outputs[0]].shape
             if op.name == "TILE":

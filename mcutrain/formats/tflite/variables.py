@@ -31,7 +31,7 @@ class Variable:
 
 
 def has_variables(model: FileModel) -> bool:
-    """Whether a model keeps a state between calls."""
+    """Return whether a model keeps a state between calls."""
     return any(op.name in NAMES for op in model.operators)
 
 

@@ -79,7 +79,7 @@ def labels_tested(counts: Array, threshold: int) -> Tested:
 
 
 def scores_of_pair(y: Array) -> Array | None:
-    """How far int8 outputs [n, outputs] are for the second of two classes; None for more."""
+    """Return how far int8 outputs [n, outputs] are for the second of two classes; None for more."""
     wide = y.astype(np.int16)
     if wide.shape[1] == 1:
         return wide[:, 0]

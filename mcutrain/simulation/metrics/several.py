@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 
 def judging(targets: Targets) -> Regression:
-    """What judges outputs that learn these."""
+    """Return what judges outputs that learn these."""
     return SeveralOutputs(targets) if targets.parts else Regression(targets)
 
 
