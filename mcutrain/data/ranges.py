@@ -45,7 +45,7 @@ class ModelInput:
         return replace(self.order or InputOrder.own(self.shape), ids=self.ids)
 
     def with_frontend(self, text: str) -> ModelInput:
-        """Return it with the front end that a text or file names, see `InputOrder.with_frontend`."""
+        """Return it with the front end that a text or file names; see `InputOrder`."""
         return replace(self, order=self.known_order.with_frontend(text)) if text else self
 
     @property

@@ -173,7 +173,7 @@ def _replaced(
     keeps_scale: bool = False,
     zero_point: int = OUTPUT_ZERO_POINT,
 ) -> Graph:
-    """Return the graph with another head, whose outputs begin at the middle or as `start` has it."""
+    """Return the graph with another head; outputs begin at the middle, or as `start` has it."""
     old = _Head.of(graph, head)
     weight_scale = max(old.w.type.scales)
     sum_scale = old.x.scale * weight_scale
