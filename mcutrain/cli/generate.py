@@ -19,7 +19,7 @@ from mcutrain.functions.options import (
     ProgramOptions,
     Seed,
 )
-from mcutrain.functions.run_options import SplitBy
+from mcutrain.functions.run_options import ColumnOptions
 
 if TYPE_CHECKING:
     from mcutrain.functions.generating import Front, Generated
@@ -51,7 +51,7 @@ def generate(
             "--head-start prototypes, and the centre of --imprint."
         ),
     ] = None,
-    split_by: SplitBy = "",
+    columns: ColumnOptions,
     save_model: shared_flags.SaveModel = None,
     seed: Seed = 0,
     json: shared_flags.Json = False,
@@ -84,7 +84,7 @@ def generate(
             head=head,
             program=program,
             data=data,
-            split_by=split_by,
+            columns=columns,
             save_model=save_model,
             seed=seed,
             listener=OnScreen(json),

@@ -13,7 +13,7 @@ from mcutrain.cli.listening import OnScreen
 from mcutrain.cli.output import show, show_json, show_prose, show_table
 from mcutrain.functions.files import replace_file
 from mcutrain.functions.options import PlanOptions, Remember, StepRequest
-from mcutrain.functions.run_options import SplitBy
+from mcutrain.functions.run_options import ColumnOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ def plan(
             "chooses (then the default)."
         ),
     ] = None,
-    split_by: SplitBy = "",
+    columns: ColumnOptions,
     request: StepRequest,
     hardware: PlanOptions,
     remember: Remember = 0,
@@ -65,7 +65,7 @@ def plan(
         classes=shared_flags.new_classes(classes),
         request=request,
         data=data,
-        split_by=split_by,
+        columns=columns,
         hardware=hardware,
         remember=remember,
         listener=OnScreen(json),

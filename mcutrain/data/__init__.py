@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcutrain.data.check import check
 from mcutrain.data.dataset import (
+    NO_TABLE,
     AtMost,
     Data,
     Dataset,
@@ -57,6 +58,7 @@ __all__ = [
     "IGNORED",
     "IMAGE_SUFFIXES",
     "NEEDED_BY",
+    "NO_TABLE",
     "AtMost",
     "Data",
     "Dataset",

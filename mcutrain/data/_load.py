@@ -26,7 +26,13 @@ from mcutrain.data._place import read_place
 from mcutrain.data._raw_images import FRAMES, camera_of, read_raw_images
 from mcutrain.data._raw_rows import of_rows, raw_windows, takes_rows
 from mcutrain.data._sounds import SOUNDS, read_raw_sounds, read_sounds
-from mcutrain.data._tables import TABLES, Windows, read_series, split_of_series
+from mcutrain.data._tables import (
+    TABLES,
+    Windows,
+    check_label_column,
+    read_series,
+    split_of_series,
+)
 from mcutrain.data.dataset import Dataset, Samples, Split
 from mcutrain.data.groups import Drawing
 from mcutrain.data.layout import InputOrder, Note, split_in_order
@@ -50,6 +56,7 @@ class PlaceReader:
     note: Note
     least_classes: int
     left_out: Note
+    label_column: str = ""
 
     def of_folder(self, root: Path) -> Split:
         """A folder of arrays, or of class folders."""
@@ -93,7 +100,13 @@ class PlaceReader:
         if self.targets and path.is_dir():
             raise DataError("the targets are columns of one table: give that, not a folder")
         found, names = read_series(
-            path, self.progress, self.least_classes, self.left_out, self.targets, self.drawing
+            path,
+            self.progress,
+            self.least_classes,
+            self.left_out,
+            self.targets,
+            self.drawing,
+            self.label_column,
         )
         is_raw = takes_rows(order)
         if is_raw and order is not None:
@@ -150,6 +163,7 @@ def load(
     order: InputOrder | None = None,
     stride: int | None = None,
     targets: str = "",
+    label_column: str = "",
     progress: Progress | None = None,
     samples: int | None = None,
     test_samples: int | None = None,
@@ -180,6 +194,8 @@ def load(
     window then has the numbers of its last row as real targets, and no label. For arrays: the names
     of targets that take the place of `y`, as `boxes` or `boxes_train` and `boxes_test`.
 
+    label_column: the name of the column of a CSV file that has the labels, or its number, from 1.
+
     `order`, of a model, says its input's shape and the order in which its users have samples.
     Arrays are turned as `InputOrder` says, and `note` is called with what is turned.
 
@@ -205,5 +221,7 @@ def load(
     source = PlaceReader(
         Drawing(test_share, seed, split_by, note),
         *(known, turns, stride, targets, *drawn, progress, note, least_classes, told),
+        label_column,
     )
+    check_label_column(path, label_column)
     return read_place(path, source.of_folder, source.of_file, "a folder with class folders")

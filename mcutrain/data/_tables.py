@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from itertools import chain
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from mcutrain_host.dataclass import dataclass
 from mcutrain.data._folders import MAX_SET_BYTES, Kind, Note, Progress, list_parts, place_of
 from mcutrain.data._parquet import SUFFIXES as PARQUET
 from mcutrain.data._parquet import parquet_rows
-from mcutrain.data.dataset import SPLIT_WORDS, Dataset, Labels, Split, as_names
+from mcutrain.data.dataset import NO_TABLE, SPLIT_WORDS, Dataset, Labels, Split, as_names
 from mcutrain.data.groups import Drawing
 from mcutrain.data.targets import IGNORED, target_names
 from mcutrain.errors import DataError
@@ -94,17 +95,16 @@ def read_series(
     note: Note = lambda _: None,
     targets: str = "",
     drawing: Drawing = Drawing(),
+    label_column: str = "",
 ) -> tuple[list[Series], tuple[str, ...]]:
     """All series, and the classes. least_classes, note: of a folder, as list_parts has them.
 
     drawing: says the column, or of a folder the pattern of file names, by which it is split.
     """
-    if path.is_file() and targets:
-        return read_table(path, targets=targets, group=drawing.by), as_names(
-            names_of_targets(path, targets)
-        )
     if path.is_file():
-        found = read_table(path, group=drawing.by)
+        found = read_table(path, columns=Columns(targets, drawing.by, label_column))
+        if targets:
+            return found, as_names(names_of_targets(path, targets))
         return found, _sorted_names({series.label for series in found})
     listings, names = list_parts(path, TABLES, least_classes, note)
     result: list[Series] = []
@@ -121,7 +121,7 @@ def read_series(
                     part=part if len(listings) > 1 else None,
                     group=group or series.group,
                 )
-                for series in read_table(place, names[label], group=column)
+                for series in read_table(place, names[label], Columns(group=column))
             ]
             done += 1
             if progress is not None:
@@ -284,18 +284,37 @@ def dataset_of(all_series: Sequence[Series], names: tuple[str, ...], windows: Wi
 # ---- one file ----
 
 
-def read_table(
-    path: Path, label: str | None = None, targets: str = "", group: str = ""
-) -> list[Series]:
+@dataclass(frozen=True)
+class Columns:
+    """What columns of a table are for, where it is said.
+
+    targets: names of columns, joined by commas, or how many of the last ones. group: the name of
+    the column to split by. label: the name of that of the labels, or its number, from 1.
+    """
+
+    targets: str = ""
+    group: str = ""
+    label: str = ""
+
+
+def check_label_column(path: str | PathLike[str], label_column: str) -> None:
+    """Raise DataError for a label column of what is no table."""
+    place = Path(path)
+    is_table = place.is_file() and place.suffix.lower() in TABLES.suffixes
+    if label_column and place.exists() and not is_table:
+        raise DataError(f"{path}: {NO_TABLE}")
+
+
+def read_table(path: Path, label: str | None = None, columns: Columns = Columns()) -> list[Series]:
     """The series of a file: a new one begins where label, split, recording or group change.
 
-    label: of all rows, if the file has no column for it; empty for rows without one. group: the
-    column to split by. Raises DataError that names the line.
+    label: of all rows, if the file has no column for it; empty for rows without one. Raises
+    DataError that names the line.
     """
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(f"has more than {MAX_FILE_BYTES >> 30} GB: split it")
-        return _read(_rows(path), label, targets, group)
+        return _read(_rows(path), label, columns)
     except DataError as error:
         where = f"{place_of(path)} " if label else ""  # else it is the place itself
         raise DataError(f"{where}{error}") from error
@@ -351,12 +370,12 @@ def _named(rows: Iterator[tuple[str, list[str]]]) -> Iterator[tuple[str, list[st
 
 
 def _read(
-    rows: Iterator[tuple[str, list[str]]], label: str | None, targets: str = "", group: str = ""
+    rows: Iterator[tuple[str, list[str]]], label: str | None, columns: Columns
 ) -> list[Series]:
     collected: _Collected | None = None
     for where, cells in rows:
         if collected is None:
-            collected = _Collected.of(cells, label, where, targets, group)
+            collected = _Collected.of(cells, label, where, columns)
         else:
             collected.add(cells, where)
     if collected is None or not collected.ends:
@@ -379,53 +398,58 @@ class _Collected:
     rows: int = 0
 
     @staticmethod
-    def of(
-        first: list[str], label: str | None, line: str, targets: str = "", group: str = ""
-    ) -> _Collected:
+    def of(first: list[str], label: str | None, line: str, columns: Columns) -> _Collected:
         """Begin with the first row: a header if no cell is a number, else a row already.
 
-        targets: names of columns, or how many of the last ones. They come last in `numbers`.
-        group: the name of the column to split by.
+        Targets come last in `numbers`.
         """
         if len(first) > MAX_COLUMNS:
             raise DataError(f"{line} has {len(first)} columns, more than {MAX_COLUMNS}")
-        if group:
-            _check_group(first, line, group)
-        if targets:
-            return _Collected._with_targets(first, line, targets, group)
-        if any(_number(cell) is not None for cell in first):
-            last = len(first) - 1
-            is_label = _number(first[last]) is None
-            special: dict[str, tuple[int, ...]] = {"label": (last,)} if is_label else {}
-            numbers = list(range(len(first) - len(special)))
-            made = _Collected(len(first), numbers, special, label)
-            made._check(line)
-            made.add(first, line)
-            return made
-        names = [cell.lower() for cell in first]
-        special = {}
-        for role, known in (("label", LABEL), *_roles(group)):
-            columns = tuple(i for i, name in enumerate(names) if name in known)
-            if len(columns) > 1 and role != "recording":
-                raise DataError(f"{line} names {len(columns)} columns of the {role}: keep one")
-            if columns:
-                special[role] = columns
-        unused = {i for i, name in enumerate(names) if name in TIME}.union(*special.values())
+        if columns.group:
+            _check_group(first, line, columns.group)
+        if columns.targets:
+            return _Collected._with_targets(first, line, columns)
+        is_header = all(_number(cell) is None for cell in first)
+        said = None
+        if columns.label:
+            said = _label_place(first, line, columns.label, is_header=is_header)
+        elif not is_header and _number(first[-1]) is None:
+            said = len(first) - 1
+        special: dict[str, tuple[int, ...]] = {} if said is None else {"label": (said,)}
+        names = [cell.lower() for cell in first] if is_header else []
+        of_label = () if columns.label else (("label", LABEL),)
+        for role, known in (*of_label, *_roles(columns.group)):
+            places = tuple(
+                i for i, n in enumerate(names) if n in known and (i != said or role == "group")
+            )
+            if len(places) > 1 and role != "recording":
+                remedy = "say which, --label-column" if role == "label" else "keep one"
+                raise DataError(f"{line} names {len(places)} columns of the {role}: {remedy}")
+            if places:
+                special[role] = places
+        unused = {i for i, name in enumerate(names) if name in (*TIME, *LABEL)}
+        unused = unused.union(*special.values())
         numbers = [i for i in range(len(first)) if i not in unused]
         made = _Collected(len(first), numbers, special, label)
         made._check(line)
+        if not is_header:
+            made.add(first, line)
         return made
 
     @staticmethod
-    def _with_targets(first: list[str], line: str, targets: str, group: str) -> _Collected:
+    def _with_targets(first: list[str], line: str, columns: Columns) -> _Collected:
+        if columns.label:
+            raise DataError(
+                "targets are numbers, and a label says a class: give --targets or --label-column"
+            )
         is_header = all(_number(cell) is None for cell in first)
         names = [cell.lower() for cell in first] if is_header else [""] * len(first)
-        wanted = _target_columns(first, targets, line, is_header=is_header)
+        wanted = _target_columns(first, columns.targets, line, is_header=is_header)
         special = {}
-        for role, known in _roles(group) if is_header else ():
-            columns = tuple(i for i, n in enumerate(names) if n in known and i not in wanted)
-            if columns:
-                special[role] = columns if role == "recording" else columns[:1]
+        for role, known in _roles(columns.group) if is_header else ():
+            places = tuple(i for i, n in enumerate(names) if n in known and i not in wanted)
+            if places:
+                special[role] = places if role == "recording" else places[:1]
         times = TIME if is_header else ()
         unused = {i for i, name in enumerate(names) if name in times}
         unused = unused.union(wanted, *special.values())
@@ -449,8 +473,8 @@ class _Collected:
             )
         if self.label is None and "label" not in self.special:
             raise DataError(
-                f"{line} has no column of labels: name it label, or put a file per recording "
-                "into a folder per class"
+                f"{line} has no column of labels: name it label, say which it is "
+                "(--label-column), or put a file per recording into a folder per class"
             )
         if not self.numbers:
             raise DataError(f"{line} has no column of numbers: save a column per channel")
@@ -482,7 +506,7 @@ class _Collected:
         if value is None:
             raise DataError(
                 f"{line} has {cell[:40]!a} in column {column + 1}: save a number; a column of "
-                "words is a label (named label or class) and no target"
+                "words is a label (named label or class, or by --label-column) and no target"
             )
         if not abs(value) <= LARGEST:
             raise DataError(
@@ -523,13 +547,40 @@ def _target_columns(first: list[str], targets: str, line: str, *, is_header: boo
     found = []
     for name in (part.strip() for part in targets.split(",")):
         if first.count(name) != 1:
-            known = ", ".join(repr(cell[:40]) for cell in first[:16])
             there = "no column" if name not in first else f"{first.count(name)} columns"
-            raise DataError(f"{line} has {there} {name[:40]!a} for a target: it has {known}")
+            raise DataError(f"{line} has {there} {name[:40]!a} for a target: it has {_some(first)}")
         found.append(first.index(name))
     if len(set(found)) != len(found):
         raise DataError(f"a target is named twice in {targets[:80]!a}: name each column once")
     return found
+
+
+def _label_place(first: list[str], line: str, label: str, *, is_header: bool) -> int:
+    """The place of the label column. Raises DataError for one that is not there."""
+    wanted = label.strip()
+    if wanted.isdecimal():
+        if not 0 < int(wanted) <= len(first):
+            raise DataError(
+                f"{line} has {len(first)} columns, and the label is to be in column {wanted}: "
+                f"count from 1 to {len(first)}"
+            )
+        return int(wanted) - 1
+    if not is_header:
+        raise DataError(
+            f"{line} has numbers, so the columns have no names: give the number of the label's, "
+            f"from 1 to {len(first)}, as in --label-column {len(first)}"
+        )
+    exact = [i for i, cell in enumerate(first) if cell == wanted]
+    found = exact or [i for i, cell in enumerate(first) if cell.lower() == wanted.lower()]
+    if len(found) != 1:
+        there = f"{len(found)} columns" if found else "no column"
+        raise DataError(f"{line} names {there} {wanted[:40]!a} of the label: it has {_some(first)}")
+    return found[0]
+
+
+def _some(first: list[str]) -> str:
+    """The first names of a header."""
+    return ", ".join(repr(cell[:40]) for cell in first[:16])
 
 
 ROLES = ("label", "split", "recording", "group")
@@ -546,9 +597,8 @@ def _check_group(first: list[str], line: str, group: str) -> None:
     names = [cell.lower() for cell in first]
     if group.strip().lower() in names:
         return
-    known = ", ".join(repr(cell[:40]) for cell in first[:16])
     raise DataError(
-        f"{line} names no column {group[:40]!a} to split by: it has {known}; of a folder of "
+        f"{line} names no column {group[:40]!a} to split by: it has {_some(first)}; of a folder of "
         "CSV files --split-by can also be a pattern of file names, with (?P<group>…)"
     )
 

@@ -27,6 +27,10 @@ by the names that an .npz file has."""
 SAMPLE_DTYPES = tuple(map(np.dtype, (np.uint8, np.int8, np.float32, np.int16)))
 NORMAL_AND_ANOMALY = ("normal", "anomaly")
 """What labels mean where nothing is learnt from them, but a test has some."""
+NO_TABLE = (
+    "a label column is one of a table, a CSV or Parquet file, which this is not: leave out "
+    "--label-column"
+)
 SPLIT_WORDS = {"train": 0, "test": 1, "val": 2, "validation": 2}
 """What a sample is for, and the part of a Split."""
 MAX_CLASSES = 65_536

@@ -26,7 +26,13 @@ from mcutrain.data._load import KINDS, read_files, windows_of
 from mcutrain.data._npz import Arrays, given_split, of_raw, read_arrays
 from mcutrain.data._place import read_place
 from mcutrain.data._raw_rows import of_rows, raw_windows, takes_rows
-from mcutrain.data._tables import TABLES, check_windows, dataset_of, read_series
+from mcutrain.data._tables import (
+    TABLES,
+    check_label_column,
+    check_windows,
+    dataset_of,
+    read_series,
+)
 from mcutrain.data.dataset import Indices, Labels, Samples, as_samples, drawn, order
 from mcutrain.data.groups import Drawing
 from mcutrain.data.layout import InputOrder, Note, in_order
@@ -46,15 +52,16 @@ def load_samples(
     left_out: Note = warnings.warn,
     targets: str = "",
     split_by: str = "",
+    label_column: str = "",
     labels: Callable[[Labels], None] = lambda _: None,
 ) -> Samples:
     """Load at most `count` training samples of the data set at `path`, of every class alike.
 
     An .npz file holds `x_train` or `x`, as `load` reads it; labels and `split` are not needed. A
     folder holds files, a folder of files per class, or `train/` with such folders. `seed` chooses,
-    see `drawn`. `input_shape`, `order`, `stride`, `note`, `left_out`, `targets` and
-    `split_by` (of a CSV file, a column that is no channel) are as for `load`. `labels` is called
-    with those of the samples, where they have some.
+    see `drawn`. `input_shape`, `order`, `stride`, `note`, `left_out`, `targets`,
+    `label_column` and `split_by` (of a CSV file, columns that are no channels) are as for `load`.
+    `labels` is called with those of the samples, where they have some.
 
     Raises DataError for everything that cannot be used; the message starts with the path.
     """
@@ -76,7 +83,12 @@ def load_samples(
 
     def of_tables(place: Path) -> Samples:
         found, names = read_series(
-            place, progress, note=told, targets=targets, drawing=Drawing(by=split_by)
+            place,
+            progress,
+            note=told,
+            targets=targets,
+            drawing=Drawing(by=split_by),
+            label_column=label_column,
         )
         windows = windows_of(None if known is None else known.model_shape, stride)
         is_raw = takes_rows(known)
@@ -96,6 +108,7 @@ def load_samples(
     def of_arrays(place: Path) -> Samples:
         return ordered_samples(read_arrays(place), count, seed, order, note, labels)
 
+    check_label_column(path, label_column)
     return read_place(path, of_folder, of_file, "a folder of images")
 
 

@@ -16,8 +16,8 @@ class Given:
     """The calibration samples as the user has them.
 
     data: a path, or samples that are at hand. note: called with what the input will clip; turned:
-    with what is turned, by default also note. targets, split_by: columns that are no input. y: the
-    labels of what was read, if there are.
+    with what is turned, by default also note. targets, split_by, label_column: columns that are
+    no input. y: the labels of what was read, if there are.
     """
 
     def __init__(
@@ -32,8 +32,10 @@ class Given:
         turned: Callable[[str], None] | None = None,
         targets: str = "",
         split_by: str = "",
+        label_column: str = "",
     ) -> None:
         self.turned, self.targets, self.split_by = turned or note, targets, split_by
+        self.label_column = label_column
         self.y: npt.NDArray[Any] | None = None
         self.data, self.count, self.seed, self.pixels = data, count, seed, pixels
         self.tell, self.note, self.stride = tell, note, stride
@@ -100,10 +102,13 @@ class Given:
 
     def _samples(self, order: InputOrder) -> npt.NDArray[Any]:
         """Take at most as many samples as asked for."""
-        from mcutrain.data import is_path, samples_of
+        from mcutrain.data import NO_TABLE, is_path, samples_of
         from mcutrain.data.unlabelled import load_samples
+        from mcutrain.errors import DataError
 
         if not is_path(self.data):
+            if self.label_column:
+                raise DataError(f"{self.name}: {NO_TABLE}")
             read = (order, self.turned, self._keep, self.split_by)
             return samples_of(self.data, self.count, self.seed, *read)
         return load_samples(
@@ -117,6 +122,7 @@ class Given:
             left_out=self.note,
             targets=self.targets,
             split_by=self.split_by,
+            label_column=self.label_column,
             labels=self._keep,
         )
 

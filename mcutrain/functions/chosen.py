@@ -23,10 +23,11 @@ from mcutrain.errors import OptionError
 from mcutrain.formats import with_class_names
 from mcutrain.functions.alternatives import Alternative, AutoScheme
 from mcutrain.functions.automatic import AUTO, wanted_scheme
+from mcutrain.functions.keywords import given_of
 from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.memory_limit import MemoryLimit
 from mcutrain.functions.preparing import HEAD, Asked, Scheme, left_out_note
-from mcutrain.functions.run_options import DataOptions, ReadingOptions
+from mcutrain.functions.run_options import ColumnOptions, DataOptions, ReadingOptions
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep
 from mcutrain.pipeline.losses import Fitted, fit_to_data
@@ -101,12 +102,12 @@ def with_scheme(
     data: Data | None,
     fixed: Mapping[str, object],
     normalization: Normalization | None = None,
-    split_by: str = "",
+    columns: ColumnOptions = ColumnOptions(),
 ) -> Asked:
     """What is asked for, with the scheme that is given, or that auto chooses by training samples.
 
     Without a scheme it is auto if there is data, else, and beside what is `fixed`, the head. fixed:
-    as wanted_scheme takes it. choosing: its classes are those that are asked for. split_by: as
+    as wanted_scheme takes it. choosing: its classes are those that are asked for. columns: as
     `read` takes it. Raises McutrainError.
     """
     if given is None and (data is None or any(fixed.values())):
@@ -117,7 +118,7 @@ def with_scheme(
     if data is None:
         raise OptionError("scheme", "auto chooses by training samples: give them, too (--data)")
     graph = choosing.graph
-    split = read(graph, data, choosing.listener, choosing.seed, split_by)
+    split = read(graph, data, choosing.listener, choosing.seed, columns)
     fitted = fitted_to(graph, split, choosing.classes or "keep", asked, choosing.listener)
     fitting = asked.fitted(graph, fitted)
     choosing = replace(choosing, classes=fitted.classes)
@@ -133,16 +134,17 @@ def with_targets(
     data: Data | None,
     listener: Listener,
     seed: int = 0,
-    split_by: str = "",
+    columns: ColumnOptions = ColumnOptions(),
 ) -> tuple[Asked, int | None]:
     """Ask for real targets where arrays have them, or the run of a saved state learnt them.
 
-    split_by: as `read` takes it. Raises OptionError for that without samples.
+    columns: as `read` takes it. Raises OptionError for that without samples.
     """
-    if split_by and data is None:
-        raise OptionError("split_by", "parts training samples: give them, too (--data)")
+    if data is None:
+        for name in given_of(columns):
+            raise OptionError(name, "is of training samples: give them, too (--data)")
     if data is not None and (not is_path(data) or Path(data).suffix.lower() == ".npz"):
-        split = read(graph, data, listener, seed, split_by)
+        split = read(graph, data, listener, seed, columns)
         if split.has_targets:
             fitted = fitted_to(graph, split, classes or "auto", asked, listener)
             return asked.fitted(graph, fitted), fitted.classes
@@ -155,9 +157,15 @@ def named(graph: Graph, reading: ReadingOptions) -> Graph:
     return graph if given is None else with_class_names(graph, given)
 
 
-def read(graph: Graph, data: Data, listener: Listener, seed: int = 0, split_by: str = "") -> Split:
-    """All samples for a model. split_by: what keeps groups in one part. Raises DataError."""
-    return read_samples(graph, data, DataOptions(split_by=split_by), Asked(), seed, listener)
+def read(
+    graph: Graph,
+    data: Data,
+    listener: Listener,
+    seed: int = 0,
+    columns: ColumnOptions = ColumnOptions(),
+) -> Split:
+    """All samples for a model. Raises DataError."""
+    return read_samples(graph, data, DataOptions(**vars(columns)), Asked(), seed, listener)
 
 
 def read_samples(

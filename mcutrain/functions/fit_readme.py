@@ -98,7 +98,7 @@ def _commands(story: Story) -> list[str]:
         calibration += _frontend(story)
         stride = story.reading.stride
         calibration += [] if stride is None else ["--stride", str(stride)]
-        calibration += _targets(story)
+        calibration += _columns(story)
         commands.append(["quantize", str(story.model), *calibration, "-o", int8])
     simulate = ["simulate", int8, *data, "--scheme", str(story.folder / "scheme.toml")]
     simulate += ["--classes", story.classes] if story.classes != "auto" else []
@@ -165,8 +165,15 @@ def _normalization(story: Story) -> list[str]:
     return found
 
 
-def _targets(story: Story) -> list[str]:
-    return ["--targets", story.reading.targets] if story.reading.targets else []
+def _columns(story: Story) -> list[str]:
+    reading, found = story.reading, []
+    for flag, value in (
+        ("--targets", reading.targets),
+        ("--split-by", reading.split_by),
+        ("--label-column", reading.label_column),
+    ):
+        found += [flag, value] if value else []
+    return found
 
 
 def _reading(story: Story) -> list[str]:
@@ -175,13 +182,12 @@ def _reading(story: Story) -> list[str]:
     samples = reading.samples if story.samples is None else story.samples
     for flag, value, other in (
         ("--test-share", reading.test_share, usual.test_share),
-        ("--split-by", reading.split_by, ""),
         ("--samples", samples, None),
         ("--test-samples", reading.test_samples, None),
         ("--stride", reading.stride, None),
     ):
         found += [] if value == other else [flag, f"{value}"]
-    return [*found, *_targets(story), *_names(story, reading.class_names or ())]
+    return [*found, *_columns(story), *_names(story, reading.class_names or ())]
 
 
 def _joined(numbers: Sequence[float]) -> str:

@@ -517,6 +517,7 @@ class _Fitting:
                 stride=asked.reading.stride,
                 targets=asked.reading.targets,
                 split_by=asked.reading.split_by,
+                label_column=asked.reading.label_column,
                 seed=asked.seed,
                 listener=self.listener,
             )

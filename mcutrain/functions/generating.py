@@ -46,7 +46,7 @@ from mcutrain.functions.planning import (
     with_fewer_rows,
 )
 from mcutrain.functions.preparing import HEAD, Asked, Scheme, with_frontend
-from mcutrain.functions.run_options import SplitBy, normalization_of
+from mcutrain.functions.run_options import ColumnOptions, normalization_of
 from mcutrain.ir.graph import Graph, TensorType
 from mcutrain.memplan import check_board
 from mcutrain.modules import Pet
@@ -139,7 +139,7 @@ def generate(
     head: HeadOptions = HeadOptions(),
     program: ProgramOptions = ProgramOptions(),
     data: Data | None = None,
-    split_by: SplitBy = "",
+    columns: ColumnOptions = ColumnOptions(),
     normalization: Normalization | None = None,
     save_model: PathLike | None = None,
     seed: Seed = 0,
@@ -167,7 +167,8 @@ def generate(
         features besides the step, and what the program knows of its classes and pixels
         (class_names, mean, std). normalization replaces mean and std.
     data: samples for the choice of the scheme, for modules of pet, for prototypes and for a centre.
-        split_by keeps groups of them in one part, as `simulate` takes it.
+    columns: which column of data keeps groups in one part (split_by) or has the labels
+        (label_column), as `simulate` takes them.
     save_model: the file for the model with the modules of pet.
     seed: of random weights.
     listener: hears notes and progress; by default notes are Python warnings.
@@ -192,7 +193,7 @@ def generate(
         file = None if save_model is None else Path(save_model)
         pet = wanted_modules(model, request.pet, file)
         graph = with_frontend(loaded(model, listener), program.frontend)
-        making = _Making(graph, request, head, data, split_by, pet, file, pixels, seed, listener)
+        making = _Making(graph, request, head, data, columns, pet, file, pixels, seed, listener)
         step, centre = making.step(
             scheme, classes, MemoryLimit.of(target), program.class_names or ()
         )
@@ -312,7 +313,7 @@ class _Making:
     request: GeneratedRequest
     head: HeadOptions
     data: Data | None
-    split_by: str
+    columns: ColumnOptions
     pet: Pet | None
     save_model: Path | None
     pixels: Normalization | None
@@ -338,11 +339,11 @@ class _Making:
         graph, split, put = self._with_modules()
         asked = replace(self._asked, put=put)
         asked, classes = with_targets(
-            asked, graph, scheme, classes, self.data, self.listener, self.seed, self.split_by
+            asked, graph, scheme, classes, self.data, self.listener, self.seed, self.columns
         )
         choosing = Choosing(graph, classes, memory, self.seed, self.listener)
         data = None if scheme is None and self.needs_samples else self.data
-        asked = with_scheme(asked, choosing, scheme, data, fixed, self.pixels, self.split_by)
+        asked = with_scheme(asked, choosing, scheme, data, fixed, self.pixels, self.columns)
         start = start_of_samples(
             head.head_start, graph, split, classes, self.pixels, self.seed, class_names=class_names
         )
@@ -402,7 +403,7 @@ class _Making:
 
     def _split(self) -> Split:
         assert self.data is not None, "there are samples"
-        return read(self.graph, self.data, self.listener, self.seed, self.split_by)
+        return read(self.graph, self.data, self.listener, self.seed, self.columns)
 
 
 def start_of_samples(

@@ -33,7 +33,7 @@ from mcutrain.functions.listener import SILENT, Listener
 from mcutrain.functions.loading import loaded
 from mcutrain.functions.options import GeneratedRequest, PlanOptions, StepRequest
 from mcutrain.functions.preparing import Asked, with_frontend
-from mcutrain.functions.run_options import SplitBy
+from mcutrain.functions.run_options import ColumnOptions
 from mcutrain.ir.graph import Graph
 from mcutrain.memplan import (
     STEP,
@@ -199,7 +199,7 @@ def plan(
     classes: Count | None = None,
     request: StepRequest = StepRequest(),
     data: Data | None = None,
-    split_by: SplitBy = "",
+    columns: ColumnOptions = ColumnOptions(),
     hardware: PlanOptions = PlanOptions(),
     remember: Annotated[int, Within(0)] = 0,
     listener: Listener = SILENT,
@@ -211,7 +211,8 @@ def plan(
         samples of data. By default "auto" where there is data, else the head.
     classes: as `prepare` takes them.
     request: how the step learns; its fields are keywords, too (see mcutrain.functions.options).
-    split_by: what keeps groups of data in one part, as `simulate` takes it.
+    columns: which column of data keeps groups in one part (split_by) or has the labels
+        (label_column), as `simulate` takes them.
     hardware: board is a board's name or folder; its firmware and stack are counted, too. sram is
         the number of bytes for arena and state. slots "off" gives the program the flash that would
         keep the trained state.
@@ -238,10 +239,10 @@ def plan(
         if request.pet is not None:
             graph = parse_pet(request.pet).outline(graph)
         asked, classes = with_targets(
-            Asked.of(request), graph, scheme, classes, data, listener, split_by=split_by
+            Asked.of(request), graph, scheme, classes, data, listener, columns=columns
         )
         choosing = Choosing(graph, classes, hardware.memory, listener=listener)
-        asked = with_scheme(asked, choosing, scheme, data, fixed_of(request), split_by=split_by)
+        asked = with_scheme(asked, choosing, scheme, data, fixed_of(request), columns=columns)
         step = planned_step(asked, graph, classes, listener)
     interface = planned_interface(step, target, request.latent, remember)
     interface = replace(

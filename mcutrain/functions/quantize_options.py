@@ -11,7 +11,7 @@ from mcutrain.functions.keywords import Flag, Keywords
 from mcutrain.functions.options import FrontendFlag, Mean, Std, number, numbers
 from mcutrain.functions.run_options import (
     ClassNames,
-    SplitBy,
+    ColumnOptions,
     Stride,
     TargetColumns,
     normalization_of,
@@ -26,14 +26,13 @@ TRIED = "auto keeps it if the outputs' error on the samples is smaller."
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrationOptions(Keywords):
+class CalibrationOptions(ColumnOptions):
     """How calibration samples are read, and how many."""
 
     samples: Annotated[Count, Flag("Calibration samples.")] = 200
     stride: Stride = None
     class_names: ClassNames = None
     targets: TargetColumns = ""
-    split_by: SplitBy = ""
     frontend: FrontendFlag = ""
 
 

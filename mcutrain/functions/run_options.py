@@ -109,6 +109,16 @@ SplitBy = Annotated[
         shown=False,
     ),
 ]
+LabelColumn = Annotated[
+    str,
+    Flag(
+        "The column of a CSV file that has the labels: its name, or its number from 1; by default "
+        "the one named label, class, activity or target.",
+        metavar="NAME|N",
+        box=READING,
+        shown=False,
+    ),
+]
 ClassNames = Annotated[
     Sequence[str] | None,
     Flag(
@@ -125,7 +135,15 @@ ClassNames = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingOptions(Keywords):
+class ColumnOptions(Keywords):
+    """What columns of a data set are for, besides targets."""
+
+    split_by: SplitBy = ""
+    label_column: LabelColumn = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions(ColumnOptions):
     """How a data set is read."""
 
     test_share: Annotated[
@@ -133,7 +151,6 @@ class ReadingOptions(Keywords):
         Within(0, 1, is_above=True),
         Flag("Share of the data for the test, if it does not say which.", box=READING),
     ] = 0.2
-    split_by: SplitBy = ""
     mean: Mean = None
     std: Std = None
     stride: Stride = None
@@ -174,8 +191,8 @@ class DataOptions(ReadingOptions):
     @property
     def taken(self) -> dict[str, Any]:
         """Keywords of load_data: what of the data is read."""
-        names = ("test_share", "samples", "test_samples", "stride", "targets", "split_by")
-        return {name: getattr(self, name) for name in names}
+        names = "test_share samples test_samples stride targets split_by label_column"
+        return {name: getattr(self, name) for name in names.split()}
 
 
 # ----------------------------------------------------------------------------------------- training

@@ -30,6 +30,7 @@ def load_data(
     stride: int | None = None,
     targets: str = "",
     split_by: str = "",
+    label_column: str = "",
     is_partial: bool = False,
     note: Callable[[str], None] = warn,
     certain: Callable[[str], None] = lambda _: None,
@@ -37,7 +38,8 @@ def load_data(
     """A data set for a model: files are made to fit as they are read, and only what is drawn.
 
     samples, test_samples: how many of each part, None is all. stride: of windows of CSV files.
-    targets: columns of one, split_by: what puts whole groups into one part, see mcutrain.data.load.
+    targets, label_column: columns of one, split_by: what puts whole groups into one part, see
+    mcutrain.data.load.
     is_partial: whether the model may know more classes than the data has. note: called with what is
     left out, and with a guess of how samples are turned; a Python warning by default. certain:
     called with how they are turned where that is no guess.
@@ -46,6 +48,8 @@ def load_data(
     order = (model if isinstance(model, datasets.ModelInput) else model_input(model)).known_order
     turned = note if order.is_square else certain
     if not datasets.is_path(data):
+        if label_column:
+            raise DataError(f"the data: {datasets.NO_TABLE}")
         drawing = datasets.Drawing(test_share, seed, split_by, certain)
         split = datasets.of_arrays(data, validation=validation, drawing=drawing, order=order)
         return datasets.split_in_order(split.drawn(samples, test_samples, seed), order, turned)
@@ -59,6 +63,7 @@ def load_data(
         stride=stride,
         targets=targets,
         split_by=split_by,
+        label_column=label_column,
         progress=progress,
         samples=samples,
         test_samples=test_samples,

@@ -38,7 +38,8 @@ def test_groups_stay_in_one_part_of_the_samples_that_choose(
     line = (command[0], MODEL, *command[1:], "--classes", "2")
     found = run(*line, "--data", tmp_path / "few.npz", "--split-by", "whom")
     assert "whom" in found.sentence
-    alone = run(*line, "--split-by", "who")
-    assert alone.code == 2
-    said = " ".join(alone.err.replace("│", " ").split())
-    assert "--split-by: parts training samples: give them, too (--data)" in said
+    for flag in ("--split-by", "--label-column"):
+        alone = run(*line, flag, "who")
+        assert alone.code == 2
+        said = " ".join(alone.err.replace("│", " ").split())
+        assert f"{flag}: is of training samples: give them, too (--data)" in said

@@ -148,6 +148,83 @@ def test_without_a_header_the_last_column_may_be_the_label(tmp_path: Path) -> No
     assert len(split.train) == len(split.test) == 2
 
 
+OTHERS = ("x", "time", "Class", "y", "label", "session", "z")
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.sets(st.sampled_from(OTHERS[1:])), st.integers(0, 7), st.booleans())
+def test_a_column_that_is_named_or_counted_has_the_labels(
+    tmp_path: Path, more: set[str], at: int, is_counted: bool
+) -> None:
+    """And no other, whatever it is called; those that are called so are no channels."""
+    columns = [name for name in OTHERS if name in {"x", *more}]
+    at = min(at, len(columns))
+    rows = [[*columns[:at], "Word", *columns[at:]]]
+    for i, word in enumerate(("up", "7", "down") * 4):
+        numbers = [str(100 * OTHERS.index(name) + i) for name in columns]
+        rows.append([*numbers[:at], word, *numbers[at:]])
+    path = put(tmp_path / "s.csv", [",".join(row) for row in rows])
+    channels = [name for name in columns if name in "xyz"]
+    said = f"{at + 1}" if is_counted else " word"
+    shape = (len(channels),)
+    found = load(path, input_shape=shape, label_column=said, test_share=0.5)
+    assert found.names == ("7", "down", "up")
+    for part in (found.train, found.test):
+        step = part.x[:, :1] - 100 * OTHERS.index("x")
+        first = [100 * OTHERS.index(name) for name in channels]
+        np.testing.assert_array_equal(part.x, step + np.array(first, np.float32))
+        assert part.y.tolist() == [(2, 0, 1)[int(i) % 3] for i in step[:, 0]]
+    assert load_samples(path, 5, input_shape=shape, label_column=said).shape == (5, *shape)
+
+
+def test_a_label_column_without_a_header_is_counted(tmp_path: Path) -> None:
+    path = put(tmp_path / "s.csv", [f"{i % 3},{i},-{i}" for i in range(12)])
+    found = load(path, input_shape=(2,), label_column="1")
+    assert found.names == ("0", "1", "2")
+    for part in (found.train, found.test):
+        np.testing.assert_array_equal(part.x[:, 0], -part.x[:, 1])
+        assert part.y.tolist() == [int(x) % 3 for x in part.x[:, 0]]
+
+
+LABELS = {
+    "no such": (
+        "kind",
+        {},
+        r"line 1 names no column 'kind' of the label: it has 'x', 'y', 'w', 'W'",
+    ),
+    "two such": ("w", {"header": "x,y,W,W"}, "line 1 names 2 columns 'w' of the label: it has"),
+    "beyond": ("5", {}, "line 1 has 4 columns, and the label is to be in column 5: count from 1"),
+    "from 0": ("0", {}, "to be in column 0: count from 1 to 4"),
+    "no names": ("w", {"header": ""}, "so the columns have no names: .* from 1 to 4"),
+    "targets": ("w", {"targets": "y"}, "a label says a class: give --targets or --label-column"),
+    "no label": ("w", {"rows": ["1,2,,4"]}, "line 2 has no label: fill it in"),
+}
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_a_label_column_that_cannot_be_is_a_sentence(tmp_path: Path, case: str) -> None:
+    label, how, message = LABELS[case]
+    rows = how.get("rows", ["1,2,3,4"])
+    path = put(tmp_path / "s.csv", *filter(None, [how.get("header", "x,y,w,W")]), *rows)
+    targets = how.get("targets", "")
+    with pytest.raises(DataError, match=message):
+        load(path, input_shape=(2,), label_column=label, targets=targets)
+
+
+def test_only_a_table_has_a_label_column(tmp_path: Path) -> None:
+    np.savez(tmp_path / "s.npz", x=np.zeros((4, 2), np.float32), y=np.arange(4) % 2)
+    for name in "ab":
+        put(tmp_path / "set" / name / "1.csv", lines(0, 8))
+    for path in (tmp_path / "s.npz", tmp_path / "set"):
+        for read in (load, lambda *a, **k: load_samples(*a, 4, **k)):
+            with pytest.raises(DataError, match="a label column is one of a table, a CSV or"):
+                read(path, input_shape=(2,), label_column="y")
+    with pytest.raises(DataError, match="does not exist"):
+        load(tmp_path / "none", label_column="y")
+
+
 GOOD = [*lines(0, 8, "a"), *lines(0, 8, "b")]
 BAD = {
     "short row": (["x,y,label", *GOOD, "1,2"], "s.csv: line 18 has 2 cells, but the first has 3"),
@@ -167,6 +244,7 @@ BAD = {
     "columns": (["x,label", "1,a"], "has 1 columns of numbers, but .* rows of 2"),
     "other columns": (["x,y,z,label", "1,2,3,a"], "has 3 columns of numbers, but the model takes"),
     "one class short": (["x,y,label", *GOOD, "1,2,c"], "class 'c' has no 4 rows without a gap"),
+    "two classes": (["label,Class,x", "a,b,1"], "columns of the label: say which, --label-column"),
     "split": (["x,y,label,split", "1,2,a,dev"], "line 2 has the split 'dev'"),
     "no test": (["x,y,label", *lines(0, 4, "a"), *lines(0, 4, "b")], "left for the test part"),
     "long line": (["x,y,label", "1" * (1 << 20) + ",1,a"], "line 2 is longer than 1048576"),
