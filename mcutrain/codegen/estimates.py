@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from mcutrain_host.dataclass import dataclass
 
+from mcutrain.codegen.isa import row_of
+
 MOVE = 1
 """What moves a sample or a latent counts as: a byte takes an instruction or less."""
 
@@ -36,13 +38,14 @@ class Estimates:
 
 
 def estimate_lines(estimates: Sequence[Estimates], prefix: str) -> list[str]:
-    """A table for a header: a column for each instruction set."""
+    """A table for a header: a column for each instruction set, and what stack it needs."""
     rows: dict[str, list[int]] = {
         f"{prefix}_infer": [one.inference for one in estimates],
         f"{prefix}_infer_rows": [one.rows for one in estimates],
         f"{prefix}_train": [one.step for one in estimates],
         f"{prefix}_feed, a whole sample": [one.feed for one in estimates],
         "the longest node or strip": [max(one.nodes.values()) for one in estimates],
+        "bytes of stack": [row_of(one.isa).stack_bytes for one in estimates],
     }
     names = [one.isa for one in estimates]
     cells = {name: [f"{n:,}" for n in found] for name, found in rows.items() if any(found)}

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mcutrain import prepare
 from mcutrain.autodiff import Gate, TrainOptions
 from mcutrain.codegen import Interface, Project, generate
+from mcutrain.codegen.isa import travelling
 from mcutrain.cost.budget import program_estimates
 from mcutrain.errors import McutrainError
 from mcutrain.memplan import TrainingPlan, find_latent, plan_training, tail
@@ -393,6 +394,7 @@ def test_a_header_says_what_calls_take(name: str) -> None:
     assert rows["mct_train"] == [f"{one.step:,}" for one in found]
     assert rows["mct_infer"] == [f"{one.inference:,}" for one in found]
     assert ("mct_feed, a whole sample" in rows) == (name == "rows")
+    assert rows["bytes of stack"] == [f"{row.stack_bytes:,}" for row in travelling()]
     assert max(len(line) for line in text.splitlines()[:80]) <= 100
     for one in found:
         assert one.step > one.inference > 0

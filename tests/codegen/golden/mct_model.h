@@ -16,17 +16,23 @@
  *     const int8_t *y = mct_infer();             MCT_OUTPUT_BYTES
  *
  * The sample is used up by either call: give it anew before the next one. It is int8, row by row,
- * and may come in pieces; mct_quantize_input takes real numbers.
+ * and may come in pieces; mct_quantize_input takes real numbers; pixels need `mcutrain generate
+ * --mean --std`.
  *
  * Take the learning rate that `mcutrain simulate` found; keep it for all steps, or follow a
  * schedule: mct_schedule_cosine. Samples are varied by mct_augment.h. What was learnt is kept over
  * a restart by mct_state_save and mct_state_load. A whole program: ../example/main.c.
  *
+ * A function that can fail returns MCT_OK, or why nothing changed: mct_state.h has the reasons. A
+ * saved state of another model, scheme or version is refused; files of another version
+ * (MCT_VERSION) do not link with these.
+ *
  * Compile it for your processor: mct_isa.h then takes the kernels for its instruction set.
  *
  * SRAM: arena 64 + state 68 bytes, and the stack. Flash: 8 bytes of frozen weights, 68 of initial
- * state, and code. Where the two lie is up to you: MCT_ARENA_ATTRIBUTES and MCT_STATE_ATTRIBUTES,
- * defined for the compiler or in a file mct_config.h of yours, stand before their definitions, as
+ * state, and code. Where arena and state lie is up to you: MCT_ARENA_ATTRIBUTES and
+ * MCT_STATE_ATTRIBUTES, defined for the compiler or in a file mct_config.h of yours, stand before
+ * their definitions, as
  *
  *     #define MCT_ARENA_ATTRIBUTES __attribute__((section(".bss.dtcm")))
  *
