@@ -90,8 +90,8 @@ def private_modules_from_elsewhere(package: str, source: str) -> list[str]:
         names = [module, *(f"{module}.{alias.name}" for alias in statement.names)]
         for name in names:
             parent, _, last = name.rpartition(".")
-            is_module = (REPOSITORY / Path(*parent.split(".")) / f"{last}.py").is_file()
-            if last.startswith("_") and is_module and parent != package:
+            is_private = last.startswith("_") and parent != package
+            if is_private and Path(REPOSITORY, *parent.split("."), f"{last}.py").is_file():
                 found.append(name)
     return found
 
