@@ -218,7 +218,7 @@ def test_a_dask_cluster_with_an_empty_cache_gives_the_same_numbers(
     distributed = pytest.importorskip("distributed")
     monkeypatch.setenv("MCUTRAIN_CACHE", str(tmp_path))
     hasty = tmp_path / "hasty"
-    hasty.write_text(f'#!/bin/sh\nexec {shlex.join(find_compiler().command)} "$@" -O1\n')
+    hasty.write_text(f'#!/bin/sh\nexec {shlex.join(find_compiler().command)} "$@" -O0\n')
     hasty.chmod(0o755)
     monkeypatch.setenv("CC", str(hasty))
     with warnings.catch_warnings():
