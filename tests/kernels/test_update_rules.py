@@ -33,7 +33,7 @@ def made(
 ) -> Toolchain:
     checks = ("-DEXACT_BUFFERS", *SANITIZE) if sanitizing else ()
     command = next(iter(sanitizing.values())) if sanitizing else c_compilers[0]
-    found = Toolchain(command, ("-O1", *checks), tmp_path_factory.mktemp("rules"))
+    found = Toolchain(command, ("-O0", *checks), tmp_path_factory.mktemp("rules"))
     kernels = [
         p for o in ("apply_update", "update_rule") for p in FIRMWARE.glob(f"kernels/{o}/*.c")
     ]

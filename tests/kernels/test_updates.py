@@ -331,7 +331,7 @@ def compiled(
         plain = [p for o in OPERATORS for p in sorted(FIRMWARE.glob(f"kernels/{o}/*update*.c"))]
         bodies = [body_of(p, folder) for p in plain] if folder else plain
         shared = shared_sources("dsp") if folder == "dsp" else []
-        made = Toolchain(command, ("-O1", *flags, *checks), tmp_path_factory.mktemp(name))
+        made = Toolchain(command, ("-O0", *flags, *checks), tmp_path_factory.mktemp(name))
         made.compile_objects([*bodies, *shared, *FIRMWARE.glob("runtime/*.c"), HARNESS])
         return made
 
