@@ -64,10 +64,10 @@ def analyze(
 ) -> None:
     """Measure what to train: the gain of every bias depth and of every layer's weights.
 
-    In the device's integers, on samples as they are: no flips or shifts, so that activations of
-    the frozen front are computed once. Results are kept in the cache folder: the same command
-    continues an interrupted analysis, and adds what is new to an extended one. Modules that the
-    model has, of `mcutrain augment`, are measured with the layers.
+    It trains in the device's integers, without flips or shifts, so that the frozen front is
+    computed once. The cache folder keeps results: the same command continues an interrupted
+    analysis, and an extended one computes only what is new. Modules of `mcutrain augment` are
+    measured with the layers.
 
     Example: `mcutrain analyze model.tflite --data images/ -o analysis.json`
     """

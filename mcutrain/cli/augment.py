@@ -29,8 +29,8 @@ def augment(
     data: Annotated[
         Path | None,
         shared_flags.option(
-            "Training samples, as `mcutrain simulate` reads them: ranges and directions of "
-            "the modules follow from some of them. Only gains need none."
+            "Training samples, as `mcutrain simulate` reads them. Some of them say the ranges "
+            "and directions of the modules. Only gains need none."
         ),
     ] = None,
     *,

@@ -40,7 +40,8 @@ def average(
     weights: Annotated[
         str | None,
         shared_flags.option(
-            "A weight for each file; without, the samples that it learnt since the base.",
+            "A weight for each file; by default the number of samples that it learnt since the "
+            "base.",
             metavar="N,N,…",
         ),
     ] = None,
@@ -48,7 +49,8 @@ def average(
         str,
         typer.Option(
             metavar="nearest|stochastic",
-            help="Of the mean. stochastic keeps what is less than half of a last bit.",
+            help="Rounding of the mean. stochastic keeps, in the mean, what is less than half of "
+            "a last bit.",
         ),
     ] = "nearest",
     trim: Annotated[
@@ -76,13 +78,13 @@ def average(
             metavar="FILE",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of stochastic rounding.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of stochastic rounding.")] = 0,
     json: shared_flags.Json = False,
 ) -> None:
     """Average what boards learnt from their own data: one state for all of them.
 
-    Trained numbers are added as integers: the result is the same bytes in any order, and whether
-    boards are averaged at once or in groups whose sums are added.
+    Trained numbers are added as integers. So the result has the same bytes in any order of the
+    boards, averaged at once or in groups whose sums are added.
 
     Example: `mcutrain average model.tflite base.mcts a.mcts b.mcts -o next.mcts`
     """

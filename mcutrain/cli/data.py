@@ -30,7 +30,8 @@ def data(
     model: Annotated[
         Path | None,
         typer.Option(
-            help="Read samples as this model takes them, and name its output of each class.",
+            help="Read samples as this model takes them, and say which output stands for which "
+            "class.",
             metavar="FILE",
             show_default=False,
         ),
@@ -49,7 +50,7 @@ def data(
 ) -> None:
     """Look at a data set: samples by class and part, ranges, equal samples, unreadable files.
 
-    What stops training ends with exit code 2.
+    Exit code 2 if something would stop training.
 
     Example: `mcutrain data images/ --model model.tflite --html sheet.html`
     """

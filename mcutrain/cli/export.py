@@ -25,16 +25,16 @@ def export(
     state: Annotated[
         Path | None,
         shared_flags.option(
-            "What was trained: a checkpoint of `mcutrain simulate`, a trained state (.mcts), "
-            "or a project of `mcutrain train`. Without it the model is written as it is.",
+            "The trained state: a checkpoint of `mcutrain simulate`, a state (.mcts), or a "
+            "project of `mcutrain train`. Without it the model is written as it is.",
             metavar="FILE|DIR",
         ),
     ] = None,
     scheme: Annotated[
         str | None,
         shared_flags.option(
-            "As in the training, as all other flags of it; only for a state that does not say "
-            "how it was trained."
+            "The scheme of the training. Needed, as the training's other flags are, only for a "
+            "state that does not say how it was trained."
         ),
     ] = None,
     classes: shared_flags.Classes = shared_flags.KEEP,
@@ -42,8 +42,8 @@ def export(
         bool,
         typer.Option(
             "--merge",
-            help="Fold low-rank updates and gains into the weights that they stand at: fewer "
-            "operators, and outputs that are a little different.",
+            help="Fold low-rank updates and gains into the weights beside them: fewer operators, "
+            "and slightly different outputs.",
         ),
     ] = False,
     *,

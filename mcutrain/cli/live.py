@@ -42,14 +42,14 @@ class LiveFlags:
     live: Annotated[
         bool,
         typer.Option(
-            "--live", help="Draws loss, accuracy, classes, memory and flash in the terminal."
+            "--live", help="Draw loss, accuracy, classes, memory and flash in the terminal."
         ),
     ] = False
     web: Annotated[
         bool,
         typer.Option(
             "--web",
-            help="Shows the same on a page of this computer alone, whose address is printed.",
+            help="Show the same on a page of this computer alone, whose address is printed.",
         ),
     ] = False
     web_port: Annotated[

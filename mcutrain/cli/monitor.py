@@ -27,7 +27,7 @@ def monitor(
         list[Path] | None,
         argument(
             "[DIR|LOG]...",
-            "Runs by the logs that they write: projects that train, or files of --log.",
+            "Runs to watch: projects that train, or files of --log.",
         ),
     ] = None,
     port: Annotated[
@@ -45,7 +45,10 @@ def monitor(
     ] = None,
     *,
     every: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="Between two questions.")
+        float,
+        typer.Option(
+            min=0.1, metavar="SECONDS", help="Seconds between two questions to the board."
+        ),
     ] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Ask once and end.")] = False,
     looking: LiveFlags,

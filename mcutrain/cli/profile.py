@@ -46,9 +46,9 @@ def profile(
 ) -> None:
     """Show what each node and each trained tensor of a step takes.
 
-    Of a model in instructions: by the instruction model; with --count also as the board's virtual
-    twin executes them, with --here in nanoseconds of this computer. Of a project in cycles of the
-    board, which trains on noise meanwhile: it restarts at the end with the state that it had saved.
+    For a model in instructions, estimated. --count also counts them on the board's virtual twin,
+    --here also takes nanoseconds on this computer. For a project in cycles of its board: that
+    trains on noise meanwhile, and restarts at the end with the state that it had saved.
 
     Example: `mcutrain profile model.tflite --scheme last:6 --board nucleo-f446re --count`
 

@@ -34,7 +34,8 @@ def proxies(
         str,
         typer.Option(
             metavar="auto|TENSOR",
-            help="What the fronts make; as `mcutrain generate` is told, see `mcutrain plan`.",
+            help="The tensor that the fronts compute, as for `mcutrain generate`; see `mcutrain "
+            "plan`.",
         ),
     ] = "auto",
     seed: shared_flags.Seed = 0,
@@ -44,8 +45,8 @@ def proxies(
     """Make cheaper fronts for easy samples (a proxy cascade), and the policy that chooses.
 
     It rarely pays: keep latents where samples come again. docs/commands.md says when it may.
-    What lies before the latent is pruned, fitted and trained for the whole front's latents, and
-    quantized like these, so that one tail serves all levels.
+    The front, the frozen layers before the first trained one, is pruned, fitted, and trained to
+    give the whole front's latents. So one tail serves all levels.
 
     Example: `mcutrain proxies model.tflite --scheme last:6 --data images/ -o ladder/`
     """

@@ -59,8 +59,8 @@ def select(
     proxies: Annotated[
         Path | None,
         shared_flags.option(
-            "Cheaper fronts, as `mcutrain proxies` wrote them for the scheme that is "
-            "selected: as many levels as fit beside it are kept, and written to -o.",
+            "Cheaper fronts that `mcutrain proxies` wrote for the selected scheme. As many "
+            "levels as fit beside it are kept, and written to -o.",
             metavar="DIR",
         ),
     ] = None,
@@ -80,8 +80,8 @@ def select(
     finalists: Annotated[
         int | None,
         shared_flags.option(
-            "Propose so many schemes, each the best by another reading of the analysis, train "
-            "them on --data, and select the best on training samples held out.",
+            "Propose N schemes, each the best by another reading of the analysis; train them on "
+            "--data, and select the best on training samples held out.",
             min=2,
             max=20,
         ),

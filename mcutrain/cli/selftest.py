@@ -34,17 +34,21 @@ def selftest(
     *,
     how: ProofOptions,
     flash: Annotated[
-        bool, typer.Option("--flash/--no-flash", help="Write the program, or go on with it.")
+        bool,
+        typer.Option(
+            "--flash/--no-flash",
+            help="Write the program to the board; --no-flash goes on with the one that is there.",
+        ),
     ] = True,
     yes: Annotated[bool, typer.Option("--yes", help="Flash without asking.")] = False,
     output: Annotated[
         Path | None,
-        shared_flags.written("FILE", "Writes the report."),
+        shared_flags.written("FILE", "Write the report there."),
     ] = None,
     compare: Annotated[
         Path | None,
         shared_flags.option(
-            "Shows a report, and whether its bits are those that this version simulates.",
+            "Show an earlier report, and whether its bits are those that this version simulates.",
             metavar="FILE",
         ),
     ] = None,

@@ -86,16 +86,16 @@ Scheme = Annotated[
 AutoScheme = Annotated[
     str | None,
     option(
-        "What to train: auto (by default): all that fits the board, or what gradients of "
-        f"training samples say helps most of what fits; {WHAT}.",
+        "What to train. auto, the default: what short runs or gradients of training samples say "
+        f"helps most of what fits the board. Or {WHAT}.",
         autocompletion=_schemes,
     ),
 ]
 PlannedScheme = Annotated[
     str | None,
     option(
-        "What to train: auto (by default with --data), as `simulate` chooses it by training "
-        f"samples; else by default head; {WHAT}.",
+        "What to train. auto, the default with --data: as `simulate` chooses by training samples. "
+        f"Without data head is the default. Or {WHAT}.",
         autocompletion=_schemes,
     ),
 ]
@@ -104,7 +104,7 @@ Classes = Annotated[
     typer.Option(
         parser=parse_classes,
         metavar="N|keep",
-        help="A new, untrained classifier with so many outputs; `keep` keeps the model's own.",
+        help="Put a new, untrained classifier with N outputs there; `keep` keeps the model's own.",
     ),
 ]
 AutoClasses = Annotated[
@@ -112,8 +112,8 @@ AutoClasses = Annotated[
     typer.Option(
         parser=parse_auto_classes,
         metavar="N|keep|auto",
-        help="A new, untrained classifier with N outputs; `keep` keeps the model's own; `auto` "
-        "keeps it if the data has as many classes.",
+        help="Put a new, untrained classifier with N outputs there. `keep` keeps the model's own; "
+        "`auto` keeps it if the data has as many classes.",
     ),
 ]
 Data = Annotated[
@@ -135,7 +135,7 @@ SaveModel = Annotated[
         "Write the model with the modules of --pet there, for `mcutrain export`.", metavar="FILE"
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, max=2**31 - 2, help="Of everything that is random.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**31 - 2, help="Seed of all random numbers.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 

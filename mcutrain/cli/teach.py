@@ -17,7 +17,12 @@ def teach(
     folder: shared_flags.Project,
     name: Annotated[
         str,
-        typer.Option("--class", metavar="NAME", help="What it was.", show_default=False),
+        typer.Option(
+            "--class",
+            metavar="NAME",
+            help="Class of what the board has heard or seen.",
+            show_default=False,
+        ),
     ] = "",
     *,
     undo: Annotated[
@@ -61,9 +66,9 @@ def teach(
 ) -> None:
     """Tell a board that listens what it has just heard, or take it back.
 
-    The loudest window of its history, or the last image, is a sample of the class. With --samples N
-    the class is new, and the next N windows that stand out are those of it. The project was
-    generated with --board B --listen --history N --app learn.
+    The loudest window of its history, or the last image, becomes a sample of the class. With
+    --samples N the class is new, and the next N windows that stand out are its samples. The project
+    must be generated with --board B --listen --history N --app learn.
 
     Example: `mcutrain teach project --class hello --port /dev/ttyACM0 --record lessons`
     """

@@ -56,10 +56,9 @@ def train(
 ) -> None:
     """Train on a board; this computer sends samples and learning rates.
 
-    With the flags that `mcutrain simulate` had, the board ends with the simulation's bits; the
-    learning rate that is found without --lr is the same, too. The run
-    goes on where the board is: after Ctrl-C, a power cut or an unplugged cable, the same command
-    continues.
+    With the flags of a `mcutrain simulate`, the board ends with the simulation's bits, and without
+    --lr it finds the same learning rate. After Ctrl-C, a power cut or an unplugged cable, the same
+    command goes on where the board is.
 
     Example: `mcutrain train project --data images/ --port /dev/ttyACM0 --epochs 2`
     """

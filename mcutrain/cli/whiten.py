@@ -22,9 +22,9 @@ def whiten(
 ) -> None:
     """Make a model ready to learn a new class, such as a word, from a few samples.
 
-    Two layers before its classifier give features no correlation and one length; the classifier is
-    a new one, of the means of the data's classes. Boards of `generate --imprint` then tell a class
-    that nobody trained far better. Only .onnx files can have such layers.
+    It puts two layers before the classifier, behind which features have no correlation and one
+    length, and a new classifier of the means of the data's classes. Boards of `generate --imprint`
+    then tell a new class far better. Only .onnx files can have such layers.
 
     Example: `mcutrain whiten words.int8.tflite --data sounds/ -o white.onnx`
     """

@@ -49,7 +49,7 @@ class LineOptions(Keywords):
 
     port: Port = None
     baud: Annotated[
-        Count | None, Flag("In the place of the board's own.", box=BOARD, shown=False)
+        Count | None, Flag("Speed of the line, instead of the board's own.", box=BOARD, shown=False)
     ] = None
 
 
@@ -60,8 +60,9 @@ class OptionalLine(LineOptions):
     port: Annotated[
         str | None,
         Flag(
-            "Where the board is, to end there: /dev/ttyACM0, COM3, socket://127.0.0.1:5000 or "
-            "another URL of pyserial; if it is left out, no board is looked for.",
+            "The board's port, to end with training there: /dev/ttyACM0, COM3, "
+            "socket://127.0.0.1:5000 or another URL of pyserial. Without it no board is looked "
+            "for.",
             metavar="PORT",
             shown=False,
         ),
@@ -96,7 +97,7 @@ class BoardChoices(Keywords):
     swap: Annotated[
         bool,
         Flag(
-            "Train other input channels every so many steps, chosen by the project's firmware.",
+            "Train other input channels every so many steps, as the project's firmware chooses.",
             "--resample",
             box=NOT_WORTH_IT,
         ),
@@ -127,7 +128,7 @@ class StateOptions(Keywords):
     ] = 500
     state: Annotated[
         PathLike | None,
-        file_flag(f"Where the trained state is brought to; DIR/{STATE} if not given."),
+        file_flag(f"File for the trained state; DIR/{STATE} by default."),
     ] = None
     begin_from: Annotated[
         PathLike | None,
@@ -138,7 +139,7 @@ class StateOptions(Keywords):
         int,
         Within(0),
         Flag(
-            "Begin with other data where the board has done that many steps: it keeps what it has "
+            "Go on with other data after this many steps of the board. It keeps what it has "
             "learnt, and replays what it remembers. The same command continues.",
             metavar="STEPS",
             box=FILES,
@@ -169,12 +170,12 @@ class WaitOptions(Keywords):
     reconnect: Annotated[
         float,
         Within(0),
-        Flag("How long to wait for a board that was unplugged.", metavar="SECONDS", box=BOARD),
+        Flag("Seconds to wait for a board that was unplugged.", metavar="SECONDS", box=BOARD),
     ] = 0.0
     patience: Annotated[
         float,
         Within(1),
-        Flag("How long the board's first step may take.", metavar="SECONDS", box=BOARD),
+        Flag("Seconds that the board's first step may take.", metavar="SECONDS", box=BOARD),
     ] = 120.0
 
 
@@ -184,7 +185,7 @@ class RecordOptions(Keywords):
 
     log: Annotated[
         PathLike | None,
-        file_flag(f"A JSON object per step and event is appended there; DIR/{LOG} if not given."),
+        file_flag(f"Append a JSON object per step and event there; DIR/{LOG} by default."),
     ] = None
     tensorboard: TensorBoardFolder = None
 
@@ -211,8 +212,8 @@ class ClassOptions(Keywords):
     known: Annotated[
         Count | None,
         Flag(
-            "The classes 0 … K-1 are known already, but for this one. By default those before it, "
-            "of a class that was added (--add-class), else all others.",
+            "The classes 0 … K-1, except this one, are known already. By default those before a "
+            "class that was added (--add-class), else all others.",
             metavar="K",
             shown=False,
         ),
@@ -263,7 +264,7 @@ class LessonOptions(Keywords):
         int,
         Within(0, 65_535),
         Flag(
-            "Then train R steps on samples that the board remembers, behind each of these "
+            "After each of these steps, train R steps on samples that the board remembers "
             "(`generate --remember`).",
             metavar="R",
         ),
@@ -273,7 +274,7 @@ class LessonOptions(Keywords):
         rate_of_steps("0.01"),
     ] = 0.01
     wait: Annotated[
-        float, Within(0.0), Flag("Seconds that the samples may take.", metavar="SECONDS")
+        float, Within(0.0), Flag("Seconds to wait for the samples.", metavar="SECONDS")
     ] = 60.0
 
 
@@ -294,7 +295,7 @@ class ProofOptions(Keywords):
     ] = None
     keep: Annotated[
         PathLike | None,
-        Flag("Keeps the generated program there.", metavar="DIR", kind=Path, shown=False),
+        Flag("Keep the generated program there.", metavar="DIR", kind=Path, shown=False),
     ] = None
 
 
@@ -356,7 +357,7 @@ class EmulationOptions(Keywords):
     flash: Annotated[
         PathLike | None,
         Flag(
-            "Keeps the content of the flash from one run to the next.",
+            "File that keeps the content of the flash from one run to the next.",
             metavar="FILE",
             kind=Path,
             shown=False,
@@ -364,7 +365,7 @@ class EmulationOptions(Keywords):
     ] = None
     empty: Annotated[
         bool,
-        Flag("With nothing in the flash and the boot button held, for `mcutrain flash`."),
+        Flag("Start with empty flash and the boot button held, for `mcutrain flash`."),
     ] = False
     noise: Annotated[
         float,

@@ -96,20 +96,19 @@ class LearningRequest(Keywords):
     loss: Annotated[
         Literal["cross-entropy", "binary-cross-entropy", "mse", "huber", "absolute", "auto"],
         Flag(
-            "cross-entropy learns classes; binary-cross-entropy a yes or no of each output, from "
-            "rows of 0 and 1; mse to reproduce the input, without labels, as an autoencoder that "
-            "finds anomalies, or real targets, as huber and absolute do. auto takes mse for real "
-            "targets, and where the model has as many outputs as inputs and the data no label for "
-            "each output, and says what else it takes.",
+            "cross-entropy: classes. binary-cross-entropy: a yes or no for each output, from "
+            "rows of 0 and 1. mse: real targets, or without labels the input itself, as an "
+            "autoencoder that finds anomalies. huber, absolute: real targets. auto chooses by "
+            "model and data, and says what it takes.",
             box=NETWORK,
         ),
     ] = "auto"
     losses: Annotated[
         str,
         Flag(
-            "What each of several outputs learns (--model-output NAME,NAME), as "
-            "boxes=huber:2,classes=cross-entropy: a loss, and the weight by which it counts. An "
-            "output that ends in a softmax or sigmoids need not be named.",
+            "A loss for each of several outputs (--model-output NAME,NAME), and the weight by "
+            "which it counts, such as boxes=huber:2,classes=cross-entropy. An output that ends "
+            "in a softmax or sigmoids need not be named.",
             metavar="NAME=LOSS[:W],…",
             box=NETWORK,
             shown=False,
@@ -118,9 +117,8 @@ class LearningRequest(Keywords):
     class_weights: Annotated[
         str,
         Flag(
-            "How much each class counts, as 1,2.5,1 in the order of the outputs; balanced: all "
-            "alike, by the training labels. Of labels with an output each one number, or two, of "
-            "0 and 1.",
+            "How much each class counts, such as 1,2.5,1 in the order of the outputs. balanced: "
+            "all classes count alike, however many training samples each has.",
             metavar="balanced|W,…",
             box=NETWORK,
             shown=False,
@@ -130,7 +128,7 @@ class LearningRequest(Keywords):
         float,
         Within(0, 1),
         Flag(
-            "The share of each label that all classes get alike, as 0.1.",
+            "Share of each label that is spread over all classes, such as 0.1.",
             metavar="S",
             box=NETWORK,
             shown=False,
@@ -140,8 +138,8 @@ class LearningRequest(Keywords):
         float,
         Within(0, 1),
         Flag(
-            "The share of the loss that is the distance to what the classifier said as it was "
-            "flashed, as 0.5: keeps old classes where their samples are gone.",
+            "Keep old classes whose samples are gone: this share of the loss, such as 0.5, is "
+            "the distance to what the classifier says as it was flashed.",
             metavar="W",
             box=NETWORK,
             shown=False,
@@ -151,7 +149,7 @@ class LearningRequest(Keywords):
     gradient_dtype: Annotated[
         Literal["int8", "int16"],
         Flag(
-            "8 or 16: width of gradient tensors.",
+            "Bits of gradients: 8 or 16.",
             "--gradient-bits",
             metavar="8|16",
             box=MEMORY,
@@ -174,8 +172,8 @@ class LearningRequest(Keywords):
     bias_bits: Annotated[
         int | None,
         Flag(
-            "32 or 16: of each trained bias but the classifier's; with 16 the state holds its "
-            "difference to the model's. The scheme's own by default.",
+            "Bits of each trained bias, 32 or 16, except the classifier's. With 16 the state "
+            "holds its difference to the model's. The scheme's own by default.",
             box=MEMORY,
             shown=False,
         ),
@@ -203,8 +201,8 @@ class LearningRequest(Keywords):
     gate: Annotated[
         float | None,
         Flag(
-            "Learn only from samples with a loss above ALPHA times the mean of late ones, such as "
-            "0.8; the others take a forward pass alone. Without, from all.",
+            "Learn only from samples with a loss above ALPHA times the mean of late ones, such "
+            "as 0.8. The others take a forward pass alone. Off by default.",
             metavar="ALPHA",
             box=NETWORK,
             shown=False,
@@ -223,11 +221,9 @@ class StreamRequest(LearningRequest):
     stream: Annotated[
         Literal["auto", "least", "off", "max"],
         Flag(
-            "Compute the first layers row by row, so that none of their images lies in memory as "
-            "a whole, for more instructions. auto: as far as the board or --sram asks for it; "
-            "without these as least, unless that costs more of the instructions than it saves of "
-            "the bytes. least: as far as it makes the arena smaller. off: not at all. max: to the "
-            "least of the front.",
+            "Compute the first layers row by row: less memory, more instructions. auto: as far "
+            "as the board or --sram asks for it; without these as least, if it saves more than "
+            "it costs. least: the smallest arena. off: not at all. max: the smallest front.",
             box=MEMORY,
         ),
     ] = "auto"
@@ -240,8 +236,8 @@ class AddedClasses(Keywords):
     added: Annotated[
         Sequence[str],
         Flag(
-            "A class that the classifier learns in addition to its own, which keep their weights; "
-            "may be given again.",
+            "Add this class to those of the classifier, which keep their weights. May be given "
+            "again.",
             "--add-class",
             metavar="NAME",
             box=NETWORK,
@@ -268,8 +264,8 @@ class ProxyCascade(Keywords):
     drift: Annotated[
         bool,
         Flag(
-            "With --proxies: correct the policy by what samples taught, to cheaper fronts or to "
-            "dearer ones; each 16th sample then takes the whole front, to compare with.",
+            "With --proxies: correct the policy while it trains, to cheaper fronts or to dearer "
+            "ones. Each 16th sample then takes the whole front, to compare.",
             "--policy-feedback",
             box=NOT_WORTH_IT,
         ),
@@ -301,9 +297,9 @@ class ResamplingRequest(Keywords):
     swap: Annotated[
         Literal["", "drawn", "fisher"],
         Flag(
-            "Of layers that the scheme trains in part, other input channels can be trained while "
-            "it runs, drawn at random or by what their turns were worth; the weights are kept in "
-            "flash: `train --resample`.",
+            "Let the program train other input channels of partly trained layers while it runs "
+            "(`train --resample`): drawn at random, or fisher, those that moved most in their "
+            "turns. The weights are kept in flash.",
             "--resample",
             box=NOT_WORTH_IT,
             shown=False,
@@ -318,8 +314,8 @@ class ElasticRequest(ResamplingRequest):
     elastic: Annotated[
         bool,
         Flag(
-            "What the scheme trains can be left out while it runs, tensor by tensor, and the "
-            "program chooses what helps most in a share of the time: `train --elastic SHARE`.",
+            "Let the program choose while it runs which tensors to train, in a share of a step's "
+            "time (`train --elastic SHARE`).",
             box=NOT_WORTH_IT,
         ),
     ] = False
@@ -328,8 +324,8 @@ class ElasticRequest(ResamplingRequest):
 Profile = Annotated[
     PathLike | None,
     Flag(
-        "What nodes and tensors take for --elastic, as `mcutrain profile -o` wrote it, in the "
-        "place of the instruction model.",
+        "Times of nodes and tensors for --elastic, as `mcutrain profile -o` wrote them, instead "
+        "of estimates.",
         metavar="FILE",
         box=NOT_WORTH_IT,
         kind=Path,
@@ -340,9 +336,9 @@ Remember = Annotated[
     int,
     Within(0),
     Flag(
-        "A ring of N latents, of all samples so far drawn alike: in the slots of a board's flash, "
-        "which are as large as it needs, for `train --replay`, or in a library's memory. With "
-        "--latent auto if nothing else is said.",
+        "Remember N samples for replay, as latents: a random choice of all so far. They lie in "
+        "the slots of a board's flash (`train --replay`) or in a library's memory. Implies "
+        "--latent auto.",
         metavar="N",
         box=MEMORY,
     ),
@@ -356,15 +352,15 @@ class CutRequest(Keywords):
     part: Annotated[
         Literal["whole", "tail"],
         Flag(
-            "tail leaves out what lies before the latent: somebody else computes it and sends "
-            "latents for samples.",
+            "tail: leave out the frozen layers before the first trained one. Something else "
+            "computes them, and sends what they make of each sample, its latent.",
             box=MEMORY,
         ),
     ] = "whole"
     latent: Annotated[
         str,
         Flag(
-            "Which tensor a tail begins with; auto leaves out as much as can be.",
+            "The tensor that a tail begins with; auto leaves out as much as possible.",
             metavar="auto|TENSOR",
             box=MEMORY,
         ),
@@ -378,17 +374,17 @@ class GeneratedRequest(StreamRequest, AddedClasses, Modules, ProxyCascade, Elast
     part: Annotated[
         Literal["whole", "tail", "front"],
         Flag(
-            "tail is only what lies behind the latent, what the layers before the first trained "
-            "one make of a sample: it takes latents for samples. front writes a model file of "
-            "those layers alone, for whatever runtime makes the latents.",
+            "tail: leave out the frozen layers before the first trained one; the program takes "
+            "what they make of a sample, its latent. front: write a model file of those layers "
+            "alone, for the runtime that computes the latents.",
             box=MEMORY,
         ),
     ] = "whole"
     latent: Annotated[
         str | None,
         Flag(
-            "Functions that begin a step with its latent, and one that computes it; a board's "
-            "firmware takes latents over its line, too. With --part tail or front, where the "
+            "Add functions that begin a step with its latent, and one that computes the latent. "
+            "A board's firmware then takes latents over its line, too. With --part: where the "
             "network is cut.",
             metavar="auto|TENSOR",
             box=MEMORY,
@@ -400,8 +396,7 @@ class GeneratedRequest(StreamRequest, AddedClasses, Modules, ProxyCascade, Elast
     timed: Annotated[
         bool,
         Flag(
-            "With --board: firmware that looks at the clock around each node, for `mcutrain "
-            "profile DIR --port P`.",
+            "With --board: firmware that times each node, for `mcutrain profile DIR --port P`.",
             box=BOARD,
         ),
     ] = False
@@ -443,8 +438,8 @@ Board = Annotated[
 Slots = Annotated[
     Literal["on", "off"],
     Flag(
-        "`off` gives the flash of the board's slots, which keep the trained state, to the "
-        "program: more fits, but what is learnt does not survive a power cut.",
+        "`off` gives the program the flash that keeps the trained state. More fits, but what is "
+        "learnt does not survive a power cut.",
         box=BOARD,
     ),
 ]
@@ -470,9 +465,8 @@ class MemoryOptions(BoardOptions):
     board: Annotated[
         PathLike | Target | None,
         Flag(
-            "The board that it is for: what its memory holds is trained, unless --scheme says "
-            "what, and --elastic shares out its time. Without it, 256K of arena and state are "
-            "assumed.",
+            "The board to train for: its memory decides what is trained, unless --scheme says "
+            "so. Without it, 256K of arena and state are assumed.",
             metavar="BOARD",
             kind=str,
             shown=False,
@@ -482,8 +476,8 @@ class MemoryOptions(BoardOptions):
     sram: Annotated[
         Count | None,
         bytes_flag(
-            "What arena and state may take, such as 64K; with --board, all that the firmware "
-            "takes. It decides as --board does."
+            "Memory that arena and state may take, such as 64K; with --board, that the whole "
+            "firmware may take. It decides what is trained, as --board does."
         ),
     ] = None
 
@@ -498,10 +492,10 @@ class MemoryOptions(BoardOptions):
 FrontendFlag = Annotated[
     str,
     Flag(
-        "What makes features of raw samples, in integers, here and on the device: audio, mfcc, "
-        "mel, motion, camera, with options as audio:step_ms=10,frames=98, or a .toml file with "
-        "kind and options. Data are then WAV, FLAC, CSV, Parquet or image files, or int16 arrays. "
-        "By default what the model's file says.",
+        "Front end that computes features of raw samples, here and on the device: audio, mfcc, "
+        "mel, motion or camera, with options such as audio:step_ms=10,frames=98, or a .toml "
+        "file. Data are then WAV, FLAC, CSV, Parquet or image files, or int16 arrays. By default "
+        "the one in the model's file.",
         metavar="NAME|FILE",
         box=READING,
         shown=False,
@@ -510,8 +504,8 @@ FrontendFlag = Annotated[
 Listen = Annotated[
     bool,
     Flag(
-        "A board's own firmware takes raw samples, too, and computes the features of --frontend "
-        "itself, to the same bits; with --board. A library does so anyway.",
+        "With --board: firmware that takes raw samples and computes the features of --frontend "
+        "itself, to the same bits. A library does so anyway.",
         box=BOARD,
         shown=False,
     ),
@@ -521,8 +515,9 @@ History = Annotated[
     int,
     Within(0),
     Flag(
-        "Frames of a front end that a program keeps, those of a window or more: windows are taken "
-        "of what was heard before, and a trigger finds what stands out. 0: one window, no trigger.",
+        "Frames of features that the program keeps, at least those of a window. It can then take "
+        "windows of what was heard before, and a trigger finds what stands out. 0: one window, "
+        "no trigger.",
         metavar="N",
         box=BOARD,
         shown=False,
@@ -533,8 +528,8 @@ History = Annotated[
 App = Annotated[
     Literal["", "learn"],
     Flag(
-        "What a board's firmware does of itself: learn infers on what it hears, says what it "
-        "recognizes, and learns when `mcutrain teach` tells it; with --listen and --history.",
+        "What a board's firmware does by itself. learn: infers on what it hears, says what it "
+        "recognizes, and learns when `mcutrain teach` tells it. With --listen and --history.",
         metavar="learn",
         box=BOARD,
         shown=False,
@@ -544,8 +539,8 @@ KeepSamples = Annotated[
     int,
     Within(0, 1 << 24),
     Flag(
-        "Raw samples that the application of --app keeps at least, for `mcutrain teach --record`: "
-        "those of a window, and of the time in which they are read; of a camera rows.",
+        "With --app: raw samples (of a camera rows) that the firmware keeps for `mcutrain teach "
+        "--record`, at least those of a window and of the time in which they are read.",
         metavar="N",
         box=BOARD,
         shown=False,
@@ -554,7 +549,7 @@ KeepSamples = Annotated[
 Sensor = Annotated[
     bool,
     Flag(
-        "The application of --app hears what a virtual board plays, and no driver of yours.",
+        "With --app: hear what a virtual board plays, instead of a driver of yours.",
         box=BOARD,
         shown=False,
     ),
@@ -584,7 +579,7 @@ class MeasureOptions(Keywords):
     board: Annotated[
         PathLike | Target | None,
         Flag(
-            "Whose instructions: a microcontroller such as nucleo-f446re, or a folder with a "
+            "The board whose instructions count, such as nucleo-f446re, or a folder with a "
             "board.toml; by default those of a Cortex-M4 or M7.",
             metavar="BOARD",
             kind=str,
@@ -604,20 +599,20 @@ class MeasureOptions(Keywords):
     ] = False
 
 
-Seed = Annotated[int, Within(0, 2**31 - 2), Flag("Of everything that is random.")]
+Seed = Annotated[int, Within(0, 2**31 - 2), Flag("Seed of all random numbers.")]
 HeadStart = Annotated[
     Literal["zeros", "random", "prototypes"],
     Flag(
-        "What a new classifier starts from: zeros, random weights, or prototypes, the mean of "
-        "each class's samples, which tell them apart before the first step.",
+        "First weights of a new classifier: zeros, random, or prototypes, the mean of each "
+        "class's samples, which tell classes apart before the first step.",
         box=NETWORK,
     ),
 ]
 Mean = Annotated[
     Sequence[float] | None,
     Flag(
-        "What pixels / 255 were normalized with in training, if the model's input parameters do "
-        "not tell; with --std.",
+        "Mean by which pixels / 255 were normalized in the model's training, if its input does "
+        "not tell. With --std.",
         metavar="M,…",
         box=READING,
         kind=str,
@@ -639,8 +634,8 @@ class HeadOptions(Keywords):
     imprint: Annotated[
         bool,
         Flag(
-            "Functions that give a class its weights from a few samples of it, without training; "
-            "a board's firmware does it for `mcutrain imprint`. With --data.",
+            "Add functions that give a class its weights from a few samples, without training; a "
+            "board's firmware does it for `mcutrain imprint`. With --data.",
             box=NETWORK,
         ),
     ] = False
@@ -653,8 +648,8 @@ class ProgramOptions(Keywords):
     prefix: Annotated[
         str,
         Flag(
-            "What the model's functions, macros and files begin with, so that two models fit into "
-            "one program; without --board.",
+            "Prefix of the model's functions, macros and files, so that two models fit into one "
+            "program. Without --board.",
             metavar="NAME",
             box=FILES,
         ),
@@ -662,9 +657,9 @@ class ProgramOptions(Keywords):
     isa: Annotated[
         str,
         Flag(
-            "The instruction set that a library has kernels for: portable, dsp (Cortex-M4, M7, M33 "
-            "and above), host (a computer or a Raspberry Pi); all takes those for chips along, and "
-            "the compiler chooses by the processor that it compiles for; without --board.",
+            "Instruction set of a library's kernels: portable, dsp (Cortex-M4, M7, M33 and "
+            "above), helium, armv6m, or host (a computer or a Raspberry Pi). all: the compiler "
+            "chooses by the processor that it compiles for. Without --board.",
             metavar="all|NAME",
             box=FILES,
         ),
@@ -672,9 +667,9 @@ class ProgramOptions(Keywords):
     package: Annotated[
         str,
         Flag(
-            "A library as a package: arduino, cmake, cmsis-pack, esp-idf, pico-sdk, platformio or "
-            "zephyr, with manifest, examples, a README and names of its own for all that a linker "
-            "sees; without --board.",
+            "Write a package for this build system: arduino, cmake, cmsis-pack, esp-idf, "
+            "pico-sdk, platformio or zephyr, with manifest, examples and a README. Without "
+            "--board.",
             "--as",
             metavar="PACKAGE",
             shown=False,
@@ -683,8 +678,8 @@ class ProgramOptions(Keywords):
     budgeted: Annotated[
         bool,
         Flag(
-            "A library with functions that compute a step in pieces: each call returns after about "
-            "as many instructions as it is given, and the next goes on, to the same bits; without "
+            "Add functions that compute a step in pieces: each call returns after about as many "
+            "instructions as it is given, and the next goes on, to the same bits. Without "
             "--board.",
             box=FILES,
             shown=False,
@@ -698,9 +693,8 @@ class ProgramOptions(Keywords):
     class_names: Annotated[
         Sequence[str] | None,
         Flag(
-            "Names of the classes, in the order of the outputs, for the program and for the data "
-            "that it learns, as a list or a text file with one a line; by default those of the "
-            "model's file.",
+            "Names of the classes, in the order of the outputs: a list, or a text file with one "
+            "a line. By default those of the model's file.",
             metavar="A,B,…|FILE",
             box=READING,
             kind=str,

@@ -56,7 +56,7 @@ class InputOptions(Keywords):
     input_scale: Annotated[
         Positive | None,
         Flag(
-            "Scale of the int8 input, which int8 samples were quantized with.",
+            "Scale of the int8 input, by which int8 samples were quantized.",
             metavar="X",
             kind=str,
             parse=number,
@@ -106,7 +106,7 @@ class QuantizeOptions(Keywords):
         ),
     ] = "auto"
     percentile: Annotated[
-        float, Within(50, 100), Flag("How many percent of the numbers it keeps.")
+        float, Within(50, 100), Flag("Percent of the numbers that percentile ranges keep.")
     ] = 99.99
     equalize: Annotated[Choice, Flag(TRIED)] = "auto"
     bias_correction: Annotated[Choice, Flag(TRIED)] = "auto"

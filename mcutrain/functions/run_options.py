@@ -91,9 +91,9 @@ Stride = Annotated[
 TargetColumns = Annotated[
     str,
     Flag(
-        "Columns of a CSV file with real targets, which the model learns to give: names joined by "
-        "commas, or how many of the last columns. A window has those of its last row. Several of 0 "
-        "and 1 alone (255: not known) are labels that do not exclude each other.",
+        "Columns of a CSV file that hold real targets: names joined by commas, or how many of "
+        "the last columns. A window has those of its last row. Several columns of 0 and 1 alone "
+        "(255: not known) are labels that do not exclude each other.",
         metavar="A,B,…|N",
         box=READING,
         shown=False,
@@ -122,9 +122,8 @@ LabelColumn = Annotated[
 ClassNames = Annotated[
     Sequence[str] | None,
     Flag(
-        "What the model's outputs are called, in their order: a list, or a text file with one "
-        "a line. Without, what the model's file says; else the alphabetical order of the "
-        "data's classes is taken, and said.",
+        "Names of the model's outputs, in their order: a list, or a text file with one a line. "
+        "By default those of the model's file, else the data's classes in alphabetical order.",
         metavar="A,B,…|FILE",
         box=READING,
         kind=str,
@@ -200,8 +199,8 @@ class DataOptions(ReadingOptions):
 Rate = Annotated[
     Positive | None,
     Flag(
-        "Learning rate per sample, or a fraction; auto finds one by short trials on training "
-        "samples, judged by the data's validation part if there is one, and prints it.",
+        "Learning rate per sample: a number or a fraction. auto finds one by short trials and "
+        "prints it; the data's validation part, or training samples, judge the trials.",
         "--lr",
         metavar="X",
         box=TRAINING,
@@ -263,8 +262,8 @@ class TrainingOptions(Keywords):
         Sequence[str],
         Flag(
             "Vary training samples at random: crop (a part of the image, resized), colour "
-            "(brightness, contrast, saturation), flip, shift (in time, or rows), gain, noise; or "
-            "time-shift, of raw samples before the front end.",
+            "(brightness, contrast, saturation), flip, shift (in time, or rows), gain, noise; "
+            "time-shift (raw samples, before the front end).",
             metavar="KIND,…",
             box=VARYING,
             kind=str,
@@ -278,8 +277,8 @@ class TrainingOptions(Keywords):
         int,
         Within(0),
         Flag(
-            "Vary each sample in only K ways, the same again after K epochs, so that what the "
-            "front of the network makes of them is computed once; 0 varies it anew in each.",
+            "Vary each sample in only K ways, the same again after K epochs: faster, because the "
+            "frozen layers are computed once for each way. 0 varies it anew in each epoch.",
             metavar="K",
             box=VARYING,
         ),
@@ -317,7 +316,10 @@ class ScheduledOptions(TrainingOptions):
     warmup: Annotated[
         float,
         Within(0, 1),
-        Flag("Share of all steps in which a cosine's rate rises.", box=TRAINING),
+        Flag(
+            "Share of all steps in which the learning rate rises at the beginning, with cosine.",
+            box=TRAINING,
+        ),
     ] = 0.1
 
     def settings(self, seed: int) -> "RunSettings":
@@ -334,7 +336,7 @@ class FitOptions(Keywords):
     minutes: Annotated[
         Positive,
         Flag(
-            "About how long it may take in all: epochs and, if need be, samples follow from it.",
+            "About how long it may take in all. Epochs and, if need be, samples follow from it.",
             metavar="M",
             box=TRAINING,
             kind=str,
@@ -400,7 +402,8 @@ Replay = Annotated[
     int,
     Within(0, 1000),
     Flag(
-        "After each sample, train on R remembered ones again: an old task is not forgotten.",
+        "After each sample, train on R remembered ones again, so that old classes are not "
+        "forgotten.",
         metavar="R",
         box=TRAINING,
     ),
@@ -429,7 +432,7 @@ class SimulationOptions(ScheduledOptions):
     remember: Annotated[
         Count | None,
         Flag(
-            "How many samples --replay remembers, of all so far drawn alike; 200 by default.",
+            "How many samples --replay remembers, a random choice of all so far; 200 by default.",
             metavar="N",
             box=TRAINING,
             shown=False,
@@ -438,8 +441,8 @@ class SimulationOptions(ScheduledOptions):
     batches: Annotated[
         Literal["mixed", "level"],
         Flag(
-            "With --proxies and --accumulate: the samples of an update are mixed, as they come, "
-            "or those of one level are put together; what is left over ends each epoch.",
+            "With --proxies and --accumulate: the samples of an update come as they are (mixed), "
+            "or are of one level. What is left over ends each epoch.",
             box=NOT_WORTH_IT,
         ),
     ] = "mixed"
@@ -465,8 +468,8 @@ class SimulationOptions(ScheduledOptions):
 Elastic = Annotated[
     float | None,
     Flag(
-        "Update only the tensors that lately helped most, so that a step takes this share of its "
-        "time in the mean, such as 0.7. Without, all that the scheme names.",
+        "Update only the tensors that lately helped most, so that a mean step takes this share "
+        "of its time, such as 0.7. Off by default.",
         metavar="SHARE",
         box=NOT_WORTH_IT,
         shown=False,
@@ -476,8 +479,8 @@ Every = Annotated[
     int,
     Within(0),
     Flag(
-        "From one choice of --elastic to the next, of which a tenth train everything to see what "
-        "helps, and from one --resample to the next; by default an epoch's.",
+        "Steps from one choice of --elastic or --resample to the next; by default those of an "
+        "epoch. With --elastic a tenth of them trains everything, to see what helps.",
         metavar="STEPS",
         box=NOT_WORTH_IT,
         shown=False,
@@ -486,9 +489,9 @@ Every = Annotated[
 Importance = Annotated[
     Literal["moves", "squares"],
     Flag(
-        "What --elastic chooses by. moves: what tensors did for the loss in two windows that "
-        "follow one another, without noise; where the scheme is everything, or close to it. "
-        "squares: how far they moved in both; where the scheme was chosen well before.",
+        "What --elastic chooses by. moves: what tensors did for the loss; take it where the "
+        "scheme is everything, or close to it. squares: how far they moved; take it where the "
+        "scheme was chosen well before.",
         box=NOT_WORTH_IT,
     ),
 ]
@@ -505,9 +508,9 @@ class ShareOptions(Keywords):
     swap: Annotated[
         Literal["", "drawn", "fisher"],
         Flag(
-            "Choose anew, every so many steps, which input channels are trained of the layers that "
-            "the scheme trains in part; all keep what they have learnt. drawn: at random; fisher: "
-            "each has its turn, then those that moved most in theirs.",
+            "Every so many steps, choose anew which input channels of partly trained layers are "
+            "trained; all keep what they have learnt. drawn: at random. fisher: each has its "
+            "turn, then those that moved most.",
             "--resample",
             box=NOT_WORTH_IT,
             shown=False,
@@ -556,8 +559,8 @@ class EpisodeOptions(Keywords):
     shots: Annotated[
         int | None,
         Flag(
-            "So many training samples of each of the --ways classes; all test samples of these "
-            "classes are tested.",
+            "Training samples of each of the --ways classes. All test samples of these classes "
+            "are tested.",
             metavar="K",
             box=TRAINING,
             shown=False,
@@ -566,8 +569,8 @@ class EpisodeOptions(Keywords):
     episodes: Annotated[
         int | None,
         Flag(
-            "So many episodes, one seed each, of which the mean accuracy and its 95 % confidence "
-            "interval are told; 5 by default.",
+            "Number of episodes, one seed each; 5 by default. Prints their mean accuracy and its "
+            "95 % confidence interval.",
             metavar="E",
             box=TRAINING,
             shown=False,
@@ -623,7 +626,7 @@ class KeptOptions(Keywords):
     ] = None
     save_state: Annotated[
         PathLike | None,
-        file_flag("Write the trained state there, as mct_state_load reads it."),
+        file_flag("Write the trained state there. mct_state_load of the generated C reads it."),
     ] = None
     save_model: Annotated[
         PathLike | None,
@@ -649,9 +652,9 @@ class BackendOptions(Keywords):
     latent: Annotated[
         str,
         Flag(
-            "Compute what lies before the first trained layer once for each sample, and begin "
-            "steps with that tensor, its latent: the same bits in less time. auto does so where no "
-            "augmentation varies the samples; or name a tensor, see `mcutrain plan`.",
+            "Compute the frozen layers before the first trained one once for each sample, and "
+            "begin steps with their output, its latent: the same bits in less time. auto: where "
+            "no augmentation varies the samples. Or name a tensor, see `mcutrain plan`.",
             metavar="auto|off|TENSOR",
             box=MEMORY,
         ),
@@ -736,8 +739,8 @@ class AnalysisOptions(Keywords):
     head_epochs: Annotated[
         Annotated[int, Within(0)] | None,
         Flag(
-            "Passes before, in which the classifier is trained alone; by default 0 by training, as "
-            "`simulate` starts, and 10 by gradient.",
+            "Passes before that, in which the classifier alone is trained; by default 0 by "
+            "training and 10 by gradient.",
             box=TRAINING,
             shown=False,
         ),
@@ -746,7 +749,10 @@ class AnalysisOptions(Keywords):
     seeds: Annotated[
         int,
         Within(1, 100),
-        Flag("Average so many runs with other orders, rounding and classifiers.", box=TRAINING),
+        Flag(
+            "Average over this many runs, with other orders, rounding and classifiers.",
+            box=TRAINING,
+        ),
     ] = 1
     gradient_samples: Annotated[
         int, Within(2), Flag("By gradient: samples whose gradients are taken.", box=READING)
@@ -754,8 +760,8 @@ class AnalysisOptions(Keywords):
     module_rate: Annotated[
         Positive | None,
         Flag(
-            "What the learning rate of modules is multiplied with; 1 for gains and 0.1 for all "
-            "others by default. It goes to what is selected.",
+            "Learning rate of modules, as a factor of the rate of all else: by default 1 for "
+            "gains and 0.1 for all others. `select` writes it into the scheme.",
             metavar="F",
             shown=False,
         ),
@@ -827,16 +833,22 @@ class LimitOptions(Keywords):
     sram: Annotated[
         Count | None,
         bytes_flag(
-            "Instead of the board's, such as 100K. Without --board: of arena and state only."
+            "SRAM to fit into, instead of the board's, such as 100K. Without --board arena and "
+            "state alone count."
         ),
     ] = None
     flash: Annotated[
         Count | None,
-        bytes_flag("Instead of what the board has for code and constants."),
+        bytes_flag("Flash for code and constants, instead of what the board has."),
     ] = None
     instructions: Annotated[
         Count | None,
-        Flag("The most that a training step executes.", metavar="N", box=MEMORY, shown=False),
+        Flag(
+            "The most instructions that a training step may execute.",
+            metavar="N",
+            box=MEMORY,
+            shown=False,
+        ),
     ] = None
     step_seconds: Annotated[
         Positive | None,
@@ -861,8 +873,9 @@ class SelectOptions(Keywords):
     measure: Annotated[
         str | None,
         Flag(
-            "What to gain: accuracy, probability or loss of an analysis by training; learnable, "
-            "joint, dimension, fisher or first_order of one by gradient; its first one by default.",
+            "The measure to maximize. Of an analysis by training: accuracy, probability, loss. "
+            "Of one by gradient: learnable, joint, dimension, fisher, first_order. The first one "
+            "by default.",
             box=CHOOSING,
             shown=False,
         ),
@@ -883,16 +896,16 @@ class SelectOptions(Keywords):
     channels: Annotated[
         Literal["norm", "gradient"],
         Flag(
-            "Which input channels a share is of: the largest by weight norm, or by gradient, as an "
-            "analysis by gradient measured them.",
+            "Which input channels a share takes: the largest by weight norm, or by gradient, as "
+            "an analysis by gradient measured them.",
             box=NETWORK,
         ),
     ] = "norm"
     bias_bits: Annotated[
         Literal[32, 16, "any"],
         Flag(
-            "Bits of each trained bias: 16 for its difference to the model's; 32; or any, "
-            "whichever gains more in what there is.",
+            "Bits of each trained bias: 16 for its difference to the model's, 32, or any, "
+            "whichever gains more in the same memory.",
             metavar="32|16|any",
             box=MEMORY,
             kind=str,
@@ -920,8 +933,8 @@ class SelectOptions(Keywords):
     elastic: Annotated[
         bool,
         Flag(
-            "For firmware of `generate --elastic`, which leaves tensors out while it runs: only "
-            "memory limits what is selected, and of a limit of time comes the share for `train "
+            "For firmware of `generate --elastic`, which leaves tensors out while it runs. Only "
+            "memory limits what is selected; a limit of time becomes the share for `train "
             "--elastic`.",
             box=NOT_WORTH_IT,
         ),
@@ -947,21 +960,21 @@ class LevelOptions(Keywords):
 
     levels: Annotated[
         int,
-        Flag("Fronts, the network's own, level 0, among them.", metavar="N"),
+        Flag("Number of fronts, with the network's own, level 0.", metavar="N"),
     ] = 3
     delta: Annotated[
         float,
         Flag(
-            "What each level costs less than the one before: a share of what the channels cost "
-            "that can go.",
+            "How much less each level costs than the one before, as a share of what all "
+            "removable channels cost.",
             metavar="SHARE",
         ),
     ] = 0.25
     threshold: Annotated[
         float | None,
         Flag(
-            "A level is near enough for a sample if its latent's cosine with the whole front's is "
-            "as large; by default the median of the cheapest level's.",
+            "Least cosine of a level's latent with the whole front's at which the level is near "
+            "enough for a sample; by default the median of the cheapest level.",
             metavar="COSINE",
             shown=False,
         ),
@@ -969,7 +982,7 @@ class LevelOptions(Keywords):
     least_cosine: Annotated[
         float | None,
         Flag(
-            "Write nothing unless every level reaches this in the mean.",
+            "Write nothing unless every level reaches this cosine in the mean.",
             metavar="COSINE",
             shown=False,
         ),
@@ -977,8 +990,8 @@ class LevelOptions(Keywords):
     distillation: Annotated[
         int,
         Flag(
-            "Train each fitted front for the latents of the whole one: so many passes over half of "
-            "the samples; 0 does not.",
+            "Passes over half of the samples in which each fitted front is trained for the "
+            "latents of the whole one; 0 does not train.",
             metavar="PASSES",
         ),
     ] = 8
@@ -999,9 +1012,7 @@ class UnlabelledReading(ReadingOptions):
 
     samples: Annotated[
         Count | None,
-        some_samples(
-            f"So many training samples; labels do nothing. {PROXY_SAMPLES} at most by default."
-        ),
+        some_samples(f"Training samples; labels are not used. {PROXY_SAMPLES} at most by default."),
     ] = None
 
 
@@ -1015,8 +1026,8 @@ class WatchOptions(Keywords):
     replay: Annotated[
         int,
         Within(0, 64),
-        Flag("Steps on images learnt before, behind each new one: so that old classes are kept."),
+        Flag("Steps on images learnt before, after each new one, so that old classes are kept."),
     ] = 3
     every: Annotated[
-        Positive, Flag("Seconds between two looks at the folder.", metavar="SECONDS")
+        Positive, Flag("Look into the folder every so many seconds.", metavar="SECONDS")
     ] = 2.0
