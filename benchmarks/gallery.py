@@ -57,12 +57,13 @@ def main() -> None:
     shared: Path = parser.parse_args().shared
     print(
         "# Gallery: models on boards\n\n"
-        "**Every board here trains the classifiers' heads; the autoencoder of sounds needs 200 "
-        "KB, and all layers of the larger networks a large board.** A row is what `mcutrain plan "
-        "MODEL --board B --scheme S` says. SRAM is all of the firmware's, with stack and "
-        "variables. Flash is constants and code of the network and its step, in bytes, too. The "
-        "time of a step, of one sample forward and backward, is an estimate. What is missing does"
-        " not fit. Where accuracy was measured, it stands below the name.\n\n"
+        "Which board holds which model, and how much of it can be trained there? **Every board "
+        "here trains the heads of the classifiers. The autoencoder of sounds needs 200 KB; all "
+        "layers of the larger networks need a large board.**\n\n"
+        "A row is what `mcutrain plan MODEL --board B --scheme S` says. What is missing does not "
+        "fit. SRAM is all of the firmware's, with stack and variables. Flash is constants and code "
+        "of the network and its step, in bytes, too. The time of a step, of one sample forward and "
+        "backward, is an estimate. Accuracy, where it was measured, stands below the name.\n\n"
         "`benchmarks/gallery.py --shared ../shared > docs/gallery.md` writes this page. "
         "[All boards](boards.md); [how good the estimates of time are](measurements/boards.md)."
     )
