@@ -118,7 +118,8 @@ class LearningRequest(Keywords):
         str,
         Flag(
             "How much each class counts, such as 1,2.5,1 in the order of the outputs. balanced: "
-            "all classes count alike, however many training samples each has.",
+            "all classes count alike, however many training samples each has. For labels with an "
+            "output each: one number, or two, of 0 and 1.",
             metavar="balanced|W,…",
             box=NETWORK,
             shown=False,
@@ -337,8 +338,8 @@ Remember = Annotated[
     Within(0),
     Flag(
         "Remember N samples for replay, as latents: a random choice of all so far. They lie in "
-        "the slots of a board's flash (`train --replay`) or in a library's memory. Implies "
-        "--latent auto.",
+        "the slots of a board's flash (`train --replay`) or in a library's memory. With --latent "
+        "auto unless you name a tensor.",
         metavar="N",
         box=MEMORY,
     ),

@@ -653,8 +653,8 @@ class BackendOptions(Keywords):
         str,
         Flag(
             "Compute the frozen layers before the first trained one once for each sample, and "
-            "begin steps with their output, its latent: the same bits in less time. auto: where "
-            "no augmentation varies the samples. Or name a tensor, see `mcutrain plan`.",
+            "begin steps with what they give, the latent: the same bits in less time. auto: "
+            "where no augmentation varies the samples. Or name a tensor, see `mcutrain plan`.",
             metavar="auto|off|TENSOR",
             box=MEMORY,
         ),
