@@ -27,8 +27,8 @@ def fit(
         Path,
         shared_flags.argument(
             "DATA",
-            "An .npz file, a folder with a folder per class of images, sounds or tables, or a "
-            "CSV or Parquet file: what --data of `mcutrain simulate` takes.",
+            "Labelled data: a folder with a folder of images, sounds or tables for each class, a "
+            "CSV or Parquet file, or an .npz file, as --data of `mcutrain simulate` takes it.",
         ),
     ],
     output: Annotated[

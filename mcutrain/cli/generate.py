@@ -46,9 +46,9 @@ def generate(
     data: Annotated[
         Path | None,
         shared_flags.option(
-            "Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
-            "chooses (then the default), of which modules of --pet are made, class means of "
-            "--head-start prototypes, and the centre of --imprint."
+            "Training samples, as `mcutrain simulate` reads them. By these --scheme auto "
+            "chooses, then the default. Modules of --pet, class means of --head-start prototypes "
+            "and the centre of --imprint are made of them."
         ),
     ] = None,
     columns: ColumnOptions,

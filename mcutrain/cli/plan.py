@@ -34,8 +34,8 @@ def plan(
     data: Annotated[
         Path | None,
         shared_flags.option(
-            "Training samples, as `mcutrain simulate` reads them, by which --scheme auto "
-            "chooses (then the default)."
+            "Training samples, as `mcutrain simulate` reads them. By these --scheme auto "
+            "chooses, then the default."
         ),
     ] = None,
     columns: ColumnOptions,

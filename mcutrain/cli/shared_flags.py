@@ -119,10 +119,9 @@ AutoClasses = Annotated[
 Data = Annotated[
     Path,
     option(
-        "An .npz file (x, y, optionally split; or x_train, y_train, x_test, y_test, and "
-        "x_val, y_val for choices; without labels only x, or x_train, x_test and optionally "
-        "y_test, 1 = anomaly); a folder with a folder per class of images, sounds or tables; or a "
-        "CSV or Parquet file with a column of labels. docs/data.md says more."
+        "A folder with a folder of images, sounds or tables for each class; a CSV or Parquet "
+        "file with a column of labels; or an .npz file (x and y, or x_train, y_train, x_test, "
+        "y_test; x alone without labels). docs/data.md says more."
     ),
 ]
 Jobs = Annotated[

@@ -322,9 +322,9 @@ class FlashOptions(Keywords):
     port: Annotated[
         str | None,
         Flag(
-            "The serial port of the chip's bootloader, or of a board over USB that restarts into "
-            "it (that may be left out where one board fits); and where the firmware is asked who "
-            "it is afterwards.",
+            "Serial port of the chip's bootloader, or of a board over USB that restarts into it, "
+            "which may be left out where one board fits. Afterwards the firmware is asked there "
+            "who it is.",
             metavar="PORT",
             shown=False,
         ),

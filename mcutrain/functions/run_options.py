@@ -102,8 +102,9 @@ TargetColumns = Annotated[
 SplitBy = Annotated[
     str,
     Flag(
-        "Keep all samples of a group (a speaker, a person, a session) on one side: a pattern "
-        "of file names such as `'^([^_]+)_'`, a column of a CSV, or an array beside x.",
+        "Keep all samples of a group (a speaker, a person, a session) on one side. What names "
+        "the group: a pattern of file names such as `'^([^_]+)_'`, a column of a CSV, or an "
+        "array beside x.",
         metavar="PATTERN|COLUMN",
         box=READING,
         shown=False,
