@@ -138,8 +138,9 @@ def quantize(
         input_scale and input_zero_point.
     output: a .tflite or .onnx file to write. A folder gets MODEL.int8.tflite, or .onnx where no
         .tflite file can hold the model.
-    reading: samples, how many are drawn by seed; targets, split_by and label_column, columns of a CSV
-        that are no input; class_names of the outputs, for the file (by default the float model's).
+    reading: samples, how many are drawn by seed; targets, split_by and label_column, columns of a
+        CSV that are no input; class_names of the outputs, for the file (by default the float
+        model's).
     taking: pixels, the numbers (low, high) that the model takes for 0 and 255; or mean and std of
         pixel / 255, one number or one per channel.
     method: how it quantizes; layer_errors measures each layer's error, too.
