@@ -62,7 +62,7 @@ def analyze(
     ] = None,
     json: shared_flags.Json = False,
 ) -> None:
-    """Measure what to train: the gain of every bias depth and of every layer's weights.
+    """Measure what training biases and each layer's weights gains; `select` chooses by it.
 
     It trains in the device's integers, without flips or shifts, so that the frozen front is
     computed once. The cache folder keeps results: the same command continues an interrupted

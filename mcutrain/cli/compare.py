@@ -57,7 +57,7 @@ def compare(
     ] = None,
     json: shared_flags.Json = False,
 ) -> None:
-    """Compare head only, biases only, the last layers, everything, and given schemes.
+    """Train schemes and compare them: the head, biases, the last layers, everything, and yours.
 
     What does not fit is trained too: this computer can. Ctrl-C loses nothing: the same command
     continues, from the cache.

@@ -45,7 +45,7 @@ def demo(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show what training on the chip is for: a network meets a sensor it was not trained for.
+    """Train a small network for a new sensor, on this computer and on a virtual board.
 
     Example: `mcutrain demo`
     """

@@ -11,8 +11,10 @@ from mcutrain.functions.board_options import FlashOptions
 def flash(
     folder: shared_flags.Project, *, where: FlashOptions, json: shared_flags.Json = False
 ) -> None:
-    """Write built firmware to its board. What was trained and saved there stays, unless the project
-    was generated with --slots off.
+    """Write built firmware to its board.
+
+    The state that was trained and saved there stays, unless the project was generated with
+    --slots off.
 
     Example: `mcutrain flash project --port /dev/ttyUSB0`
     """

@@ -29,7 +29,7 @@ def latents(
     reading: DataOptions,
     json: shared_flags.Json = False,
 ) -> None:
-    """Write the latents of a data set: what a project's tail takes for samples.
+    """Write the latents of a data set, which a project of --part tail takes as samples.
 
     MODEL is the file that the project was generated from; its front runs on this computer, with the
     bits that it has on a chip.

@@ -44,7 +44,7 @@ def profile(
     ] = None,
     json: shared_flags.Json = False,
 ) -> None:
-    """Show what each node and each trained tensor of a step takes.
+    """Show the instructions or time of each node and each trained tensor of a step.
 
     For a model in instructions, estimated. --count also counts them on the board's virtual twin,
     --here also takes nanoseconds on this computer. For a project in cycles of its board: that

@@ -102,7 +102,7 @@ def select(
     ] = None,
     json: shared_flags.Json = False,
 ) -> None:
-    """Select what to train: the scheme with the largest expected gain that fits.
+    """Choose what to train: the scheme that fits and is expected to gain most, with proof.
 
     The answer is exact: no other choice of bias depth, layers, shares, modules and bits gains more
     by this analysis within the limits. With --board, all SRAM that the firmware takes counts.

@@ -64,7 +64,7 @@ def teach(
     ] = False,
     json: shared_flags.Json = False,
 ) -> None:
-    """Tell a board that listens what it has just heard, or take it back.
+    """Teach a board what it has just heard or seen, or take that back.
 
     The loudest window of its history, or the last image, becomes a sample of the class. With
     --samples N the class is new, and the next N windows that stand out are its samples. The project
