@@ -494,7 +494,7 @@ FrontendFlag = Annotated[
     str,
     Flag(
         "Front end that computes features of raw samples, here and on the device: audio, mfcc, "
-        "mel, motion or camera, with options such as audio:step_ms=10,frames=98, or a .toml "
+        "mel, motion, camera, with options such as audio:step_ms=10,frames=98, or a .toml "
         "file. Data are then WAV, FLAC, CSV, Parquet or image files, or int16 arrays. By default "
         "the one in the model's file.",
         metavar="NAME|FILE",
