@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights of which other columns are trained from time to time. mcutrain/sparse/columns.py draws the same.
+/* Input-channel resampling: weights of which other columns are trained from time to time.
+ * mcutrain/sparse/columns.py draws the same.
  *
  * As a whole they lie in a backing store, which is read and not written: constants of the program, or the
  * end of a saved state, in flash. Columns that are trained now are in the state, and count in the place
@@ -23,8 +24,9 @@ typedef enum {
     MCT_COLUMNS_OF_SCORES,   /* one row: what each column was found to be worth */
 } mct_columns_kind;
 
-/* Numbers of a weight, [rows][channels], of which [rows][count] are trained: the weight itself, and behind
- * it in the table its residual bits and its scores, if it has some; they have the same columns. */
+/* Numbers of a weight, [rows][channels], of which [rows][count] are trained. The table has the
+ * weight itself, and behind it its residual bits and its scores, if it has some, with the same
+ * columns. */
 typedef struct {
     uint32_t backing;          /* where it begins, in the backing store */
     uint32_t trained, columns; /* in the state: what is trained, and which columns, int16 */

@@ -3,7 +3,7 @@
  *
  * A gradient tensor holds integers g with one power of two: derivative = g * 2^exponent * scale.
  * The exponent of a result is chosen before its sums are known, from what the last 16 to 31 updates
- * needed; sums that do not fit saturate, and are noted for the next steps. */
+ * needed. Sums that do not fit saturate, and are noted for the next steps. */
 #ifndef MCT_GRADIENT_H
 #define MCT_GRADIENT_H
 

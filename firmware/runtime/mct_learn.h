@@ -12,9 +12,9 @@ extern "C" {
 #endif
 
 /* An answer is told if its score is `margin` steps of the output above every other one, in `agree`
- * inferences in a row; behind it none is told for `pause` inferences. So there is at most one in
- * agree + pause inferences, or in 1 + pause if agree is 0. least: the lowest score that is told; -128:
- * any. quiet: a class that is never told, such as noise; -1: none. */
+ * inferences in a row. Then none is told for `pause` inferences. So there is at most one in agree +
+ * pause inferences, or in 1 + pause if agree is 0. least: the lowest score that is told; -128: any.
+ * quiet: a class that is never told, such as noise; -1: none. */
 typedef struct {
     int32_t margin, least;
     uint32_t agree, pause;

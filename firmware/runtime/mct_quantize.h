@@ -45,8 +45,8 @@ static inline void mct_shift_pixels(const uint8_t *pixels, int32_t count, int8_t
     }
 }
 
-/* Pixels of a model with a mean and a standard deviation per channel: codes holds the code of each
- * pixel value, for each of so many channels that lie next to each other. */
+/* Pixels of a model with a mean and a standard deviation per channel. codes: the code of each pixel
+ * value, for each of so many channels that lie next to each other. */
 static inline void mct_look_up_pixels(const uint8_t *pixels, int32_t count,
                                       const int8_t (*codes)[256], int32_t channels, int8_t *x) {
     for (int32_t i = 0; i < count; i++) {

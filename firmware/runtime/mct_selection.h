@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When it is decided anew which tensors are trained. mcutrain/simulation/elastic.py is the same.
  *
- * A period of `every` steps begins with two windows in which all are trained; what the state was before
- * the first, between both and after the second tells which ones are worth it for the rest. */
+ * A period of `every` steps begins with two windows in which all are trained. The states before the
+ * first, between both and after the second tell which tensors are worth training for the rest. */
 #ifndef MCT_SELECTION_H
 #define MCT_SELECTION_H
 

@@ -17,9 +17,9 @@ extern "C" {
 /* Where a difference to the model's bias saturates, if that is what the state holds. */
 #define MCT_DIFFERENCE_LIMIT 32767
 
-/* One update moves a weight by so many steps of its int8 at most, a bias by what that is where the
- * weight's input is largest: an absurd learning rate does not drive them to their ends, where outputs
- * clamp and nothing is learnt ever after. */
+/* One update moves a weight by so many steps of its int8 at most, and a bias by what that is where
+ * the weight's input is largest. So an absurd learning rate does not drive them to their ends,
+ * where outputs clamp and nothing is learnt ever after. */
 #define MCT_STEP_LIMIT 8
 #define MCT_BIAS_STEP_LIMIT (128 * MCT_STEP_LIMIT)
 

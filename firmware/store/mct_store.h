@@ -6,7 +6,7 @@
  * of the save and a CRC-32 of these; from page 1 on what mct_state_save writes, which has a checksum
  * of its own. A save writes from page 1 on, and page 0 last: before that the record is invalid.
  *
- * Saves go round through the records of both slots, so that all of the flash wears alike: each save
+ * Saves go round through the records of both slots, so that all of the flash wears alike. Each save
  * takes the record behind the newest, or the first of the other slot. It erases the units of
  * MCT_SLOT_ERASE_BYTES that begin within the record, and no other: they hold the oldest saves. What
  * of a record lies before them was erased for the one before. If that part is not blank, or may
@@ -33,16 +33,16 @@
  *  14  its role; place in the ring, 16 bits       28  how often a slot was erased; 0
  *  32  what mct_state_save writes; the latent. Little-endian; the rest of the last page is 0xFF
  *
- * The first page is written first. So it tells how far an entry reaches, whether the rest was written
- * or not, and nothing that a state or a latent holds is taken for an entry, or for the log's end. An
- * entry counts if both its checksums are right, a latent if the state behind it counts it, too. Of two
- * states of one number the first was broken off.
+ * The first page is written first. So it tells how far an entry reaches, whether the rest was
+ * written or not. Nothing that a state or a latent holds is taken for an entry, or for the log's
+ * end. An entry counts if both its checksums are right, a latent if the state behind it counts it,
+ * too. Of two states of one number the first was broken off.
  *
- * After a restart the next entry leaves out as many pages as the longest one has: there the power may
- * have failed in a first page. A slot without room is left for the other one, which is erased, last unit
- * first; the ring goes there, and a state behind it; before them the newest states that have a role, of
- * which a state says at 14. Logs of firmware that wrote the first page last
- * have the same form, and are read; what such firmware has put inside a latent that ends in 0xFF stays
+ * After a restart the next entry leaves out as many pages as the longest one has: there the power
+ * may have failed in a first page. A slot without room is left for the other one, which is erased,
+ * last unit first. The ring goes there, and a state behind it; before them the newest states that
+ * have a role, of which a state says at 14. Logs of firmware that wrote the first page last have
+ * the same form, and are read; what such firmware has put inside a latent that ends in 0xFF stays
  * lost. */
 #ifndef MCT_STORE_H
 #define MCT_STORE_H

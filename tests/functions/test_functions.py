@@ -464,7 +464,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: mcutrain.analyze(MODEL, (X, Y), module_rate=0.0), "module_rate is 0.0"),
     (lambda: mcutrain.analyze(MODEL, (X, Y), module_rate=0.1), "a rate of modules is given, but"),
     (lambda: mcutrain.select(MODEL, "nowhere.json", sram=1000), "nowhere.json"),
-    (lambda: mcutrain.select(MODEL, "nowhere.json"), "there must be a limit"),
+    (lambda: mcutrain.select(MODEL, "nowhere.json"), "is needed as a limit"),
     (lambda: mcutrain.select(MODEL, "nowhere.json", flash=5), "flash needs a board"),
     (lambda: mcutrain.compare(MODEL, (X, Y), board="rpi-pico", sram=5), "says the same"),
     (lambda: mcutrain.compare(mcutrain.load(MODEL), (X, Y)), "but it must be a text or a path"),  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* y = clamp(requantize(a') + requantize(b') + zero_point), the same bits as TFLite's reference
- * kernel for ADD in int8: each operand, less its zero point and shifted left, is requantized, and
+ * kernel for ADD in int8. Each operand, less its zero point and shifted left, is requantized, and
  * so is their sum.
  *
  * a, b, y: [elements]; y may be a or b. mask: where y did not clamp, or NULL.

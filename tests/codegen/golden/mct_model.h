@@ -38,9 +38,10 @@
  *
  * Nothing that lies there has to be initialized or kept before mct_reset.
  *
- * MCT_BETWEEN_NODES(), defined in the same way, runs behind each node of the network, of those that
- * compute row by row behind each strip: to feed a watchdog, or to let other tasks run. It calls no
- * function of this file, but for those that say so. Undefined, it costs nothing. As
+ * MCT_BETWEEN_NODES(), defined in the same way, runs behind each node of the network, or behind
+ * each strip of nodes that compute row by row. Use it to feed a watchdog, or to let other tasks
+ * run. It calls no function of this file, but for those that say so. Undefined, it costs nothing.
+ * As
  *
  *     void feed_watchdog(void);
  *     #define MCT_BETWEEN_NODES() feed_watchdog()
