@@ -1,7 +1,7 @@
 """Which board a command takes where no port is named: the only one that answers.
 
-A port is taken by what USB says of it, without a word to it, where that leaves one. Otherwise those
-that may be meant are asked, all at once: opening a port restarts some boards, such as Arduinos.
+Where USB's description leaves only one port, it is taken without a word to it. Otherwise those that
+may be meant are asked, all at once: opening a port restarts some boards, such as Arduinos.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class SerialLink:
 
 
 def open_port(url: str, baud: int, parity: str = serial.PARITY_NONE) -> serial.SerialBase:
-    """A pyserial port that no other program shares, where the system can see to that.
+    """Open a pyserial port for this program alone, where the system can see to that.
 
     Raises PortError.
     """

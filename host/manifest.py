@@ -231,8 +231,8 @@ class Flashing:
 
     boot: what to do by hand for the bootloader. origin, sector_bytes: of the flash, for an STM32;
     sector_count: so many of one size that sector_bytes says, where it is not 0. baud: of its
-    bootloader. drive: what a UF2 drive calls the board. touch_baud: that a port of the firmware's
-    is opened at, and closed, for the bootloader; 0 where that means nothing.
+    bootloader. drive: what a UF2 drive calls the board. touch_baud: the speed at which the
+    firmware's port is opened and closed to start the bootloader; 0 where that does nothing.
     """
 
     ways: tuple[str, ...] = ()
@@ -329,14 +329,13 @@ class Manifest:
     model_hash: 16 hexadecimal digits, of model, scheme and layout of the state; a device says it,
     too. positions: the shape of a sample's labels where it has a byte for each of many; else empty.
     label_outputs: None where outputs are of classes. sample_order: None where samples have the
-    input's own order of axes. begins_with: the tensor of the model that is the input of a tail,
-    whose front somebody else computes; empty where samples are. state: all sections of a saved
-    state, see `table`. shelf_bytes: of weights whose trained columns change, behind the state_bytes
-    of a saved state.
-    recipe: how the step was made from the model file (mcutrain.pipeline.recipe). start: hexadecimal
-    digits of what a state begins with. macs: multiply-accumulates of an inference, front_macs:
-    those of the frozen front, which a simulation computes once a sample; 0 if nobody said. files:
-    of the project, this one among them, by relative path.
+    input's own order of axes. begins_with: for a tail, the model's tensor that it takes as input;
+    empty where it takes samples. state: all sections of a saved state, see `table`. shelf_bytes: of
+    weights whose trained columns change, behind the state_bytes of a saved state. recipe: how the
+    step was made from the model file (mcutrain.pipeline.recipe). start: hexadecimal digits of what
+    a state begins with. macs: multiply-accumulates of an inference, front_macs: those of the frozen
+    front, which a simulation computes once a sample; 0 if nobody said. files: of the project, this
+    one among them, by relative path.
     """
 
     format: int = 0

@@ -1,7 +1,7 @@
 """Objects of firmware, kept from one build to the next: most of its C is the same kernels.
 
-A key holds all that decides what the compiler makes of a file: the compiler, its flags, the file,
-what that includes, and the folders in which these are searched. Boards of one core share kernels.
+A key holds all that decides the compiler's result: the compiler, its flags, the file, what it
+includes, and the folders that are searched. Boards of one core share kernels.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ class Target:
     latent_bytes, remember: of firmware that takes latents; how many its slots hold, see
         `with_latents`. own_flash: the flash of the board's own program, where a ring makes the
         slots larger.
-    timing_bytes, imprint_bytes, listening_bytes: of firmware that times its nodes, that adds up a
-        class's features, that takes raw samples.
+    timing_bytes, imprint_bytes, listening_bytes: SRAM that firmware takes besides to time its
+        nodes, to add up a class's features, to take raw samples.
     app: what the firmware does of itself. sensor: whether its raw samples come from the source of a
         virtual board.
     chooses: whether the firmware chooses what it trains, by states that its slots keep.

@@ -71,8 +71,9 @@ class Button:
         )
 
     def reads(self, pull: int | None) -> int:
-        """What the pin reads. pull: to which level the chip pulls it; without, it is as if pressed,
-        so that firmware which relies on the board's own resistor is found."""
+        """What the pin reads. pull: the level to which the chip pulls it. Without, it reads as
+        pressed, which reveals firmware that relies on the board's own resistor.
+        """
         return self.level if self.is_down or pull is None else pull
 
 

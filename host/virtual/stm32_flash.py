@@ -147,8 +147,8 @@ class Stm32Flash(FlashController):
     def program(self, address: int, size: int, value: int) -> bytes:
         """The core writes to the flash's memory: what is there afterwards.
 
-        Without permission nothing changes and the status says why. Raises BoardFault for bytes
-        that are not erased, because what they hold afterwards is nothing that firmware can want.
+        Without permission nothing changes and the status says why. Raises BoardFault for bytes that
+        are not erased: no firmware can want what they hold afterwards.
         """
         offset = address - self.memory.origin
         before = bytes(self.memory.bytes[offset : offset + size])

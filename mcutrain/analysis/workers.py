@@ -188,8 +188,8 @@ def _call(
 def _quiet_tracker() -> Iterator[None]:
     """joblib's process that cleans up begins now, and says nothing of what Ctrl-C left to it.
 
-    Its warnings, of Python, name semaphores that it deletes or that were gone before; nobody who
-    presses Ctrl-C can do anything with that.
+    Python's warnings name semaphores that it deletes, or that were gone before. They do not help
+    whoever presses Ctrl-C.
     """
     before = os.environ.get("PYTHONWARNINGS")
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (before, TRACKER_WARNINGS)))

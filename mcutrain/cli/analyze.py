@@ -158,7 +158,7 @@ def _watching() -> Iterator[_Watch]:
 
 
 def _printed(found: Contributions, output: Path | None) -> dict[str, Any]:
-    """Return what the file has, without the kernels, which are megabytes: where these are."""
+    """Return what the file has; instead of the kernels, which are megabytes, where they are."""
     values = found.to_dict()
     if found.kernels is not None:
         file = None if output is None else str(output)

@@ -71,8 +71,8 @@ def isa_includes(names: Iterable[str], isa: str) -> dict[str, str]:
 def body_places(names: Iterable[str], isa: str) -> dict[str, str]:
     """Name → the file in kernels/<operator>/<isa>/ of the same name, if there is one.
 
-    Where the set has none, that of the set that stands in for it; nothing where only the plain body
-    is there.
+    Where the set has none, take the body of the set that stands in for it. Nothing where there is
+    only the plain body.
     """
     found = ((name, _body_place(name, isa)) for name in names)
     return {name: place for name, place in found if place is not None}

@@ -74,8 +74,8 @@ class SegmentCode:
 class FrontCode:
     """A front of a proxy cascade, or its policy: a function.
 
-    takes: moves the sample to where it reads it; gives: what it made to where others read it; both
-    in C, or empty where it lies there already.
+    takes: C that moves the sample to where the front reads it. gives: C that moves what it made to
+    where others read it. Empty where it lies there already.
     """
 
     name: str

@@ -88,8 +88,8 @@ class Project:
         Of an earlier project there only its own files and what was built of them go; all else
         stays, as the trained state and the log of the training do.
 
-        Raises McutrainError if the folder exists and holds something that is not such a project, or
-        a file that the project would replace and that none wrote.
+        Raises McutrainError if the folder holds something else than such a project, or a file that
+        the project would replace and no project wrote.
         """
         restore_folder(folder)
         is_empty = folder.is_dir() and not any(folder.iterdir())

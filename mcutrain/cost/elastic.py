@@ -20,8 +20,8 @@ def elastic_times(
 ) -> ElasticTimes:
     """Return the times of an elastic step. node_times: of each node, in this unit.
 
-    A node that one tensor alone needs counts as its update; what several need is what passing the
-    gradient back to them takes.
+    A node that only one tensor needs counts as its update. Nodes that several need count as passing
+    the gradient back to them.
     """
     always = [k for k, tensor in enumerate(training.elastic) if tensor.is_always_trained]
     problem = problem_of(training.served, len(training.elastic), always, node_times)

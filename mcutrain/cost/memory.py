@@ -33,9 +33,9 @@ def cost_of(
     """Schedule and lifetimes as plan_training has them; the arena's lower bound, step by step.
 
     code: of the board's instruction set; without it nothing in flash is counted. instructions: of
-    each node by its name. least_front_bytes: of the model without any update, below which no plan
-    of it is; what a front that is computed row by row takes besides is no sum over tensors.
-    has_modules: other schemes' graphs have more nodes or fewer, which changes numbers in names.
+    each node by its name. least_front_bytes: of the model without any update; no plan takes less.
+    What a front takes besides, row by row, is no sum over tensors. has_modules: other schemes'
+    graphs have more nodes or fewer, which changes numbers in names.
     """
     align_bytes = max(align_bytes, needed_alignment(training))
     layout = lasting(training, align_bytes)

@@ -58,7 +58,7 @@ class Dataset:
     is_labelled: False where y is 0 throughout and means nothing.
     are_sorted: whether the order of the names is only the alphabet's, which no one has chosen.
     is_in_order: whether x has the order of axes of the model's input, see `InputOrder`.
-    heard: what made x of raw windows, which it keeps, so that they can be varied; None of others.
+    heard: what made x of raw windows. It keeps them, so that they can be varied; None of others.
     Both are kept as read-only views. Raises DataError for anything else.
     """
 

@@ -98,7 +98,7 @@ class Outputs:
         )
 
     def guess(self, split: Split) -> str:
-        """Which output is taken for which class, where nobody says so; empty where it is certain.
+        """Say which output is taken for which class where nobody says so; empty if it is certain.
 
         split: as it was before `labelled`.
         """

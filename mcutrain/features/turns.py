@@ -110,11 +110,10 @@ class TurnedPlan(Protocol):
 class RunPart:
     """What a feature does in a run.
 
-    setting: the field of RunSettings that asks for it. check: raises DataError for settings that
-    do not go together. options: of the step that such a run needs. anew: why a run with it cannot
-    go on from another one.
-    turn: takes the step's plan, the settings, the steps of an epoch, and what tensors take, which
-    is asked for where it matters. Raises ArgumentError for a step that cannot be run so.
+    setting: the field of RunSettings that asks for it. check: raises DataError for settings that do
+    not go together. options: of the step that such a run needs. anew: why a run with it cannot go
+    on from another one. turn: takes the step's plan, the settings, the steps of an epoch, and a
+    function that tells what tensors take. Raises ArgumentError for a step that cannot be run so.
     """
 
     setting: str

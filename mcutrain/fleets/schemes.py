@@ -32,8 +32,8 @@ def of_scheme(
     """Return what boards of another scheme learnt, as a contribution to this one.
 
     Tensors that they do not train are `without` their weight. theirs, their_base: layout and base
-    of their scheme. Raises StateError where the schemes have nothing in common, and where what
-    they have began with other numbers: then the bases are of two rounds or models.
+    of their scheme. Raises StateError where the schemes have nothing in common. Also where their
+    common tensors began with other numbers: then the bases are of two rounds or models.
     """
     ours, others = _places(layout), _places(theirs)
     before, their_before = layout.read(base), theirs.read(their_base)

@@ -31,7 +31,7 @@ def wanted_scheme(
     runs: Iterable[Path | None] = (),
     fixed: Mapping[str, object] = MappingProxyType({}),
 ) -> Scheme:
-    """Return what is to be trained: what is given, that of a run that goes on, auto, or the head.
+    """Return the scheme: the given one, that of a run that goes on, auto, or the head.
 
     runs: files of runs to go on from, where they exist. fixed: by name, what a scheme cannot be
     chosen beside: the head is trained then. Raises ArgumentError for auto beside one of these.

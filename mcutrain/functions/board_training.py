@@ -145,7 +145,7 @@ def _scores(outcome: Outcome) -> Record:
 
 
 def again(begin: Begin, position: int) -> str:
-    """The command that goes on from a position; one that says what to begin with begins anew."""
+    """Return the command that goes on from a position, without the flag that begins anew."""
     without = {Begin.BOARD: "", Begin.FRESH: " without --fresh", Begin.FILE: " without --from"}
     return f"the same command{without[begin] if position else ''}"
 

@@ -243,7 +243,7 @@ def _read(
 
 
 def _unreadable(data: Data, reading: DataOptions, seed: int) -> tuple[UnreadableFile, ...]:
-    """Files of a folder that cannot be read; none where that is not what stopped it."""
+    """Return files of a folder that cannot be read; none where something else stopped it."""
     if not datasets.is_path(data):
         return ()
     try:

@@ -447,7 +447,7 @@ def _streaming_facts(step: TrainingStep) -> dict[str, Any] | None:
 
 
 def _elastic_facts(step: TrainingStep) -> dict[str, Any] | None:
-    """Return what can be left out, and what takes which part of a step on a Cortex-M4 or M7."""
+    """Return which tensors can be left out, and their share of a step on a Cortex-M4 or M7."""
     times = elastic_times(step, None)
     if times is None:
         return None

@@ -190,9 +190,9 @@ def prepare_selftest(
 ) -> Prepared:
     """Generate and build the program, and simulate what it is to do.
 
-    Its network is the demo's, which comes with mcutrain: the first of SCHEMES that fits, with
-    timed nodes, and where the board has slots with a ring of remembered samples. Raises PlanError
-    if none fits, McutrainError, HostError.
+    Its network is the demo's, which comes with mcutrain. It trains the first of SCHEMES that fits,
+    with timed nodes. Where the board has slots, it has a ring of remembered samples. Raises
+    PlanError if none fits, McutrainError, HostError.
 
     steps: whose states are compared. cuts: power cuts that there will be afterwards.
     """

@@ -99,8 +99,8 @@ class Graph(Shown):
     input_axes, output_axes: order of axes in the file, of the input and of each output. The file's
         array is ours transposed by it; empty where the file has ours.
     input_order: the order in which users have samples; None: as the input.
-    row: the tensors of which the one output is a row, one after another, where the network has
-        several outputs that are trained together; else empty. output_names: the file's names.
+    row: where several outputs are trained together, the tensors that lie one after another in the
+        one output; else empty. output_names: the file's names.
     step_rows: how many rows of the input a step of a streaming model takes; 0: it has no steps.
     """
 

@@ -1,7 +1,7 @@
 """A proxy cascade: cheaper networks in the place of a network's own before its latent.
 
-After PieBridge (SenSys 2024), whose proxies are pruned and distilled: for a sample that is easy one
-of them makes nearly the latent that the whole front makes.
+After PieBridge (SenSys 2024), whose proxies are pruned and distilled. For an easy sample one of
+them makes nearly the latent of the whole front.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class Latent:
 def latents(plan: TrainingPlan | ScheduledStep) -> tuple[Latent, ...]:
     """All that a step may begin with, in the order of execution; the input is none.
 
-    Behind a node that reads what is trained there is none, and none within a segment, where no
-    tensor is in memory as a whole.
+    There is none behind a node that reads trained parameters. There is none within a segment, where
+    no tensor is in memory as a whole.
     """
     training = plan.training
     graph, forward = training.graph, training.forward

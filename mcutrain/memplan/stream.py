@@ -134,10 +134,10 @@ class RowFlow:
     def strips(self) -> Iterator[tuple[int, int, int, int]]:
         """(stage, first row of its output, rows, rows of the output that must be kept with them).
 
-        The stage that goes on is always the last one that can and whose rows somebody waits for;
-        that keeps the fewest rows. Or it is one whose rows nobody will read, so that what they are
-        made of goes. Stage -1 is the input's next row. Whoever computes in another order, as the
-        device does, needs no more room: it is never behind.
+        Of the stages that can go on, the last one whose rows somebody waits for does; that keeps
+        the fewest rows. So does one whose rows nobody will read, so that its own input rows can go.
+        Stage -1 is the input's next row. Whoever computes in another order, as the device does,
+        needs no more room: it is never behind.
         """
         sources = self.sources
         done = [*self.heights[:sources], *(0 for _ in self.stages)]

@@ -339,7 +339,7 @@ def resampled_params(count: int, columns: Operand, rows: int = 0) -> tuple[Param
 
 
 def _in_one_piece(w: Array, trained: Sequence[int], *parts: Array) -> Array:
-    """The weight. parts: what is trained of it, if that is apart, and which columns, if that is."""
+    """The weight. parts: its trained columns and their numbers, where these are other inputs."""
     if not parts:
         return w
     return merged(w, parts[0], trained if len(parts) == 1 else parts[1])

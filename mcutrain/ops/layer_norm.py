@@ -279,8 +279,8 @@ class LayerNormGradInput(GradientOp):
     With an origin mean(h) is left out, as x - origin moves alone.
 
     The stage multiplies by `unit`. A row that is stored as constant counts as one in which a single
-    number differs by a step: what was rounded away is no derivative without end. gamma_shift: to
-    the right, which leaves GAMMA_BITS of gamma; larger ones saturate there.
+    number differs by a step: rounding must not make the derivative infinite. gamma_shift: to the
+    right, which leaves GAMMA_BITS of gamma; larger ones saturate there.
     """
 
     gamma_shift: int

@@ -37,11 +37,11 @@ class SigmoidCrossEntropy(SoftmaxCrossEntropy):
     p = sigmoid(sum * scale). Of outputs at several positions it is the sum at one, in the mean.
     Inputs: step, sums int32 [..., channels], labels uint8, exponent. Outputs: gradient (dtype),
     exponent, the loss in nats as Q16 [1], and how many labels are right [1]: 1 and the sum above 0,
-    or 0 and it is not. Labels that are IGNORED have a gradient of 0 and are in neither.
-    shape: of a sample's labels, which are as many as the sums. channels: sums at a position.
-    weights: by which the loss of each channel is multiplied where the label is 0, and where it is
-    1, one pair after the other; none is 1 throughout. smoothing: the label t counts as
-    t * (1 - smoothing) + smoothing / 2. The output keeps its scale, as of BinaryCrossEntropy.
+    or 0 and it is not. Labels that are IGNORED have a gradient of 0 and are in neither. shape: of a
+    sample's labels, which are as many as the sums. channels: sums at a position. weights: factors
+    on the loss of each channel, a pair for label 0 and label 1, one pair after the other; empty: 1
+    throughout. smoothing: the label t counts as t * (1 - smoothing) + smoothing / 2. The output
+    keeps its scale, as of BinaryCrossEntropy.
     """
 
     shape: tuple[int, ...] = (1,)

@@ -1,7 +1,7 @@
 """Cheaper fronts for easy samples: pruned, fitted to a network's own latent, and kept in a folder.
 
-After PieBridge (SenSys 2024). The channels that only a front's own layers see can go; what is left
-is fitted to what the whole front makes, so that one tail serves all of them.
+After PieBridge (SenSys 2024). Channels that only a front's own layers see can go. The rest is
+fitted to the latents of the whole front, so that one tail serves all fronts.
 """
 
 from mcutrain.proxies.folder import (

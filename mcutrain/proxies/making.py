@@ -51,11 +51,12 @@ PASSES = 8
 class LadderSettings:
     """What is wanted.
 
-    levels: fronts, the whole one among them. delta: what each costs less than the one before, as a
-    share of what the channels cost that can go. threshold: the least cosine of a proxy's latent and
-    the whole front's that is near enough. None takes the median of the cheapest level, so that this
-    level serves half of the samples. least_cosine: that every level has to reach in the mean.
-    distillation: passes over the samples that fronts are trained for, when they are fitted.
+    levels: fronts, the whole one among them. delta: how much less each costs than the one before,
+    as a share of the cost of all channels that can go. threshold: the least cosine of a proxy's
+    latent and the whole front's that is near enough. None takes the median of the cheapest level,
+    so that this level serves half of the samples. least_cosine: that every level has to reach in
+    the mean. distillation: passes over the samples that fronts are trained for, when they are
+    fitted.
     """
 
     levels: int = 3

@@ -67,7 +67,7 @@ def rank(
 
 
 def allocate(rankings: Sequence[Ranking], share: float) -> tuple[tuple[Inner, Array], ...]:
-    """Return which channels stay, so that they cost this share of what all of them do.
+    """Return which channels stay, so that they cost this share of all of them.
 
     Those go first that add least error for what they cost; BLOCK at a time, and never all.
     """

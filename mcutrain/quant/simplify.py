@@ -397,7 +397,7 @@ def _last_step(graph: FloatGraph, node: FloatNode) -> Edit | None:
 
 
 def _part_of_join(graph: FloatGraph, node: FloatNode) -> Edit | None:
-    """A part that lies within one of what is joined is a part of that alone."""
+    """Take a part that lies within one of the joined tensors from that one alone."""
     first = graph.producers.get(node.inputs[0])
     if not isinstance(node.op, FloatSlice) or first is None:
         return None

@@ -196,7 +196,7 @@ def fastest_simulator(
     latent: str = "auto",
     portable: bool = False,
 ) -> CompiledSimulator:
-    """The compiled C; one that takes latents, so that fronts are computed once, where that helps.
+    """Return the compiled C; where it helps, one that takes latents, so that fronts run once.
 
     latent: auto, off, or the name of the tensor to begin with. auto begins with the input where
     each epoch varies the samples anew, where little would be saved, or where the latents of all

@@ -56,12 +56,12 @@ class Selection(Shown):
     """The scheme with the largest expected gain under limits that hold together.
 
     measure: what is gained. head: it with the head alone; expected: head + gain. bias_gain: the
-    biases' part. bound: no scheme gains more; optimal: whether this one gains that. binding:
-    what keeps the gain from being larger. free: bytes or instructions left of each limit.
-    solves, cuts: how often the solver ran, and how many schemes it proposed that did not fit.
-    share: of the time of an elastic step, that keeps the mean step within the limit; None without.
-    is_bound: whether the sums that it is chosen by were at most the truth where that was looked at.
-    published: the name of the scheme, where others found it on other data, and nothing was chosen.
+    biases' part. bound: no scheme gains more; optimal: whether this one gains that. binding: what
+    keeps the gain from being larger. free: bytes or instructions left of each limit. solves, cuts:
+    how often the solver ran, and how many schemes it proposed that did not fit. share: of the time
+    of an elastic step, that keeps the mean step within the limit; None without. is_bound: whether
+    the sums that it is chosen by were at most the truth wherever that was checked. published: the
+    name of the scheme, where others found it on other data, and nothing was chosen.
     """
 
     scheme: UpdateScheme

@@ -19,8 +19,8 @@ class Timeline:
 
     A node's name identifies its step. Where two schedules disagree on the order (a digest that is
     made later because something else keeps its source), the later one's step gets a place of its
-    own. Memory at a step that a scheme does not run is what lives across it; at steps that are
-    UNNAMED it is said to be 0.
+    own. At a step that a scheme does not run, memory is what lives across it. At UNNAMED steps it
+    counts as 0.
     """
 
     def __init__(self, schedules: Iterable[Sequence[str]] = ()) -> None:

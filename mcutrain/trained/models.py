@@ -73,12 +73,10 @@ def export(
     """Write the trained graph as a file of the format that its name says.
 
     source: the file that `original` was loaded from. has_modules_put: modules were put into its
-    graph to make the original. merged: what became of modules, which are not in the trained graph
-    any more, so that it is written anew. If the format stays, all but the
-    parameters (names, metadata, signatures, types of inputs and outputs) is kept from it. What is
-    written is read back before it takes its place; a .tflite file must then compute the same bits.
-    Raises
-    McutrainError.
+    graph to make the original. merged: what became of modules that the trained graph has no more;
+    the file is then written anew. If the format stays, all but the parameters (names, metadata,
+    signatures, types of inputs and outputs) is kept from it. What is written is read back before it
+    takes its place; a .tflite file must then compute the same bits. Raises McutrainError.
     """
     suffix = format_of(path)
     names = changed(original, trained)

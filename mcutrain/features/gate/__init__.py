@@ -26,7 +26,7 @@ def _one(training: TrainGraph) -> int:
 
 
 def _code(code: Code) -> Mapping[str, Any] | None:
-    """Return which samples are skipped, and where what that needs lies in the state."""
+    """Return which samples are skipped, and where the gate's words lie in the state."""
     training = code.training
     assert training.gate is not None, "it is on"
     return {

@@ -112,7 +112,7 @@ def _over(
     """Over these axes of the value. parameter: gamma (1) or beta (2) in the order of a row.
 
     summed: how many numbers epsilon belongs to the sum of, instead of to their mean. has_shift:
-    beta is the node's own; what has neither that nor a gamma that varies has no parameters.
+    beta is the node's own. Without it, and without a gamma that varies, there are no parameters.
     """
     kept = [i for i in x.layout.order if i not in axes]
     order = [*kept, *(i for i in x.layout.order if i in axes)]

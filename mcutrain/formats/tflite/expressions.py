@@ -91,8 +91,8 @@ class _Values:
     """What tensors are as functions of another one, from which they follow element by element.
 
     of: by tensor: of which one, and its values at POINTS. strange: those computed by an operator
-    without a rule. found: by tensor: of which one it is a known function, and its name; what
-    follows is a function of that tensor.
+    without a rule. found: by tensor: the tensor that it is a known function of, and the function's
+    name. What follows is a function of that tensor.
     """
 
     def __init__(self, model: FileModel) -> None:

@@ -201,7 +201,9 @@ class Operands(ABC):
 
     @abstractmethod
     def assume(self, index: int) -> bool:
-        """Take an output that no rule computes as what the file says it is; whether that helps."""
+        """Take an output that no rule computes as the file describes it. Returns whether that
+        helps.
+        """
 
 
 AnyOperands = TypeVar("AnyOperands", bound=Operands)

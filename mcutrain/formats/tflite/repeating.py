@@ -70,7 +70,7 @@ class _Chains:
         self.reads.update(model.outputs)
 
     def shortened(self, op: FileOperator) -> FileOperator:
-        """The operator, or that which a chain of them is that it ends; the others go unread."""
+        """Return the operator, or the one that stands for the chain that it ends."""
         if op.name not in VIEWS or not self._moves(op):
             return op
         chain: list[FileOperator] = []
