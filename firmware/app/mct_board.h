@@ -50,7 +50,8 @@ uint32_t mct_board_stack_used(void);
 /* Starts the firmware anew, when the UART has sent everything. Does not return. */
 _Noreturn void mct_board_restart(void);
 
-/* The same, into the chip's ROM bootloader. Returns false at once on a chip that has none. */
+/* Like mct_board_restart, into the chip's ROM bootloader. Returns false at once on a chip that has
+ * none. */
 bool mct_board_bootloader(void);
 
 /* Slot 0 and slot 1: memory that keeps MCT_SLOT_BYTES without power. Only where the generated

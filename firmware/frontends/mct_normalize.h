@@ -24,7 +24,7 @@ typedef struct {
 /* x, y: [count][channels], channels side by side. */
 void mct_normalize_s16(const mct_normalize_params *p, const int16_t *x, int8_t *y, uint32_t count);
 
-/* The same of bytes; y may be x. */
+/* Like mct_normalize_s16, for bytes; y may be x. */
 void mct_normalize_u8(const mct_normalize_params *p, const uint8_t *x, int8_t *y, uint32_t count);
 
 #ifdef __cplusplus

@@ -96,7 +96,7 @@ static inline int32_t mct_requantize_q31(int32_t x, int32_t mult_q31, int32_t sh
     return mct_rounding_shift(mct_high_mul(scaled, mult_q31), left - shift);
 }
 
-/* The same rounded once, halves away from zero. -31 <= shift <= 30. */
+/* Like mct_requantize_q31, rounded once, halves away from zero. -31 <= shift <= 30. */
 static inline int32_t mct_requantize_once_q31(int32_t x, int32_t mult_q31, int32_t shift) {
     const int64_t product = (int64_t)x * mult_q31;
     const int32_t right = 31 - shift;
@@ -125,8 +125,8 @@ static inline void mct_requantize_store(const mct_requantize *q, int32_t sum, in
     mct_clamp_store(scaled + q->zero_point, q->low, q->high, i, y, mask);
 }
 
-/* The same for a sum that can be beyond int32: it saturates where its requantization and the zero
- * point still fit. */
+/* Like mct_requantize_store, for a sum that can be beyond int32. It saturates where its
+ * requantization and the zero point still fit. */
 static inline void mct_requantize_store_wide(const mct_requantize *q, int64_t sum, int32_t c,
                                              int32_t i, int8_t *y, uint8_t *mask) {
     const int32_t left = mct_max(q->shift[q->per_channel ? c : 0], 0);
@@ -167,7 +167,7 @@ static inline int32_t mct_shift_right(int32_t shift) {
     return mct_clamp(31 - shift, MCT_MIN_SHIFT_RIGHT, MCT_MAX_SHIFT_RIGHT);
 }
 
-/* The same of a sum whose unit is 2^-finer of what it would be otherwise: 0 <= finer <= 16. */
+/* Like mct_shift_right, for a sum whose unit is 2^finer times smaller: 0 <= finer <= 16. */
 static inline int32_t mct_shift_right_finer(int32_t shift, int32_t finer) {
     return mct_clamp(31 - shift, MCT_MIN_SHIFT_RIGHT, MCT_MAX_SHIFT_RIGHT + finer);
 }

@@ -49,7 +49,7 @@ void mct_gradient_write_s8(mct_gradient_writer *writer, const int32_t *sums, int
 void mct_gradient_write_s16(mct_gradient_writer *writer, const int64_t *sums, int32_t first,
                             int32_t channels, int16_t *dx);
 
-/* The same of a single element, whose channel is c and whose index is i. */
+/* Converts a single sum, whose channel is c and whose index is i. */
 void mct_gradient_put_s8(mct_gradient_writer *writer, int32_t sum, int32_t c, int32_t i,
                          int8_t *dx);
 void mct_gradient_put_s16(mct_gradient_writer *writer, int64_t sum, int32_t c, int32_t i,

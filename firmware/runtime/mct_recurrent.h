@@ -89,7 +89,7 @@ static inline int32_t mct_row_sum(const int8_t *x, int32_t zero_point, const int
     return sum;
 }
 
-/* The same of a state; NULL stands for one of zeros. */
+/* Like mct_row_sum, for a state; NULL stands for one of zeros. */
 static inline int32_t mct_state_sum(const int8_t *h, int32_t zero_point, const int8_t *u,
                                     int32_t units) {
     return h == NULL ? 0 : mct_row_sum(h, zero_point, u, units);

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Of the weight i. */
+/* Return the residual bits of the weight i. */
 static inline int32_t mct_residual_get(const uint8_t *residual, int32_t bits, int32_t i) {
     if (bits == 8) {
         return residual[i];

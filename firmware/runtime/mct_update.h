@@ -49,12 +49,13 @@ typedef struct {
 mct_updater mct_update_begin(const mct_parameter *parameter, const mct_step *step,
                              const mct_exponent *dy_exponent, int32_t dropped_bits);
 
-/* The same where sums are those of so many int8 gradients, each by a difference of two int8. */
+/* Like mct_update_begin, where sums are those of so many int8 gradients, each by a difference of
+ * two int8. */
 mct_updater mct_update_begin_s8(const mct_parameter *parameter, const mct_step *step,
                                 const mct_exponent *dy_exponent, int32_t positions);
 
-/* The same where sums are those of so many int16 gradients. Sums that fit int32 then keep all bits: they
- * go to mct_update_scaled_s8, the others to mct_update_row_wide_s8. */
+/* Like mct_update_begin_s8, where sums are those of so many int16 gradients. Sums that fit int32
+ * then keep all bits: they go to mct_update_scaled_s8, the others to mct_update_row_wide_s8. */
 mct_updater mct_update_begin_s16(const mct_parameter *parameter, const mct_step *step,
                                  const mct_exponent *dy_exponent, int32_t positions);
 
@@ -73,7 +74,8 @@ mct_rate mct_update_rate(const mct_updater *u, int32_t c);
 void mct_update_scaled_s8(const mct_updater *u, const mct_rate *rate, int32_t factor,
                           const int32_t *sums, int32_t first, int32_t count);
 
-/* The same for weights of an output channel that lie `stride` apart, the first of them number `first`. */
+/* Like mct_update_scaled_s8 with factor 1, for weights of a channel that lie `stride` apart, the first of
+ * them number `first`. */
 void mct_update_apart_s8(const mct_updater *u, const mct_rate *rate, const int32_t *sums,
                          int32_t first, int32_t count, int32_t stride);
 
@@ -84,22 +86,22 @@ void mct_update_nothing_s8(const mct_updater *u, int32_t first, int32_t count);
 void mct_update_row_s8(const mct_updater *u, int32_t c, const int32_t *sums, int32_t first,
                        int32_t count);
 
-/* The same of weights that lie side by side for the output channels 0 … count - 1: weight first + j
- * is one of channel j. */
+/* Like mct_update_row_s8, for weights that lie side by side for the output channels 0 … count - 1:
+ * weight first + j is one of channel j. */
 void mct_update_channels_s8(const mct_updater *u, const int32_t *sums, int32_t first,
                             int32_t count);
 
 /* The int32 biases of the channels first … first + count - 1; there are no residuals. */
 void mct_update_biases_s32(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count);
 
-/* The same for int16 differences of biases, in units of 2^shift; they saturate at
- * ±MCT_DIFFERENCE_LIMIT. What they are added to is no matter: see mct_add_difference.h. */
+/* Like mct_update_biases_s32, for int16 differences of biases, in units of 2^shift; they saturate
+ * at ±MCT_DIFFERENCE_LIMIT. What they are added to is no matter: see mct_add_difference.h. */
 void mct_update_biases_s16(const mct_updater *u, const int32_t *sums, int32_t first, int32_t count);
 
 /* total[j] += sums[j], saturating; the first sample of an update overwrites. */
 void mct_accumulate_s32(const mct_step *step, const int32_t *sums, int32_t count, int32_t *total);
 
-/* The same for the sums of int16 gradients; those beyond int32 lose MCT_DROPPED_BITS_S16 bits. */
+/* Updates from the sums of int16 gradients; those beyond int32 lose MCT_DROPPED_BITS_S16 bits. */
 void mct_update_row_wide_s8(const mct_updater *u, int32_t c, const int64_t *sums, int32_t first,
                             int32_t count);
 void mct_update_channels_wide_s8(const mct_updater *u, const int64_t *sums, int32_t first,
@@ -109,9 +111,9 @@ void mct_update_biases_wide_s32(const mct_updater *u, const int64_t *sums, int32
 void mct_update_biases_wide_s16(const mct_updater *u, const int64_t *sums, int32_t first,
                                 int32_t count);
 
-/* The same for what is added up over samples, in int32: the sums of int16 gradients lose as many bits
- * as their size asks for, 0 to MCT_DROPPED_BITS_S16, rounded stochastically. The rate of the update
- * knows how many. */
+/* How gradients are added up over samples, in int32: the sums of int16 gradients lose as many
+ * bits as their size asks for, 0 to MCT_DROPPED_BITS_S16, rounded stochastically. The rate of the
+ * update knows how many. */
 typedef struct {
     int32_t dropped_bits;
     uint32_t salt; /* tells this node's random numbers from others' */

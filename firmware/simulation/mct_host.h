@@ -46,7 +46,7 @@ int32_t mct_host_replay(int32_t samples, const int8_t *x, const mct_host_label *
 #endif
 
 #ifdef MCT_LATENT_BYTES
-/* The same in two parts. latents: [samples][MCT_LATENT_BYTES] */
+/* mct_host_train in two parts. latents: [samples][MCT_LATENT_BYTES] */
 void mct_host_front(int32_t samples, const int8_t *x, int8_t *latents);
 int32_t mct_host_train_latents(int32_t samples, const int8_t *latents, const mct_host_label *labels,
                                const mct_learning_rate *rates, mct_result *results);

@@ -101,7 +101,7 @@ const uint8_t *mct_store_newest(const mct_store *store);
 #endif
 
 #if defined(MCT_FORWARD_TIME) || defined(MCT_LEARN)
-/* Of the newest saved state. */
+/* The role of the newest saved state. */
 mct_role mct_store_role(const mct_store *store);
 #endif
 

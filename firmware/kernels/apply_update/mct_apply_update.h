@@ -26,15 +26,15 @@ typedef mct_apply_update_s8_params mct_apply_update_s16_params;
 void mct_apply_update_s8(const mct_apply_update_s8_params *p, const mct_step *step,
                          const int32_t *dw, const mct_exponent *exponent);
 
-/* The same for a bias: one row, a rate per column, no residual. */
+/* Like mct_apply_update_s8, for a bias: one row, a rate per column, no residual. */
 void mct_apply_update_s32(const mct_apply_update_s32_params *p, const mct_step *step,
                           const int32_t *db, const mct_exponent *exponent);
 
-/* The same for the difference of a bias. */
+/* Like mct_apply_update_s32, for the difference of a bias. */
 void mct_apply_update_s16(const mct_apply_update_s16_params *p, const mct_step *step,
                           const int32_t *db, const mct_exponent *exponent);
 
-/* The same by a rule of mct_update_rule.h. scratch: the numbers of one output channel. */
+/* Updates by a rule of mct_update_rule.h. scratch: the numbers of one output channel. */
 typedef struct {
     int32_t rows, columns;
     int32_t rows_per_rate;

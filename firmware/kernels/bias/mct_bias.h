@@ -36,7 +36,7 @@ void mct_bias_update_difference_s16(const mct_bias_update_difference_s16_params 
                                     const mct_step *step, const int16_t *dy,
                                     const mct_exponent *dy_exponent);
 
-/* The same by a rule of mct_update_rule.h. */
+/* Updates of a bias by a rule of mct_update_rule.h. */
 typedef struct {
     int32_t positions, channels_out;
     mct_parameter parameter;

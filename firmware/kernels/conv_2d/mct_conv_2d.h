@@ -115,7 +115,7 @@ void mct_conv_2d_update_weight_s16(const mct_conv_2d_update_weight_s16_params *p
                                    const mct_exponent *dy_exponent, const int8_t *x,
                                    int64_t *scratch);
 
-/* The same updates by a rule of mct_update_rule.h, channel by channel.
+/* Updates of the weight by a rule of mct_update_rule.h, channel by channel.
  *
  * scratch: one row of sums (int32, wide_s8 int64). */
 typedef struct {
@@ -135,8 +135,8 @@ void mct_conv_2d_adapt_weight_wide_s8(const mct_conv_2d_adapt_weight_wide_s8_par
                                       const mct_exponent *dy_exponent, const int8_t *x,
                                       int64_t *scratch);
 
-/* The same gradient added to dw [out][kernel_h][kernel_w][trained channels], saturating; the first
- * sample of an update overwrites. For s16 dw lacks the lowest sum.dropped_bits bits. */
+/* The weight gradient, added to dw [out][kernel_h][kernel_w][trained channels], saturating; the
+ * first sample of an update overwrites. For s16 dw lacks the lowest sum.dropped_bits bits. */
 typedef struct {
     mct_shape x, dy;
     mct_window window;

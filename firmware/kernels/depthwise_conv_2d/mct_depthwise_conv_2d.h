@@ -93,7 +93,7 @@ void mct_depthwise_conv_2d_update_weight_s16(
     const mct_depthwise_conv_2d_update_weight_s16_params *p, const mct_step *step,
     const int16_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int64_t *scratch);
 
-/* The same updates by a rule of mct_update_rule.h, channel by channel.
+/* Updates of the weight by a rule of mct_update_rule.h, channel by channel.
  *
  * scratch: one channel of sums, kernel_h * kernel_w (int32, wide_s8 int64). */
 typedef struct {
@@ -117,7 +117,7 @@ void mct_depthwise_conv_2d_adapt_weight_wide_s8(
     const mct_depthwise_conv_2d_adapt_weight_wide_s8_params *p, const mct_step *step,
     const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int64_t *scratch);
 
-/* The same gradient added to dw [kernel_h][kernel_w][trained_channels], saturating; the first
+/* The weight gradient, added to dw [kernel_h][kernel_w][trained_channels], saturating; the first
  * sample of an update overwrites. For s16 dw lacks the lowest sum.dropped_bits bits. */
 typedef struct {
     mct_shape x, dy;

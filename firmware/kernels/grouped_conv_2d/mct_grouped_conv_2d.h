@@ -91,7 +91,7 @@ void mct_grouped_conv_2d_update_weight_s16(const mct_grouped_conv_2d_update_weig
                                            const mct_exponent *dy_exponent, const int8_t *x,
                                            int64_t *scratch);
 
-/* The same updates by a rule of mct_update_rule.h, channel by channel.
+/* Updates of the weight by a rule of mct_update_rule.h, channel by channel.
  *
  * scratch: one row of sums (int32, wide_s8 int64). */
 typedef struct {
@@ -112,7 +112,7 @@ void mct_grouped_conv_2d_adapt_weight_wide_s8(
     const mct_grouped_conv_2d_adapt_weight_wide_s8_params *p, const mct_step *step,
     const int8_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int64_t *scratch);
 
-/* The same gradient added to dw, as in mct_conv_2d.h. */
+/* The weight gradient, added to dw, as in mct_conv_2d.h. */
 typedef struct {
     mct_shape x, dy;
     mct_window window;

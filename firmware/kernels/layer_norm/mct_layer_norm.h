@@ -91,7 +91,7 @@ void mct_layer_norm_update_gamma_difference_s16(
     const mct_layer_norm_update_gamma_difference_s16_params *p, const mct_step *step,
     const int16_t *dy, const mct_exponent *dy_exponent, const int8_t *x, int64_t *scratch);
 
-/* The same by a rule of mct_update_rule.h. */
+/* Updates of gamma by a rule of mct_update_rule.h. */
 typedef struct {
     int32_t rows, channels;
     int32_t epsilon, epsilon_shift;

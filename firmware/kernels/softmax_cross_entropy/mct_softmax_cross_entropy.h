@@ -51,7 +51,7 @@ void mct_softmax_cross_entropy_s16(const mct_softmax_cross_entropy_s16_params *p
                                    int32_t *prediction, mct_exponent *output_exponent,
                                    int32_t *scratch);
 
-/* The same of the pair (0, logit) where a network has one output, a sigmoid: dy and sums are of one
+/* The loss of the pair (0, logit), for a network with one output, a sigmoid: dy and sums are of one
  * element, prediction is 1 where the logit is above 0. p->classes is 1; p->output is not read.
  * 0 <= label < 2 */
 typedef mct_softmax_cross_entropy_s8_params mct_binary_cross_entropy_s8_params;
@@ -117,7 +117,7 @@ void mct_distilled_cross_entropy_s16(const mct_distilled_cross_entropy_s16_param
                                      int32_t *prediction, mct_exponent *output_exponent,
                                      int32_t *scratch);
 
-/* The same at each of many positions: the pixels of an image, the steps of a sequence.
+/* Cross-entropy at each of many positions: the pixels of an image, the steps of a sequence.
  *
  * labels: [positions], of which MCT_IGNORED ones have no loss and a gradient of 0. loss_q16: the mean
  * over the others, 0 if there are none; right: how many of these have their largest logit at the
