@@ -34,6 +34,8 @@ class ValueReader:
         """Read it. Raises typer.BadParameter."""
         if self.info.parser is not None:
             return self._parsed(text)
+        if self.kind is Path and not text.strip():
+            raise typer.BadParameter("the name is empty: give that of a file or folder")
         if get_origin(self.kind) is Literal:
             return _word(text, get_args(self.kind))
         if self.kind in NUMBERS:

@@ -46,6 +46,15 @@ def test_limits_are_included(number: int, low: int, more: int) -> None:
             limited(str(number))
 
 
+@pytest.mark.parametrize("text", ["", "  "])
+def test_a_file_has_a_name(text: str) -> None:
+    """Of a shell's variable without a value comes none; Python takes that for the folder here."""
+    with pytest.raises(typer.BadParameter, match="the name is empty: give that of a file"):
+        reader(Path | None)(text)
+    assert reader(str)(text) == text
+    assert reader(Path)(".") == Path()
+
+
 @pytest.mark.parametrize("text", ["nan", "inf", "0.05"])
 def test_a_number_with_a_least_value_is_finite(text: str) -> None:
     with pytest.raises(typer.BadParameter, match=r"it must be at least 0\.1"):
