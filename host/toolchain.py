@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
 
 from mcutrain_host.cache import LIBRARIES, is_sound, keep
@@ -75,6 +74,8 @@ def compiler_identity(command: tuple[str, ...]) -> str:
 def _name(command: tuple[str, ...]) -> tuple[str, ...]:
     """What tells a compiler from others of one version: not the environment that zig lies in."""
     if command == ZIG:
+        from importlib import metadata  # slow to import
+
         with suppress(metadata.PackageNotFoundError):  # it lies on the path without being installed
             return "ziglang", metadata.version("ziglang")
     return command

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from mcutrain_host.dataclass import dataclass
 from rich.cells import cell_len, set_cell_size
-from rich.live import Live
 from rich.text import Text
 
 from mcutrain.cli.output import err, say
@@ -116,6 +115,8 @@ class LiveFlags:
 @contextmanager
 def _in_terminal() -> Iterator[Show]:
     """Draws on stderr; what was drawn last stays."""
+    from rich.live import Live
+
     with Live(console=err, auto_refresh=False, vertical_overflow="crop") as live:
         yield lambda boards: live.update(picture(boards, err.width, err.height), refresh=True)
 

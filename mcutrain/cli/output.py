@@ -9,22 +9,17 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from mcutrain_host.text import printable
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
 from mcutrain.cli.tables import TextTable
 from mcutrain.shown import percent as percent
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 WIDTH_WITHOUT_TERMINAL = 120
 IN_PERCENT = ("accuracy", "probability", "r2")
@@ -162,6 +157,14 @@ def duration(seconds: float) -> str:
 
 def count_bar(quiet: bool = False) -> Progress:
     """A bar of things done, on stderr, gone when it is done."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -175,6 +178,14 @@ def count_bar(quiet: bool = False) -> Progress:
 
 def training_bar(is_hidden: bool = False) -> Progress:
     """A bar of training steps with loss, accuracy and speed, on stderr."""
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),

@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from mcutrain_host.manifest import (
 )
 from mcutrain_host.objects import BUILD
 
+import mcutrain
 from mcutrain import data
 from mcutrain.autodiff import Classifier, TrainGraph
 from mcutrain.codegen import firmware, packages
@@ -324,8 +324,8 @@ def _name_values(plan: TrainingPlan, scheme: str, interface: Interface) -> dict[
         "model": comment(plan.training.graph.name),
         "scheme": comment(scheme),
         "estimates": estimate_lines(interface.estimates, interface.prefix),
-        "version": version("mcutrain"),
-        "version_number": version_number(version("mcutrain")),
+        "version": mcutrain.__version__,
+        "version_number": version_number(mcutrain.__version__),
     }
 
 
@@ -557,7 +557,7 @@ def manifest(
     y = training.forward.tensors[training.forward.outputs[0]].type
     found = Manifest(
         format=FORMAT,
-        generator=f"mcutrain {version('mcutrain')}",
+        generator=f"mcutrain {mcutrain.__version__}",
         model=training.graph.name,
         model_hash=program.model_hash,
         scheme=scheme,

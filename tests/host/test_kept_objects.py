@@ -98,7 +98,7 @@ def test_zigs_version_decides_and_not_where_it_is_installed(
     for environment, version in (("a", "0.17.0"), ("b", "0.17.0"), ("b", "0.17.1")):
         zig = (f"/{environment}/ziglang/zig", "cc")
         monkeypatch.setattr(toolchain, "ZIG", zig)
-        monkeypatch.setattr(toolchain.metadata, "version", {"ziglang": version}.__getitem__)
+        monkeypatch.setattr("importlib.metadata.version", {"ziglang": version}.__getitem__)
         places.append(kept_objects(folder, zig, FOLDERS).place(FLAGS, "src/k.c"))
     assert places[0] == places[1] != places[2]
 
