@@ -6,6 +6,7 @@ the commands takes a while, in which Ctrl-C is pressed, too: this module imports
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -20,10 +21,15 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C: 128 and the number of SIGINT."""
+YOUNG_OBJECTS = 10_000
+"""New objects after which Python looks for garbage. Imports make 100,000, of which none is: with
+Python's own 700 looking takes a twelfth of the time in which `mcutrain plan` ends.
+"""
 
 
 def main() -> None:
     """The entry point: errors of the user's as one sentence."""
+    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
     with leaving_at_once():
         os.environ.update(one_thread())  # before numpy is imported
         from mcutrain.cli import commands
