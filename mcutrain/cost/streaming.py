@@ -42,6 +42,8 @@ def fit_rows(
         found = _less_in_all(least, work, report)
     else:
         found = _fit(least, sram_bytes, report)
+    if found is least:
+        return step
     more = work - work_of(found)
     if more < WORTH * work:
         return step

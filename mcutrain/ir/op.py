@@ -118,9 +118,15 @@ class Rows:
 
     def needed(self, first: int, count: int, height: int) -> tuple[int, int]:
         """The input rows, [begin, end), for so many output rows; height: of the input."""
-        begin = first * self.stride - self.pad
-        end = (first + count - 1) * self.stride - self.pad + self.span
-        return min(max(begin, 0), height), min(max(end, 0), height)
+        return self.begin(first, height), self.end(first + count, height)
+
+    def begin(self, first: int, height: int) -> int:
+        """The first input row for the output rows from `first` on."""
+        return min(max(first * self.stride - self.pad, 0), height)
+
+    def end(self, end: int, height: int) -> int:
+        """The input row behind those for the output rows before `end`."""
+        return min(max((end - 1) * self.stride - self.pad + self.span, 0), height)
 
 
 def rows_apart(

@@ -126,7 +126,7 @@ class RowFlow:
     readers: tuple[tuple[int, ...], ...]
     is_fed: bool
 
-    @property
+    @cached_property
     def sources(self) -> int:
         """How many tensors no stage makes."""
         return len(self.heights) - len(self.stages)
@@ -171,7 +171,7 @@ class RowFlow:
         tensor = self.sources + stage
         count = min(strip, self.heights[tensor] - done[tensor])
         for i in self.inputs[stage]:
-            if rows.needed(done[tensor], count, self.heights[i])[1] > done[i]:
+            if rows.end(done[tensor] + count, self.heights[i]) > done[i]:
                 return 0
         return count
 
@@ -182,8 +182,7 @@ class RowFlow:
             rows, strip = self.stages[reader]
             first = done[self.sources + reader]
             count = min(strip, self.heights[self.sources + reader] - first)
-            end = rows.needed(first, count, self.heights[tensor])[1]
-            if count and end > done[tensor]:
+            if count and rows.end(first + count, self.heights[tensor]) > done[tensor]:
                 return True
             is_read |= count > 0
         return not is_read
@@ -194,7 +193,7 @@ class RowFlow:
         for stage in self.readers[tensor]:
             first, rows = done[self.sources + stage], self.stages[stage][0]
             if first < self.heights[self.sources + stage]:
-                oldest = min(oldest, rows.needed(first, 1, self.heights[tensor])[0])
+                oldest = min(oldest, rows.begin(first, self.heights[tensor]))
         return oldest
 
 
@@ -566,10 +565,10 @@ def _are_ahead(stages: Sequence[Stage], place: int, x: str, heights: Mapping[str
         for i in range(place, -1, -1):
             for name in stages[i].reads if done[i] else ():
                 if name in makers:
-                    needed = stages[i].rows.needed(done[i] - 1, 1, heights[name])[1]
+                    needed = stages[i].rows.end(done[i], heights[name])
                     done[makers[name]] = max(done[makers[name]], needed)
         open_ = (i for i in readers if done[i] < heights[stages[i].node.outputs[0]])
-        if any(stages[i].rows.needed(done[i], 1, heights[x])[0] < end for i in open_):
+        if any(stages[i].rows.begin(done[i], heights[x]) < end for i in open_):
             return False
     return True
 
