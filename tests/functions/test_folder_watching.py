@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ def arrive(folder: Path, name: str, number: int, at: int) -> Path:
     with np.load(IMAGES) as file:
         pixels = file["x_test"][number].reshape(28, 28)
     path = folder / name / f"{number}.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels).save(path)
     os.utime(path, (at, at))
     return path
@@ -298,3 +300,23 @@ def test_names_of_the_model_are_those_of_the_folders(tmp_path: Path) -> None:
     write(replace(mcutrain.load(MODEL), class_names=names), tmp_path / "m.tflite")
     found = mcutrain.watch(tmp_path / "m.tflite", inbox, tmp_path / "out", **QUICK)
     assert (found.new_images, found.classes) == (1, names)
+
+
+def test_the_service_of_the_page_is_one(run: Run, tmp_path: Path) -> None:
+    """systemd takes the unit, and the command what it says."""
+    page = (Path(__file__).parents[2] / "docs" / "boards.md").read_text(encoding="utf-8")
+    unit = "[Unit]" + page.partition("```\n[Unit]")[2].partition("```")[0]
+    command = unit.partition("ExecStart=")[2].partition("\n")[0].split()
+    shutil.copy(MODEL, "model.int8.tflite")
+    some(Path("inbox"), 0, 2)
+    assert run(*command[1:], "--once").code == 0
+    assert Path("learnt", STATE).is_file()
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze: apt install systemd")
+    program = tmp_path / "mcutrain"
+    program.touch(0o755)
+    service = tmp_path / "mcutrain.service"
+    service.write_text(unit.replace(command[0], str(program)))
+    verified = ["systemd-analyze", "verify", str(service)]
+    found = subprocess.run(verified, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
