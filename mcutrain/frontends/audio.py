@@ -273,5 +273,4 @@ class AudioFrontend(SoundFrontend):
             work=POINTS,
             feature="uint16_t",
             flash_bytes={"portable": 5354, "armv6m": 6142, "dsp": 5318},
-            instructions={"portable": 114_366, "armv6m": 219_970, "dsp": 114_340},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from typing import ClassVar
@@ -22,6 +23,8 @@ QUEUE_ROWS = 8
 MOST_LEVEL = 1 << 15
 FORMATS = {"grey": 0, "rgb565": 1, "rgb565be": 2, "yuyv": 3, "bayer": 4}
 """Numbers of Format."""
+CODED = ("rgb565", "rgb565", "yuyv", "bayer")
+"""Of all formats but grey, as pixels cost."""
 OF_MODEL = ("out_height", "out_width", "out_channels")
 METHODS = {"area": 0, "bilinear": 1}
 KERNEL = "&heard->vision, &camera_params, heard->memory"
@@ -196,6 +199,27 @@ class CameraFrontend(ImageFrontend):
         return self.height // halves, self.width // halves
 
     @property
+    def work(self) -> Mapping[str, int]:
+        """Rows of the camera, pixels by format, columns and numbers by method."""
+        how, numbers, rows = self.vision, self.output_shape[1], self.crop_height
+        is_area, is_bayer = how.method == Method.AREA, how.format == Format.BAYER_RGGB
+        columns = self.out_width * (rows if is_area else vision.blended_rows(how))
+        pixels = rows * self.crop_width if is_area else 2 * columns
+        parts = rows + self.out_height - math.gcd(rows, self.out_height)
+        work = {f"{name} {channels}": 0 for name in CODED for channels in (1, 3)}
+        if how.format != Format.GREY:
+            work[f"{CODED[how.format - 1]} {how.channels}"] = pixels
+        work |= {"rows": self.height, "kept": rows * self.width * is_bayer, "aims": self.out_height}
+        of_area = {"pixels": pixels, "columns": columns, "sums": columns * how.channels}
+        of_area |= {"means": numbers}
+        of_area |= {"parts": parts * self.out_width * how.channels}
+        blended = {"blended": columns, "halves": columns * how.channels, "between": numbers}
+        return work | {
+            **{name: count * is_area for name, count in of_area.items()},
+            **{name: count * (not is_area) for name, count in blended.items()},
+        }
+
+    @property
     def c(self) -> FrontendC:
         """firmware/frontends/mct_vision.c."""
         how = self.vision
@@ -215,7 +239,6 @@ class CameraFrontend(ImageFrontend):
                 due="vision.due",
             ),
             flash_bytes={"portable": 3298, "armv6m": 3686, "dsp": 3262},
-            instructions={},
             definitions=C.format(**self.options(), words=words, row=row),
             queue=QUEUE_ROWS,
         )

@@ -6,8 +6,8 @@ FEATURE_SCALE of a real number each. A model's int8 input has fewer steps, so `s
 which feature each next code begins. The code is that of `mcutrain.data.quantize_input` for the real
 number, without a division on the device.
 
-To add one: a file with a class, its C, a test of both, a row of KINDS in registry.py. A class of
-sound begins with `sound.py`, which frames it; one of images with `images.py`.
+To add one: a file with a class, its C, a test of both, a row of FRONTENDS in registry.py. A class
+of sound begins with `sound.py`, which frames it; one of images with `images.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from mcutrain_host.dataclass import dataclass
 
 from mcutrain.errors import DataError
+from mcutrain.frontends import costs
 
 Array = npt.NDArray[Any]
 Int8 = npt.NDArray[np.int8]
@@ -108,8 +109,8 @@ class FrontendC:
     of `work` numbers, free between calls. sample, feature, work_type: types. window: of a front end
     that needs whole windows. definitions: C that a program has before all of it. queue: samples
     that may wait by default, a power of two.
-    flash_bytes, instructions: of code with constants, and of a hop from one frame to the next, by
-    instruction set, as benchmarks/listening.py counts them; empty where they depend on options.
+    flash_bytes: of code with constants, by instruction set, as benchmarks/listening.py counts them;
+    empty where they depend on options.
     """
 
     sources: tuple[str, ...]
@@ -119,7 +120,6 @@ class FrontendC:
     reset: str
     push: str
     flash_bytes: Mapping[str, int]
-    instructions: Mapping[str, int]
     work: int = 0
     work_type: str = "int16_t"
     sample: str = "int16_t"
@@ -203,6 +203,16 @@ class Frontend(ABC):
     @abstractmethod
     def c(self) -> FrontendC:
         """Its C."""
+
+    @property
+    def work(self) -> Mapping[str, int]:
+        """What a frame takes, in the units that costs.toml counts instructions of."""
+        return {"frames": 1}
+
+    @property
+    def instructions(self) -> Mapping[str, int]:
+        """From one frame to the next, by set of costs; empty if that was not counted."""
+        return costs.instructions(self.kind, self.work)
 
     @abstractmethod
     def stream(self) -> FeatureStream:

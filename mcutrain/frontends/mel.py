@@ -178,6 +178,17 @@ class MelFrontend(FramesFrontend):
         return found
 
     @property
+    def work(self) -> Mapping[str, int]:
+        """Samples that come and those of a frame, bins whose size is taken, and bands."""
+        return {
+            "frames": 1,
+            "step": self.hop,
+            "samples": self.frame_samples,
+            "bins": len(self.triangles.weights),
+            "bands": self.bands,
+        }
+
+    @property
     def c(self) -> FrontendC:
         """firmware/frontends/mct_mel.c."""
         bands = self.triangles
@@ -201,7 +212,6 @@ class MelFrontend(FramesFrontend):
             work=tables.POINTS,
             work_type="int32_t",
             flash_bytes={},
-            instructions={},
             definitions=definitions,
         )
 

@@ -125,7 +125,6 @@ class MfccFrontend(FramesFrontend):
             work=tables.POINTS,
             work_type="int32_t",
             flash_bytes={"portable": 4526, "armv6m": 5110, "dsp": 4518},
-            instructions={"portable": 111_806, "armv6m": 185_674, "dsp": 114_627},
             window=WindowC(KEPT, "mct_mfcc_look", "mct_mfcc_finish"),
         )
 

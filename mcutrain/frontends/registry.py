@@ -21,10 +21,14 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib
 
-KINDS: Mapping[str, type[Frontend]] = {
-    made.kind: made
-    for made in (AudioFrontend, MfccFrontend, MelFrontend, MotionFrontend, CameraFrontend)
-}
+FRONTENDS: tuple[type[Frontend], ...] = (
+    AudioFrontend,
+    MfccFrontend,
+    MelFrontend,
+    MotionFrontend,
+    CameraFrontend,
+)
+KINDS: Mapping[str, type[Frontend]] = {made.kind: made for made in FRONTENDS}
 MOST_BYTES = 1 << 16
 
 

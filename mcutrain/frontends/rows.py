@@ -227,6 +227,28 @@ class MotionFrontend(Frontend):
         return RowStream(self.motion)
 
     @property
+    def work(self) -> Mapping[str, int]:
+        """Rows and their numbers; of features, channels, their numbers, bins and bands."""
+        how = self.motion
+        channels = how.channels if how.features else 0
+        banded = channels if how.band_ends else 0
+        return {
+            "frames": 1,
+            "rows": self.step,
+            "axes": self.step * self.axes,
+            "gravity": self.step * self.axes * (self.gravity > 0),
+            "magnitudes": self.step * (self.magnitude > 0),
+            "features": self.output_shape[1],
+            "channels": channels,
+            "numbers": channels * self.window,
+            "roots": channels * self.rms,
+            "windowed": banded * self.window,
+            **{f"transforms of {n}": banded * (how.points == n) for n in fourier.LENGTHS},
+            "bins": banded * ((1 << self.bands) - 1),
+            "bands": banded * self.bands,
+        }
+
+    @property
     def c(self) -> FrontendC:
         """firmware/frontends/mct_motion.c."""
         how = self.motion
@@ -241,7 +263,6 @@ class MotionFrontend(Frontend):
             work=how.points if how.band_ends else 0,
             work_type="int32_t",
             flash_bytes={},
-            instructions={},
             definitions=self._definitions(),
             queue=QUEUE_ROWS,
         )

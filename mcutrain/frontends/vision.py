@@ -232,6 +232,12 @@ def _bilinear(x: Ints, rows: int, columns: int) -> Ints:
     return found
 
 
+def blended_rows(how: Vision) -> int:
+    """Rows that a bilinear image is made of."""
+    at, _ = _centres(how.crop.height, how.out_height)
+    return len(np.union1d(at, np.minimum(at + 1, how.crop.height - 1)))
+
+
 def _centres(length: int, out_length: int) -> tuple[Ints, Ints]:
     """Where the centre of each pixel lies: the pixel before it, and 256ths towards the next."""
     place = (2 * np.arange(out_length) + 1) * length - out_length

@@ -338,7 +338,7 @@ def listening_of(step: TrainingStep, target: Target | None, history: int = 0) ->
         return None
     hop_us = 1_000_000 * front.hop // front.rate_hz if front.rate_hz else 0
     c = front.c
-    counted, frame_us = dict(c.instructions), None
+    counted, frame_us = dict(front.instructions), None
     if is_of_board and target is not None and target.costs in counted:
         counted = {target.costs: counted[target.costs]}
         seconds = target.step_seconds(counted[target.costs])

@@ -97,6 +97,17 @@ def test_a_stream_takes_pieces_in_which_no_frame_ends(front: Frontend) -> None:
     assert len(stream.push(piece[1:])) == front.output_shape[0]
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 6, 7])
+def test_frames_of_a_stream_are_computed_a_few_at_once(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front = parse("mfcc:frames=7")
+    x = sound(2, *front.input_shape)
+    whole = front.stream().push(x)
+    monkeypatch.setattr("mcutrain.frontends.sound.AT_ONCE", at_once)
+    assert np.array_equal(front.stream().push(x), whole)
+
+
 @pytest.mark.parametrize("front", [*BY_KIND, *OTHERS], ids=lambda front: front.kind)
 def test_an_ear_hears_the_same_behind_an_empty_piece(front: Frontend) -> None:
     samples = np.random.default_rng(3).integers(-9, 9, (2, *front.input_shape))

@@ -212,7 +212,7 @@ def _code(code: Code, told: Any) -> Mapping[str, Any]:
         "trigger": TriggerParams.of(front),
         "first": first,
         "steps": steps.tolist(),
-        "instructions": front.c.instructions,
+        "instructions": front.instructions,
     }
 
 
