@@ -11,9 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
 from mcutrain_host.dataclass import dataclass
-from mcutrain_host.elf import loaded_segments
 from mcutrain_host.errors import BuildError
 from mcutrain_host.files import whole
 from mcutrain_host.manifest import BoardMemory, BoardProject, BuildOutput, Compilation
@@ -176,6 +174,9 @@ def _uf2_tool(folder: Path, kept: KeptObjects) -> str:
 
 def _uf2(folder: Path, elf: Path, facts: BuildOutput, output: Path, tool: str) -> None:
     """What the boot ROM's drive takes, made by the project's own tool as its Makefile does."""
+    from elftools.elf.elffile import ELFFile  # slow to import
+    from mcutrain_host.elf import loaded_segments
+
     base = facts.uf2_base
     assert base is not None
     flat = bytearray()

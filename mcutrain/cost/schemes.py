@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from mcutrain_host.build import build, find_toolchain
 from mcutrain_host.errors import BuildError
-from mcutrain_host.memory import linked_memory
 from mcutrain_host.saved import COUNTERS
 
 from mcutrain.codegen.firmware import compile_facts
@@ -169,6 +168,8 @@ def _needs(step: TrainingStep, target: Target | None) -> Needs:
 
 def _built(step: TrainingStep, target: Target) -> Needs | None:
     """Read the needs from the linked ELF; None if the linker has too little memory."""
+    from mcutrain_host.memory import linked_memory  # what reads ELF files is slow to import
+
     estimated = _needs(step, target)
     with tempfile.TemporaryDirectory(prefix="mcutrain-") as folder:
         project = Path(folder) / "project"

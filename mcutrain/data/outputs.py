@@ -172,9 +172,16 @@ def better_order(labels: Labels, answers: Labels, names: Sequence[str]) -> str:
     chance, accuracy = 1 / len(classes), float((labels == answers).mean())
     counts = np.zeros((len(classes), len(outputs)), np.int64)
     np.add.at(counts, (rows, columns), 1)
+
+    def is_far_better(share: float) -> bool:
+        return accuracy <= FAR_BELOW * share and share >= chance + FITS * (1 - chance)
+
+    most = min(counts.max(axis=0).sum(), counts.max(axis=1).sum()) / len(labels)
+    if not is_far_better(most):
+        return ""  # nor is any order: it counts each class and each output once
     found, taken = _assignment(counts)
     fitted = counts[found, taken].sum() / len(labels)
-    if accuracy > FAR_BELOW * fitted or fitted < chance + FITS * (1 - chance):
+    if not is_far_better(fitted):
         return ""
     pairs = sorted(zip(outputs[taken].tolist(), classes[found].tolist(), strict=True))
     order = [f"output {output} = {names[label]}" for output, label in pairs[:MOST_NAMES]]

@@ -2,8 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
 
 from mcutrain.data import Dataset, Outputs, Split, better_order
+from mcutrain.data.outputs import FAR_BELOW, FITS
 from mcutrain.errors import DataError
 
 WORDS = ("yes", "no", "up", "down")
@@ -160,6 +164,25 @@ def test_no_other_order_is_said_where_none_fits_far_better(
     labels: np.ndarray, found: np.ndarray
 ) -> None:
     assert better_order(labels, found, WORDS) == ""
+
+
+@given(st.integers(2, 6), st.integers(5, 60), st.floats(0, 1), st.integers(0, 2**31))
+def test_an_order_is_said_where_the_best_of_all_fits_far_better(
+    classes: int, samples: int, right: float, seed: int
+) -> None:
+    """The best is searched only where counts allow one; SciPy takes half a second to import."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(classes, size=samples)
+    by_order = rng.permutation(classes + 1)[labels]
+    found = np.where(rng.random(samples) < right, by_order, rng.integers(classes, size=samples))
+    counts = np.zeros((classes, classes + 1))
+    np.add.at(counts, (labels, found), 1)
+    share = counts[linear_sum_assignment(counts, maximize=True)].sum() / samples
+    chance = 1 / len(np.unique(labels))
+    is_far_better = (labels == found).mean() <= FAR_BELOW * share
+    is_far_better &= share >= chance + FITS * (1 - chance) and chance < 1
+    names = tuple(map(str, range(classes + 1)))
+    assert bool(better_order(labels, found, names)) == is_far_better
 
 
 def test_answers_by_chance_suggest_no_order() -> None:
