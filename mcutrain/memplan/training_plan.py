@@ -352,7 +352,7 @@ def check_budget(plan: TrainingPlan, sram_bytes: int, listening_bytes: int = 0) 
     """
     needs = plan.sram_bytes + listening_bytes
     if needs > sram_bytes:
-        needed = f"{plan.arena_bytes} arena, {plan.state_bytes} trainable state"
+        needed = f"{plan.arena_bytes:,} arena, {plan.state_bytes:,} trainable state"
         needed += _of_listening(listening_bytes)
         raise _too_large(plan, needs, needed, sram_bytes, "there are")
 
@@ -364,23 +364,24 @@ def check_board(plan: TrainingPlan, target: Target, listening_bytes: int = 0) ->
     needs = target.sram_bytes(plan.arena_bytes, plan.resident_bytes) + listening_bytes
     if needs > target.ram.size_bytes:
         needed = (
-            f"{plan.arena_bytes} arena, {plan.state_bytes} trainable state, "
-            f"{target.stack_bytes} stack, {target.firmware_bytes()} firmware"
+            f"{plan.arena_bytes:,} arena, {plan.state_bytes:,} trainable state, "
+            f"{target.stack_bytes:,} stack, {target.firmware_bytes():,} firmware"
         )
         needed += _of_listening(listening_bytes)
         raise _too_large(plan, needs, needed, target.ram.size_bytes, f"of {target.name}")
 
 
 def _of_listening(size_bytes: int) -> str:
-    return f", {size_bytes} front end" if size_bytes else ""
+    return f", {size_bytes:,} front end" if size_bytes else ""
 
 
 def _too_large(plan: TrainingPlan, needs: int, parts: str, limit: int, of: str) -> PlanError:
-    more = f"the plan needs {needs} bytes of SRAM ({parts}), {needs - limit} more than the {limit}"
+    missing = f"{needs - limit:,} more than the {limit:,}"
+    more = f"the plan needs {needs:,} bytes of SRAM ({parts}), {missing}"
     if plan.arena_bytes > plan.arena.arena_bytes:
         return PlanError(
-            f"{more} {of}; most of them a front of the cascade needs, {plan.arena.arena_bytes} the "
-            "step itself: leave out the cascade, or use a smaller input"
+            f"{more} {of}; most of them a front of the cascade needs, {plan.arena.arena_bytes:,} "
+            "the step itself: leave out the cascade, or use a smaller input"
         )
     step = plan.arena.peak_step
     return PlanError(

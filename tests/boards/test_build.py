@@ -162,7 +162,7 @@ def test_a_plan_too_large_for_the_board_is_refused(shared):
     target = load_target("nucleo-f446re")
     missing = target.sram_bytes(step.plan.arena_bytes, step.plan.state_bytes) - 131_072
     assert missing > 0
-    with pytest.raises(PlanError, match=f"{missing} more than the 131072 of nucleo-f446re"):
+    with pytest.raises(PlanError, match=f"{missing:,} more than the 131,072 of nucleo-f446re"):
         step.firmware(target)
 
 

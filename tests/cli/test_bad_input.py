@@ -79,7 +79,7 @@ def test_a_wrong_scheme_is_explained(run: Run, model: Path, scheme: str, says: s
 
 def test_a_budget_that_is_too_small_names_the_peak(run: Run, model: Path) -> None:
     sentence = run("plan", model, "--sram", "7K", "--csv", "plan.csv").sentence
-    assert "more than the 7168 there are; most is alive at step" in sentence
+    assert "more than the 7,168 there are; most is alive at step" in sentence
     assert not Path("plan.csv").exists()
 
 

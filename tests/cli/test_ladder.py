@@ -429,7 +429,7 @@ def test_a_board_with_too_little_memory_is_a_sentence(
     run: Run, model: Path, proxies: Path, tmp_path: Path
 ) -> None:
     plan = ("plan", model, *SCHEME, "--proxies", proxies)
-    assert "more than the 1000 there are" in run(*plan, "--sram", 1000).sentence
+    assert "more than the 1,000 there are" in run(*plan, "--sram", 1000).sentence
 
 
 REPLAYED = ("--replay", 1, "--remember", 8)

@@ -80,7 +80,7 @@ def test_a_step_that_is_too_large_is_refused_before_a_file_is_written(
     output = tmp_path / "out"
     refused = run("generate", MODEL, *SCHEME, "--board", own, "-o", output)
     assert refused.code != 0
-    assert "more than the 81920 of" in refused.sentence
+    assert "more than the 81,920 of" in refused.sentence
     assert not output.exists()
 
 
