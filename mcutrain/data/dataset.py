@@ -509,6 +509,11 @@ def _numbers_as_names(y: Labels) -> tuple[str, ...]:
     used = np.unique(y)
     if len(used) <= used[-1]:
         gap = int(np.flatnonzero(used != np.arange(len(used)))[0])
+        if used[0] == 1 and len(used) == used[-1]:
+            raise DataError(
+                f"the labels go from 1 to {used[-1]}, but class numbers begin at 0: subtract 1, or "
+                "save names"
+            )
         raise DataError(
             f"class {gap} has no sample though class {used[-1]} has: number the classes "
             "without gaps, or save names"

@@ -23,6 +23,9 @@ quarter): 0…16 for an input of 0…1 has 47 % and -1 dB, -1…1 has 50 % and 3
 distribution of deviation 1 for -1…1 has 32 % and 8 dB, for -2…2 5 % and 19 dB."""
 FEW_STEPS = 8
 """Values within so few steps of the input cannot be told apart well."""
+NEGATIVE_SHARE = 0.25
+"""Said where so much of an input's range is below 0 and no value is: pixels / 255 for a model that
+learnt from normalized ones. An input with zero point 0 may be so without a negative value."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,9 @@ def check_values(x: Samples, model: ModelInput, what: str, remedy: str) -> list[
     if len(x) > 1 and clipping.high - clipping.low < FEW_STEPS * model.scale:
         steps = int((clipping.high - clipping.low) / model.scale) + 1
         return [f"{ranges}, so they take {steps} of its 256 values; {remedy}"]
+    below = -model.low >= NEGATIVE_SHARE * (model.high - model.low) and model.zero_point != 0
+    if len(x) > 1 and found.low >= 0 and below:
+        return [f"{ranges}: no value is below 0, as some were in the model's training; {remedy}"]
     return []
 
 

@@ -28,7 +28,10 @@ def test_a_missing_model_is_named(run: Run, command: str) -> None:
 
 
 def test_a_folder_is_no_model(run: Run, tmp_path: Path) -> None:
-    assert run("info", tmp_path).sentence == f"cannot read {tmp_path}: Is a directory"
+    folder = f"{tmp_path} is a folder: give a .tflite or .onnx file"
+    assert run("info", tmp_path).sentence == folder
+    (tmp_path / "m.onnx").touch()
+    assert "m.onnx is empty: copy or export it again" in run("info", tmp_path / "m.onnx").sentence
 
 
 @pytest.mark.parametrize("keep", [100, 3000, 40_000])

@@ -138,6 +138,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "negative label": ({"x": IMAGES, "y": LABELS - 1}, "y has labels from -1"),
     "huge label": ({"x": IMAGES, "y": LABELS * 10**9}, "number the classes"),
     "gap": ({"x": IMAGES, "y": LABELS * 2}, "class 1 has no sample though class 6"),
+    "from 1": ({"x": IMAGES, "y": LABELS + 1}, "labels go from 1 to 4, but class numbers begin at"),
     "few names": ({"x": IMAGES, "y": LABELS, "names": ["a"]}, "there are 1 class names"),
     "number names": ({"x": IMAGES, "y": LABELS, "names": [1, 2, 3, 4]}, "names is int64"),
     "lengths": ({"x": IMAGES, "y": LABELS[:9]}, "x has 20 samples but y has 9 labels"),

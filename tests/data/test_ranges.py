@@ -14,6 +14,9 @@ UNIT = ModelInput((8,), 1 / 255, -128)
 """Takes 0 to 1."""
 SIGNED = ModelInput((8,), 1 / 127.5, -1)
 """Takes about -1 to 1."""
+SYMMETRIC = ModelInput((8,), 1 / 127, 0)
+SLIGHTLY = ModelInput((8,), 1 / 190, -66)
+"""Takes about -0.33 to 1.02: less than a quarter of it is below 0."""
 
 
 def drawn(kind: str) -> np.ndarray:
@@ -39,7 +42,14 @@ def notes(kind: str, model: ModelInput, normalization="auto", dtype=np.float32) 
 
 
 @pytest.mark.parametrize(
-    ("kind", "model"), [("0..1", UNIT), ("-1..1", SIGNED), ("0..1", SIGNED), ("outlier", UNIT)]
+    ("kind", "model"),
+    [
+        ("0..1", UNIT),
+        ("-1..1", SIGNED),
+        ("0..1", SYMMETRIC),
+        ("0..1", SLIGHTLY),
+        ("outlier", UNIT),
+    ],
 )
 def test_what_fits_but_for_an_outlier_is_not_mentioned(kind: str, model: ModelInput) -> None:
     assert notes(kind, model) == ()
@@ -69,6 +79,14 @@ def test_values_that_few_steps_hold_are_said() -> None:
     assert notes("0..0.02", ModelInput((8,), 1.0, -128))[0].endswith("give --mean and --std")
     assert "take 6 of its 256 values" in notes("0..0.02", UNIT)[0]
     assert FEW_STEPS > 0.02 * 255
+
+
+def test_values_without_a_negative_one_for_an_input_with_many_are_said() -> None:
+    found = notes("0..1", SIGNED)
+    assert "and the model's input from -0.99" in found[0]
+    assert "no value is below 0, as some were in the model's training; scale them" in found[0]
+    pixels = {"normalization": Normalization((0.0,), (1.0,)), "dtype": np.uint8}
+    assert notes("0..255", SIGNED, **pixels)[0].endswith("that the model was trained with")
 
 
 def test_pixels_are_judged_after_their_normalization() -> None:

@@ -442,10 +442,12 @@ def test_a_file_that_is_no_model_is_refused(load_bytes, tmp_path):
     with pytest.raises(ModelError, match=r"neither a \.tflite nor an \.onnx file"):
         load_bytes(b"hello, world", "notes.txt")
     with pytest.raises(ModelError, match="identifier TFL3 is missing"):
+        load_bytes(b"hello, world", "model.tflite")
+    with pytest.raises(ModelError, match=r"model\.tflite is empty"):
         load_bytes(b"", "model.tflite")
     with pytest.raises(ModelError, match=r"cannot read .*No such file"):
         load(tmp_path / "absent.tflite")
-    with pytest.raises(ModelError, match="cannot read"):
+    with pytest.raises(ModelError, match="is a folder"):
         load(tmp_path)
 
 

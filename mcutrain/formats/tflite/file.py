@@ -139,9 +139,14 @@ def is_tflite(path: Path) -> bool:
     """Return whether a file begins as .tflite files do. Raises ModelError if it cannot be read."""
     try:
         with opened(path) as file:
-            return file.read(8)[4:] == IDENTIFIER
+            begin = file.read(8)
+    except IsADirectoryError as error:
+        raise ModelError(f"{path} is a folder: give a .tflite or .onnx file") from error
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
+    if not begin:
+        raise ModelError(f"{path} is empty: copy or export it again")
+    return begin[4:] == IDENTIFIER
 
 
 @contextmanager
