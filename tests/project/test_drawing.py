@@ -110,12 +110,12 @@ from tests.conftest import pytest_terminal_summary, pytest_testnodedown
 SLOW = """
 import pytest
 
+def test_quick():
+    pass
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(25))
 def test_slow(number):
-    pass
-
-def test_quick():
     pass
 """
 
