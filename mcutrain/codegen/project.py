@@ -29,7 +29,6 @@ from mcutrain_host.manifest import (
 )
 from mcutrain_host.objects import BUILD
 
-import mcutrain
 from mcutrain import data
 from mcutrain.autodiff import Classifier, TrainGraph
 from mcutrain.codegen import firmware, packages
@@ -324,8 +323,8 @@ def _name_values(plan: TrainingPlan, scheme: str, interface: Interface) -> dict[
         "model": comment(plan.training.graph.name),
         "scheme": comment(scheme),
         "estimates": estimate_lines(interface.estimates, interface.prefix),
-        "version": mcutrain.__version__,
-        "version_number": version_number(mcutrain.__version__),
+        "version": _version(),
+        "version_number": version_number(_version()),
     }
 
 
@@ -419,6 +418,13 @@ def _input(program: Program) -> str:
     training = program.training
     place = program.expression(training.forward, training.x)
     return f"(int8_t *){place}" if training.vocabulary else place
+
+
+def _version() -> str:
+    """Return mcutrain's own version."""
+    from importlib.metadata import version  # needs all of email, which plans do not
+
+    return version("mcutrain")
 
 
 def version_number(text: str) -> int:
@@ -557,7 +563,7 @@ def manifest(
     y = training.forward.tensors[training.forward.outputs[0]].type
     found = Manifest(
         format=FORMAT,
-        generator=f"mcutrain {mcutrain.__version__}",
+        generator=f"mcutrain {_version()}",
         model=training.graph.name,
         model_hash=program.model_hash,
         scheme=scheme,

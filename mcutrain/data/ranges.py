@@ -130,7 +130,7 @@ def check_values(x: Samples, model: ModelInput, what: str, remedy: str) -> list[
         steps = int((clipping.high - clipping.low) / model.scale) + 1
         return [f"{ranges}, so they take {steps} of its 256 values; {remedy}"]
     below = -model.low >= NEGATIVE_SHARE * (model.high - model.low) and model.zero_point != 0
-    if len(x) > 1 and found.low >= 0 and below:
+    if len(x) > 1 and clipping.low >= 0 and below:
         return [f"{ranges}: no value is below 0, as some were in the model's training; {remedy}"]
     return []
 
