@@ -22,7 +22,7 @@ from mcutrain.pipeline import TrainingStep
 from mcutrain.runs.sample_reading import samples_of
 from mcutrain.runs.training import fastest_simulator, search_of
 from mcutrain.simulation import LatentSamples, LatentSimulator, RunSettings, Samples, Search
-from mcutrain.simulation.range_test import LONGER, Trials, first_rate, later_rate
+from mcutrain.simulation.range_test import LONGER, OutOfTime, Trials, first_rate, later_rate
 
 AFFORDABLE_MACS = 200_000_000_000
 """Products of all steps' inferences that are affordable: about half a minute of one core."""
@@ -33,15 +33,21 @@ LOWER = (0, -1, -2)
 """What later rounds try, in steps of RATES: a longer run mostly wants no larger rate. Where the
 first or the last of them ends best, those beyond it follow."""
 Report = Callable[[int, int], None]
-"""Called with the schemes whose trials are done, and how many there may be."""
+"""Called after each trial with the schemes whose trials are done, and how many there may be. May
+raise OutOfTime."""
 
 
 @dataclass(frozen=True)
 class Contest:
-    """How it ended. best: a scheme. steps: of the last trials."""
+    """How it ended. best: a scheme. steps: of the last trials that all made who were left.
+
+    is_cut: whether time ended it. If not all had made their first trials by then, steps is 0, and
+    the best is of those that had, or the first one.
+    """
 
     best: str
     steps: int
+    is_cut: bool = False
 
 
 @dataclass
@@ -58,14 +64,14 @@ class _Entrant:
         """Multiply-accumulates of so many trials."""
         return self.macs * self.trials.round_steps(steps, trials)
 
-    def first(self, steps: int) -> None:
+    def first(self, steps: int, told: Callable[[], None]) -> None:
         """Find a rate among all."""
-        self.best, self.loss = first_rate(self.trials, steps)
+        self.best, self.loss = first_rate(self.trials, steps, told)
 
-    def later(self, steps: int, affords: Callable[[], bool]) -> None:
+    def later(self, steps: int, affords: Callable[[], bool], told: Callable[[], None]) -> None:
         """Try that rate and lower ones for longer, and those beyond while these end best."""
         tried = [max(self.best + lower, 0) for lower in LOWER]
-        self.best, self.loss = later_rate(self.trials, steps, tried, affords)
+        self.best, self.loss = later_rate(self.trials, steps, tried, affords, told)
 
 
 def contest(
@@ -100,23 +106,32 @@ def contest(
     if not affords(first + sum(e.cost(second, len(LOWER)) for e in dearest)):
         return None
     done, most = 0, len(left) + 2 * _half(len(left))
-    for entrant in left:
-        entrant.first(length)
-        done += 1
-        report(done, most)
-    for _ in range(1, ROUNDS):
-        longer = min(LONGER * length, left[0].trials.whole_steps)
-        left = _better(left, _half(len(left)))
-        costs = [e.cost(longer, len(LOWER)) for e in left]
-        if longer == length or not affords(sum(costs)):
-            break
-        length = longer
-        for i, entrant in enumerate(left):
-            rest = sum(costs[i + 1 :]) + entrant.cost(length, 1)
-            entrant.later(length, partial(affords, rest))
+
+    def told() -> None:
+        report(min(done, most), most)
+
+    best, ended = left[0].name, 0
+    try:
+        for entrant in left:
+            entrant.first(length, told)
+            best = _better([e for e in left if e.loss < math.inf], 1)[0].name
             done += 1
-            report(min(done, most), most)
-    return Contest(_better(left, 1)[0].name, length)
+        ended = length
+        for _ in range(1, ROUNDS):
+            longer = min(LONGER * length, left[0].trials.whole_steps)
+            left = _better(left, _half(len(left)))
+            costs = [e.cost(longer, len(LOWER)) for e in left]
+            if longer == length or not affords(sum(costs)):
+                break
+            length = longer
+            for i, entrant in enumerate(left):
+                rest = sum(costs[i + 1 :]) + entrant.cost(length, 1)
+                entrant.later(length, partial(affords, rest), told)
+                done += 1
+            best, ended = _better(left, 1)[0].name, length
+    except OutOfTime:
+        return Contest(best, ended, is_cut=True)
+    return Contest(best, ended)
 
 
 def _half(count: int) -> int:

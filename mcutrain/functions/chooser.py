@@ -60,6 +60,7 @@ from mcutrain.selection.cost import CostModel
 from mcutrain.selection.fitting import fitting, least_sram_bytes
 from mcutrain.selection.select import BestScheme, Selector
 from mcutrain.simulation import RunSettings
+from mcutrain.simulation.range_test import OutOfTime
 from mcutrain.simulation.samples import content_of
 from mcutrain.sparse import UpdateScheme, find_head, layers_of, parse_scheme
 
@@ -89,6 +90,7 @@ MOST_REPEATS = 3
 SHARES = (0, 0.25, 0.5, 1)
 """Shares of the layers before the head, from the end, that are tried where everything fits."""
 TRYING = "trying schemes"
+NO_TIME = "there is no time to compare it with others"
 AS_MUCH = 1.0
 """A smaller scheme is named that reaches this share of what the chosen one does, by gradients.
 
@@ -165,13 +167,16 @@ class Chooser:
         if full is not None:
             return self._of_those_that_fit(full, contest)
         try:
-            measured = analysis()
-        except UNMEASURABLE as error:
-            return self._largest(f"gradients cannot be measured: {error}")
-        try:
-            return self._selected(measured)
-        except (SchemeError, UnsupportedError) as error:
-            return self._largest(f"none can be selected: {error}")
+            try:
+                measured = analysis()
+            except UNMEASURABLE as error:
+                return self._largest(f"gradients cannot be measured: {error}")
+            try:
+                return self._selected(measured)
+            except (SchemeError, UnsupportedError) as error:
+                return self._largest(f"none can be selected: {error}")
+        except OutOfTime:
+            return self._largest(NO_TIME)
 
     def _of_those_that_fit(self, full: TrainingStep, contest: RunContest) -> AutoScheme:
         """Everything, or fewer layers that end short runs better. full: the step of everything."""
@@ -183,11 +188,14 @@ class Chooser:
         ended = contest({**tried, "full": full}) if is_fixed and len(tried) > 1 else None
         if ended is None:
             return self._chosen("full", fits, full)
+        if not ended.steps:
+            return self._chosen(ended.best, f"{fits}; {NO_TIME}", tried[ended.best])
         *others, last = tried
         reason = (
             f"{fits}, and of {', '.join(others)} and {last} it ends runs of {ended.steps:,} steps "
             "best, on training samples that are held out"
         )
+        reason += "; there is no time for longer ones" if ended.is_cut else ""
         return self._chosen(ended.best, reason, tried[ended.best])
 
     def _contest(
@@ -213,7 +221,7 @@ class Chooser:
             found = run_contest(steps, split, normalization, report=report, epochs=self.epochs)
         except UNMEASURABLE:
             return None
-        if found is not None:
+        if found is not None and not found.is_cut:
             with suppress(CacheError):
                 cache.write(path, json.dumps(asdict(found)).encode())
         return found

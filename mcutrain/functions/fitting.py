@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ from mcutrain.functions.run_options import (
     SimulationOptions,
 )
 from mcutrain.functions.simulating import Learnt, Simulation
+from mcutrain.functions.time_left import TimeLeft
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load
 from mcutrain.pipeline.losses import Fitted, fit_to_data
@@ -73,6 +74,7 @@ from mcutrain.runs.result import SimulationResult
 from mcutrain.runs.watch import Watch
 from mcutrain.shown import Record, Shown, percent
 from mcutrain.simulation import check_can_build
+from mcutrain.simulation.range_test import OutOfTime
 from mcutrain.simulation.samples import content_of
 from mcutrain.sparse import UpdateScheme, as_scheme, find_head
 
@@ -87,10 +89,12 @@ MOST_EPOCHS, FEW_STEPS, MOST_OF_FEW = 20, 40_000, 100
 digits, with all layers behind it, ends 3 points higher after 60 epochs than after 20."""
 TIMED_SAMPLES, TIMED_EPOCHS, TIMED_RATE = 64, 4, 1e-4
 """Of the runs that say how long a step takes; nothing is kept of what they learn."""
-FOR_STEPS = 0.6
-"""Share of the time left that steps may take; the rest is for rates, tests and comparisons."""
-LEAST_FOR_STEPS = 0.5
-"""Share of the minutes that are there for training even where choosing took longer."""
+FOR_CHOOSING, FOR_STEPS, FOR_TRIALS = 0.4, 0.6, 0.6
+"""Shares of the time that is left then: of all for choosing what to train, of what that leaves for
+the run with its tests, of what is beside the run and the end for trials of its rate. What they
+leave is for the head alone, to compare."""
+FOR_THE_END = 0.1
+"""Share of the minutes for all that comes after training: files, project, report."""
 FEW_TESTS = 20
 GUESSING = 1.2
 """Times the share of the most frequent class: so much may be guessed by chance."""
@@ -119,7 +123,8 @@ class FitResult(Shown):
     """What `fit` did.
 
     folder: where all of it is. trained: the trained model's file in it. result: of the run; head:
-    of the head alone with the same samples and epochs, None where the run trained just that.
+    of the head alone with the same samples and epochs, None where the run trained just that, or
+    where no time was left for it.
     choices: what was decided, why, and which flag decides it otherwise. seconds: in all. board: the
     same run on the board, if a port was given; it ends with the same state.
     """
@@ -189,9 +194,10 @@ def fit(
     are keywords, too; mcutrain.functions.run_options explains each.
 
     model: a float or int8 file. data: as `simulate` takes it. output: the folder; MODEL-fit by
-    default. scheme: what to train; by default what suits the memory. training: minutes, about how
-    long it may take. hardware: board, or bytes of sram. line: with the board's port the firmware is
-    built and flashed, and the same run trains the board, which must end with the same state.
+    default. scheme: what to train; by default what suits the memory. training: minutes, how long it
+    may take on this computer, unless epochs are given: what does not fit is left out, and said.
+    hardware: board, or bytes of sram. line: with the board's port the firmware is built and
+    flashed, and the same run trains the board, which must end with the same state.
 
     Raises ArgumentError where the folder holds something else; ModelError, DataError, PlanError,
     BuildError, TargetError.
@@ -211,7 +217,7 @@ def fit(
     training.simulated(1).settings(seed)
     if scheme is not None and str(scheme) != AUTO:
         as_scheme(scheme)
-    fitting = _Fitting(asked, _Folder.of(folder, asked), listener, time.monotonic())
+    fitting = _Fitting(asked, _Folder.of(folder, asked), listener)
     try:
         return fitting.run()
     except McutrainError:
@@ -379,9 +385,10 @@ class _Fitting:
     asked: _Asked
     folder: _Folder
     listener: Listener
-    begun: float
 
     def __post_init__(self) -> None:
+        training = self.asked.training
+        self.time = TimeLeft(math.inf if training.epochs else 60 * training.minutes)
         self.choices: list[FitChoice] = []
         self.doubts: list[str] = []
 
@@ -405,6 +412,9 @@ class _Fitting:
         write_report(self._report(split, learnt, head_only), path)
         draw(read_folder(path), path)  # with the run's log and the scheme
         self._chose("trained", str(trained), _beside(learnt, head))
+        if left := self.time.text:
+            early = f"cut short, {', '.join(self.time.cut)}" if self.time.cut else ""
+            self._chose("time", f"{left} are left", early, "--minutes")
         doubts = (*self.doubts, *_few_tests(split), *_guesses(learnt), *learnt.doubts)
         for doubt in doubts:
             self.listener.doubt(doubt)
@@ -415,7 +425,7 @@ class _Fitting:
             head,
             tuple(self.choices),
             project,
-            time.monotonic() - self.begun,
+            self.time.spent,
             doubts,
         )
         story = self._story(fitted, learnt, int8, plan)
@@ -642,7 +652,9 @@ class _Fitting:
                     seed=asked.seed,
                     epochs=asked.training.epochs or _most_epochs(len(split.train)),
                     alternatives=False,
-                    progress=tell,
+                    progress=self.time.ending(
+                        "the choice of a scheme", tell, (1 - FOR_CHOOSING) * self.time.left
+                    ),
                 )
             of = "" if memory.sram_bytes is None else f" of {memory.sram_bytes:,}"
             scheme = found.scheme
@@ -669,7 +681,7 @@ class _Fitting:
         asked = self.asked
         kept = self.folder.facts.get("length")
         if kept:
-            length = _Length(kept["epochs"], kept["samples"])
+            length = _Length(**kept)
             self._chose("epochs", f"{length.epochs}", "as this folder's run began", "--epochs")
             return length
         count = len(split.train)
@@ -677,12 +689,10 @@ class _Fitting:
             length, why = _Length(asked.training.epochs, None), "as given"
         else:
             front, tail = self._timed(graph, split, scheme)
-            whole = 60 * asked.training.minutes
-            left = max(whole - (time.monotonic() - self.begun), LEAST_FOR_STEPS * whole)
-            length, why = _length(
-                count, len(split.test), max(len(split.names), 1), front, tail, FOR_STEPS * left
-            )
-            why = f"{why}, a step takes {1e3 * tail:.2g} ms here"
+            seconds = FOR_STEPS * max(self.time.left, 0)
+            classes = max(len(split.names), 1)
+            length, why = _length(count, len(split.test), classes, front, tail, seconds)
+            why = f"{why}, a step takes {1e3 * tail:.2g} ms here, {self.time.text} are left"
         self.folder.keep(length=asdict(length))
         self._chose("epochs", str(length.epochs), why, "--minutes, --epochs")
         return length
@@ -710,6 +720,12 @@ class _Fitting:
         return max(0.0, whole - tail), tail
 
     # ------------------------------------------------------------------------------------ training
+
+    @property
+    def _end(self) -> float:
+        """Seconds that are kept for what comes after training."""
+        minutes = self.asked.training.minutes
+        return 0.0 if self.asked.training.epochs else FOR_THE_END * 60 * minutes
 
     def _simulation(
         self,
@@ -745,24 +761,44 @@ class _Fitting:
 
         if given is not None:
             tell(given, "as given")
-        heard = _OnlyRate if self.folder.is_finished else _WithRate
-        listener = heard(self.listener, tell)
+        listener: Listener
+        if self.folder.is_finished:
+            listener = _OnlyRate(self.listener, tell)
+        else:
+            beside = self.time.left - length.seconds - self._end
+            kept_back = length.seconds + self._end + (1 - FOR_TRIALS) * beside
+            listener = _WithRate(
+                self.listener,
+                tell,
+                lambda told: self.time.ending("trials of the learning rate", told, kept_back),
+            )
         learnt = simulation.run(graph, split, scheme, self.asked.classes, None, listener)[0]
         if learnt.was_interrupted:
             raise KeyboardInterrupt
         return learnt
 
     def _head(self, graph: Graph, split: Split, learnt: Learnt, length: _Length) -> Learnt | None:
-        """Train the head alone, as long, to compare with; None if that is what was trained."""
-        if learnt.step.scheme.name == HEAD:
+        """Train the head alone, as long, to compare with; None if that is what was trained.
+
+        None where there is no time for all of it, too, also when the same is asked again.
+        """
+        checkpoint = self.folder.path / HEAD_CHECKPOINT
+        was_cut = self.folder.is_finished and not checkpoint.exists()
+        if learnt.step.scheme.name == HEAD or was_cut:
             return None
         reading = replace(_only_names(self.asked.reading), samples=length.samples)
         options = self.asked.training.simulated(length.epochs, learning_rate=None, test_every=0)
-        kept = KeptOptions(checkpoint=self.folder.path / HEAD_CHECKPOINT)
+        kept = KeptOptions(checkpoint=checkpoint)
         simulation = self._simulation(options, reading, kept)
-        with self.listener.counting("the head alone, to compare") as tell:
-            parts = _InParts(tell)
-            return simulation.run(graph, split, HEAD, self.asked.classes, None, parts)[0]
+        what, classes = "the head alone to compare with", self.asked.classes
+        if self.time.left < length.once + self._end:
+            self.time.cut.append(what)
+            return None
+        with self.listener.counting(what) as tell, suppress(OutOfTime):
+            parts = _InParts(self.time.ending(what, tell, self._end))
+            return simulation.run(graph, split, HEAD, classes, None, parts)[0]
+        checkpoint.unlink(missing_ok=True)
+        return None
 
     def _report(self, split: Split, learnt: Learnt, head: Learnt | None) -> Report:
         """What a step takes, and what is confused, or predicted; of classes both schemes, too."""
@@ -846,10 +882,16 @@ def _most_epochs(count: int) -> int:
 
 @dataclass(frozen=True)
 class _Length:
-    """Passes over the samples, of which only some are taken if samples is not None."""
+    """Passes over the samples, of which only some are taken if samples is not None.
+
+    seconds: that the run takes, as far as that is known; once: that a pass over all samples takes,
+    training and test, if no layer's results are kept.
+    """
 
     epochs: int
     samples: int | None
+    seconds: float = 0.0
+    once: float = 0.0
 
 
 def _length(
@@ -860,18 +902,27 @@ def _length(
     front, tail: seconds of a sample's frozen layers, once, and of a step; a test takes as long.
     seconds: that there are.
     """
+
+    def length(epochs: int, of: int) -> _Length:
+        steps = epochs * of + FitOptions.tests(epochs) * tests
+        once = (of + tests) * (front + tail)
+        drawn = of if of < count else None
+        return _Length(epochs, drawn, (of + tests) * front + steps * tail, once)
+
     most = _most_epochs(count)
-    once = (count + tests) * front + 2 * tests * tail
-    epochs = int((seconds - once) / (count * tail)) if tail else most
-    if epochs >= most:
-        return _Length(most, None), f"the most for {count:,} samples"
-    if epochs >= 1:
-        return _Length(epochs, None), "what the time allows"
-    each = front + tail
-    fitting = max(int((seconds - tests * each) / each), LEAST_OF_A_CLASS * classes)
-    if fitting >= count:
-        return _Length(1, None), "longer than the time allows"
-    return _Length(1, fitting), f"with {fitting:,} of {count:,} samples, what the time allows"
+    each = [length(epochs, count) for epochs in range(1, most + 1)]
+    fitting = [one for one in each if one.seconds <= seconds]
+    if fitting and fitting[-1].epochs == most:
+        return fitting[-1], f"the most for {count:,} samples"
+    if fitting:
+        return fitting[-1], "what the time allows"
+    spent = length(1, 0).seconds
+    least = min(LEAST_OF_A_CLASS * classes, count)
+    drawn = max(int((seconds - spent) / (front + tail)), least)
+    if drawn >= count:
+        return length(1, count), "longer than the time allows"
+    why = "what the time allows" if drawn > least else "which is longer than the time allows"
+    return length(1, drawn), f"with {drawn:,} of {count:,} samples, {why}"
 
 
 def _compared(budget: Budget, learnt: Learnt, name: str) -> Compared:
@@ -1017,15 +1068,26 @@ class _OnlyRate(_Muted):
 
 
 class _WithRate(_OnlyRate):
-    """Says notes, too, and shows the run."""
+    """Says notes, too, and shows the run. limited: makes a report of trials that ends in time."""
+
+    def __init__(
+        self,
+        to: Listener,
+        tell: Callable[[float, str, str], None],
+        limited: Callable[[Done], Done],
+    ) -> None:
+        super().__init__(to, tell)
+        self.limited = limited
 
     def note(self, text: str) -> None:
         """Say it."""
         self.to.note(text)
 
-    def searching(self, before: str = "") -> AbstractContextManager[Done]:
+    @contextmanager
+    def searching(self, before: str = "") -> Iterator[Done]:
         """Show it."""
-        return self.to.searching(before)
+        with self.to.searching(before) as tell:
+            yield self.limited(tell)
 
     def placing(self) -> AbstractContextManager[Done]:
         """Show it."""

@@ -3,6 +3,7 @@
 As mcutrain.functions.options, a field is a keyword and a flag.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -48,6 +49,9 @@ VARYING = "Varying the samples"
 CHOOSING = "Choosing a scheme"
 USUAL_RATE = "auto"
 PROXY_SAMPLES = 400
+FIT_TESTS = 5
+"""Tests of a run of `fit` while it trains: at least so many where it has as many epochs, and less
+than twice as many."""
 
 
 def rate(text: str) -> float | None:
@@ -330,6 +334,10 @@ class ScheduledOptions(TrainingOptions):
         return replace(super().settings(seed), schedule=self.schedule, warmup=self.warmup)
 
 
+def _test_every(epochs: int) -> int:
+    return max(1, epochs // FIT_TESTS)
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(Keywords):
     """How a network learns that `fit` trains, and how long that may take."""
@@ -337,7 +345,7 @@ class FitOptions(Keywords):
     minutes: Annotated[
         Positive,
         Flag(
-            "About how long it may take in all. Epochs and, if need be, samples follow from it.",
+            "How long it may take in all. Epochs and, if need be, samples follow from it.",
             metavar="M",
             box=TRAINING,
             kind=str,
@@ -384,6 +392,11 @@ class FitOptions(Keywords):
         """Whether epochs vary the samples."""
         return bool(self.augment) or self.background is not None
 
+    @staticmethod
+    def tests(epochs: int) -> int:
+        """How often a run of so many epochs is tested, before it, too."""
+        return 1 + math.ceil(epochs / _test_every(epochs))
+
     def simulated(self, epochs: int, **more: object) -> "SimulationOptions":
         """Return the options of a run. Raises OptionError, DataError."""
         from dataclasses import replace
@@ -394,7 +407,7 @@ class FitOptions(Keywords):
             augment=self.augment,
             background=self.background,
             snr=self.snr,
-            test_every=max(1, epochs // 5),
+            test_every=_test_every(epochs),
         )
         return replace(own, **more)  # type: ignore[arg-type]
 

@@ -14,7 +14,7 @@ from mcutrain.errors import BuildError, DataError, PlanError
 from mcutrain.pipeline import StepOptions, TrainingStep, prepare
 from mcutrain.runs.training import fastest_simulator, search_of
 from mcutrain.simulation import FoundRate, LatentSamples, LatentSimulator, Run, Search
-from mcutrain.simulation.range_test import RATES, Trials
+from mcutrain.simulation.range_test import RATES, OutOfTime, TrialOutcome, Trials
 from mcutrain.sparse import UpdateScheme, arrange, find_head
 
 Report = Callable[[int, int], None]
@@ -39,7 +39,7 @@ def head_alone_warning(
         return ""
     try:
         alone = _accuracy_of_head(step, split, run, rate, report)
-    except (BuildError, CacheError, DataError, PlanError):
+    except (BuildError, CacheError, DataError, OutOfTime, PlanError):
         return ""
     if alone <= rate.accuracy:
         return ""
@@ -104,7 +104,8 @@ def _tried(trials: Trials, found: FoundRate, report: Report) -> float:
     """The accuracy of the rate that lowers the loss most."""
     first = RATES.index(found.rate)
     rates = RATES[first : first + HEAD_RATES]
-    outcomes = []
+    outcomes: list[TrialOutcome] = []
+    report(0, len(rates))
     for rate in rates:
         outcomes.append(trials.outcome(rate, found.steps))
         report(len(outcomes), len(rates))

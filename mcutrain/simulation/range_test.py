@@ -43,7 +43,7 @@ from mcutrain.simulation.settings import RunSettings
 
 Array = npt.NDArray[Any]
 Report = Callable[[int, int], None]
-"""Called with the trials that are done, and how many there may be."""
+"""Called with the trials that are done, and how many there may be. May raise OutOfTime."""
 
 RATES = tuple(float(f"{digit}e{power}") for power in range(-7, 3) for digit in (1, 2, 5))
 """What can be found: 1e-07, 2e-07, 5e-07 … 500; short to write after --lr."""
@@ -87,6 +87,10 @@ FORMAT = 4
 _STILL = LearningRate(0, 0)
 
 
+class OutOfTime(Exception):  # noqa: N818  # nothing is wrong
+    """Raised by a report: what has been found so far has to do."""
+
+
 @dataclass(frozen=True)
 class TrialOutcome:
     """What a trial ended with, on samples that it did not learn.
@@ -104,7 +108,8 @@ class FoundRate:
 
     Where they did not, the smallest rates are as good as others, and what is found means nothing.
     is_blind: no trial was made, since none would see what is forgotten. steps: of the longest
-    trials. accuracy: of the best of these, on judged samples that it did not learn.
+    trials. accuracy: of the best of these, on judged samples that it did not learn. is_cut: whether
+    time ended the trials.
     """
 
     rate: float
@@ -113,6 +118,7 @@ class FoundRate:
     steps: int = 0
     accuracy: float = 0.0
     judged: int = 0
+    is_cut: bool = False
 
     @property
     def doubt(self) -> str:
@@ -184,7 +190,8 @@ class Search:
         known = _read(path)
         if known is None:
             known = find_rate(self, report)
-            cache.write(path, json.dumps(asdict(known)).encode())
+            if not known.is_cut:
+                cache.write(path, json.dumps(asdict(known)).encode())
         return known
 
     @property
@@ -237,12 +244,14 @@ def warning(search: Search, sign: str, report: Report = lambda done, of: None) -
     if rate is None or not sign:
         return ""
     try:
-        found = search.found(report).rate
+        found = search.found(report)
     except (BuildError, CacheError, DataError):
+        found = None
+    if found is None or found.is_cut:
         return f"the learning rate {rate:g} may be too large: {sign}"
-    if rate < TOO_LARGE * found:
+    if rate < TOO_LARGE * found.rate:
         return ""
-    return f"the learning rate {rate:g} is too large: {sign}; short trials find --lr {found:g}"
+    return f"the learning rate {rate:g} is too large: {sign}; short trials find --lr {found.rate:g}"
 
 
 def bad_sign(loss: float, guessing: float, before: float | None, after: float | None) -> str:
@@ -264,9 +273,13 @@ def loss_sign(loss: float, usual: float, of: str) -> str:
 
 
 def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRate:
-    """The rate that the longest trials end best with, or a little less. Raises DataError."""
+    """The rate that the longest trials end best with, or a little less. Raises DataError.
+
+    Where time ends them, the longest that are done at all rates say it; or the first ones, as far
+    as they went.
+    """
     trials = Trials(search)
-    steps, done = trials.first_steps, 0
+    done = 0
 
     def told() -> None:
         nonlocal done
@@ -276,22 +289,23 @@ def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRa
     def losses_after(steps: int) -> _TrialOutcomes:
         return _TrialOutcomes(lambda i: trials.outcome(RATES[i], steps), told)
 
+    steps = trials.first_steps
     losses = losses_after(steps)
     before = trials.outcome(None, steps).loss
-    best = _least(losses, FIRST, COARSE)
-    for i in range(best, -1, -COARSE):  # where all is too large, larger need not be worse
-        if losses(best) < before:
-            break
-        best = _least(losses, i, COARSE)
-    best = _least(losses, best, 1)
-    tried = [best + n for n in AROUND if 0 <= best + n < len(RATES)]
-    while more := trials.longer_steps(steps, len(tried)):
-        steps, losses = more, losses_after(more)
-        ranked = sorted(tried, key=lambda i: (losses(i), i))
-        best, tried = ranked[0], ranked[: max(FEWEST_TRIALS, math.ceil(len(tried) / 2))]
-    best = _beyond(losses, best, lambda: trials.affords(steps, 1))
-    longer = best - fewer_steps(steps, trials.whole_steps)
-    found = min(cautious(losses.by_index, best), longer)  # two reasons for one caution
+    is_cut = False
+    try:
+        best = _first_best(losses, before)
+        tried = [best + n for n in AROUND if 0 <= best + n < len(RATES)]
+        while more := trials.longer_steps(steps, len(tried)):
+            longer = losses_after(more)
+            ranked = sorted(tried, key=lambda i: (longer(i), i))
+            best, tried = ranked[0], ranked[: max(FEWEST_TRIALS, math.ceil(len(tried) / 2))]
+            steps, losses = more, longer
+        best = _beyond(losses, best, lambda: trials.affords(steps, 1))
+    except OutOfTime:
+        best, is_cut = min(losses.by_index, key=lambda i: (losses(i), i)), True
+    lower = best - fewer_steps(steps, trials.whole_steps)
+    found = min(cautious(losses.by_index, best), lower)  # two reasons for one caution
     outcome = losses.known[best]
     return FoundRate(
         RATES[max(found, 0)],
@@ -299,7 +313,18 @@ def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRa
         steps=steps,
         accuracy=outcome.accuracy,
         judged=trials.judged,
+        is_cut=is_cut,
     )
+
+
+def _first_best(losses: _TrialOutcomes, before: float) -> int:
+    """Return the best index of the first trials. before: the loss without any step."""
+    best = _least(losses, FIRST, COARSE)
+    for i in range(best, -1, -COARSE):  # where all is too large, larger need not be worse
+        if losses(best) < before:
+            break
+        best = _least(losses, i, COARSE)
+    return _least(losses, best, 1)
 
 
 def _beyond(losses: _TrialOutcomes, best: int, affords: Callable[[], bool]) -> int:
@@ -314,21 +339,28 @@ def _beyond(losses: _TrialOutcomes, best: int, affords: Callable[[], bool]) -> i
     return best
 
 
-def first_rate(trials: Trials, steps: int) -> tuple[int, float]:
-    """Return the one of RATES whose trials of so many steps end best, and their loss."""
-    losses = _TrialOutcomes(lambda i: trials.outcome(RATES[i], steps), lambda: None)
+def first_rate(trials: Trials, steps: int, told: Callable[[], None]) -> tuple[int, float]:
+    """Return the one of RATES whose trials of so many steps end best, and their loss.
+
+    told: is called after each.
+    """
+    losses = _TrialOutcomes(lambda i: trials.outcome(RATES[i], steps), told)
     best = _least(losses, FIRST, COARSE)
     return best, losses(best)
 
 
 def later_rate(
-    trials: Trials, steps: int, tried: Iterable[int], affords: Callable[[], bool]
+    trials: Trials,
+    steps: int,
+    tried: Iterable[int],
+    affords: Callable[[], bool],
+    told: Callable[[], None],
 ) -> tuple[int, float]:
     """Return the one of RATES tried, or beyond them, whose trials end best, and their loss.
 
-    affords: whether one trial more beyond those tried is affordable.
+    affords: whether one trial more beyond those tried is affordable. told: is called after each.
     """
-    losses = _TrialOutcomes(lambda i: trials.outcome(RATES[i], steps), lambda: None)
+    losses = _TrialOutcomes(lambda i: trials.outcome(RATES[i], steps), told)
     best = _beyond(losses, min(tried, key=lambda i: (losses(i), i)), affords)
     return best, losses(best)
 

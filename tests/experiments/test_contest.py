@@ -15,7 +15,7 @@ from mcutrain.experiments.contest import Contest, contest
 from mcutrain.pipeline import TrainingStep, prepare
 from mcutrain.runs.sample_reading import samples_of
 from mcutrain.simulation import RunSettings, Search
-from mcutrain.simulation.range_test import FIRST, RATES, TrialOutcome, Trials
+from mcutrain.simulation.range_test import FIRST, RATES, OutOfTime, TrialOutcome, Trials
 from tests.simulation.networks import residual_network
 from tests.simulation.networks import samples as drawn_samples
 
@@ -88,7 +88,34 @@ def test_the_better_half_goes_on_at_lower_rates_and_the_last_round_decides(
     first = [FIRST - 2, FIRST - 3, FIRST - 4]
     assert judge.asked[1]["full"] == first
     assert judge.asked[2]["full"] == [i - 1 for i in first]
-    assert told == [(i, 8) for i in range(1, 9)]
+    assert told == sorted(told)
+    assert {done for done, _ in told} == set(range(8))
+    assert {of for _, of in told} == {8}
+
+
+def test_time_ends_it_with_what_rounds_before_have_found(
+    steps: dict[str, TrainingStep], split: Split, judge: Judge
+) -> None:
+    judge.losses = {"head": (1.0, 9, 9), "last:1": (0.9, 9, 9)}
+    judge.losses |= {"last:2": (0.8, 0.2, 0.3), "full": (0.5, 0.6, 0.1)}
+    judge.best = dict.fromkeys(NAMES, (FIRST, FIRST, FIRST))
+    found = []
+    while not found or found[-1].is_cut:
+        left = len(found)
+
+        def told(done: int, of: int) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise OutOfTime
+
+        found.append(contest(steps, split, report=told))
+    ends = list(dict.fromkeys((one.best, one.steps) for one in found[:-1]))
+    assert ends == [("head", 0), ("last:1", 0), ("last:2", 0), ("full", 8), ("last:2", 32)]
+    assert found[-1] == Contest("full", 100)
+    judge.asked.clear()
+    assert contest(steps, split) == found[-1]
+    assert len(found) == 1 + sum(len(i) for asked in judge.asked.values() for i in asked.values())
 
 
 def test_of_equal_ones_the_last_is_taken(

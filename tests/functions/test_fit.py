@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,11 +27,11 @@ from mcutrain.errors import (
     OptionError,
     PlanError,
 )
-from mcutrain.functions import fitting, simulating
+from mcutrain.functions import fitting, simulating, time_left
 from mcutrain.functions.fit_readme import Story, readme
-from mcutrain.functions.fitting import LEAST_OF_A_CLASS, MOST_EPOCHS, _length
+from mcutrain.functions.fitting import LEAST_OF_A_CLASS, _length
 from mcutrain.functions.listener import Listener
-from mcutrain.functions.run_options import DataOptions, FitOptions
+from mcutrain.functions.run_options import FIT_TESTS, DataOptions, FitOptions
 from mcutrain.report.folder import read_folder
 from mcutrain.runs.watch import Watch
 from mcutrain.simulation import Progress, Run
@@ -323,17 +323,104 @@ def test_what_is_trained_is_chosen_for_as_many_epochs_as_there_may_be(tmp_path, 
     seconds=st.floats(-10, 3600),
 )
 def test_a_run_is_as_long_as_the_time_allows(count, tests, classes, front, tail, seconds):
-    length, _ = _length(count, tests, classes, front, tail, seconds)
-    assert length.epochs >= 1
-    once = (count + tests) * front + 2 * tests * tail
+    length, why = _length(count, tests, classes, front, tail, seconds)
+    used, most = length.samples or count, fitting._most_epochs(count)
+
+    def takes(epochs: int, samples: int) -> float:
+        tested = FitOptions.tests(epochs) * tests
+        return (samples + tests) * front + (epochs * samples + tested) * tail
+
+    assert length.seconds == pytest.approx(takes(length.epochs, used))
+    assert length.once == pytest.approx((used + tests) * (front + tail))
+    assert (length.seconds <= seconds * (1 + 1e-9)) or "longer than the time allows" in why
+    assert 1 <= length.epochs <= most
     if length.samples is not None:  # not even one epoch fits
         assert length.epochs == 1
-        assert LEAST_OF_A_CLASS <= length.samples < count
-        assert once + count * tail > seconds
-    elif length.epochs > 1:
-        assert once + length.epochs * count * tail <= seconds * (1 + 1e-9)
-    if length.epochs < MOST_EPOCHS and length.samples is None and length.epochs > 1:
-        assert once + (length.epochs + 1) * count * tail >= seconds * (1 - 1e-9)
+        assert min(LEAST_OF_A_CLASS * classes, count) <= length.samples < count
+        assert takes(1, count) > seconds
+    elif length.epochs < most:
+        assert all(takes(more, count) > seconds for more in range(length.epochs + 1, most + 1))
+
+
+def test_tests_are_counted_as_a_run_has_them():
+    for epochs in range(1, 101):
+        settings = FitOptions().simulated(epochs).settings(0)
+        tests = 1 + sum(settings.tests_after(epoch) for epoch in range(1, epochs + 1))
+        assert FitOptions.tests(epochs) == tests <= 10
+        assert tests > min(epochs, FIT_TESTS)
+
+
+class Passing(Told):
+    """Lets time pass: a second for each trial or cost that is told, and some for each step."""
+
+    def __init__(self, step_seconds: float) -> None:
+        super().__init__()
+        self.now, self.step_seconds, self.trained = 100.0, step_seconds, 0
+
+    def passing(self, *_: object) -> None:
+        self.now += 1
+
+    def counting(self, title: str) -> AbstractContextManager[Any]:
+        return nullcontext(self.passing)
+
+    def searching(self, before: str = "") -> AbstractContextManager[Any]:
+        return nullcontext(self.passing)
+
+    @contextmanager
+    def running(self, run: Run, title: str, checkpoint: Path | None) -> Iterator[Watch]:
+        def training(at: Progress) -> None:
+            self.now += self.step_seconds * (at.trained - self.trained)
+            self.trained = at.trained
+
+        yield Watch(training=training)
+
+
+@pytest.fixture
+def dense(tmp_path: Path) -> Path:
+    """A random network of two layers."""
+    net = OnnxNetwork([1, 24])
+    net.save(tmp_path / "m.onnx", net.gemm(net.op("Relu", net.gemm("input", 24, 16)), 16, 3))
+    mcutrain.quantize(tmp_path / "m.onnx", drawn(150), tmp_path / "m.int8.onnx")
+    return tmp_path / "m.int8.onnx"
+
+
+def drawn(count: int) -> tuple[Any, Any]:
+    """Samples of three classes for it."""
+    x = np.random.default_rng(0).normal(0, 1, (count, 24)).astype(np.float32)
+    return x, np.argmax(x[:, :3], axis=1)
+
+
+CHOICE, TRIALS, ALONE = "the choice of a scheme", "trials of the learning rate", "the head alone"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "sram", "cut"),
+    [
+        (60, None, []),
+        (2, None, [TRIALS, ALONE]),
+        (0.3, None, [CHOICE, TRIALS]),  # it is the head that was chosen
+        (0.3, 600, [CHOICE, TRIALS]),
+    ],
+)
+def test_all_of_a_fit_stays_within_its_minutes(
+    minutes, sram, cut, dense, tmp_path, monkeypatch, fresh_cache
+):
+    passing = Passing(0.01)
+    monkeypatch.setattr(time_left, "clock", lambda: passing.now)
+    monkeypatch.setattr(fitting._Fitting, "_timed", lambda *_: (0.0, 0.01))
+    how = {"minutes": minutes, "sram": sram, "listener": passing}
+    found = mcutrain.fit(dense, drawn(150), tmp_path / "out", **how)
+    assert found.seconds <= 60 * minutes
+    line = passing.lines[-1]
+    assert line.startswith("time ")
+    assert f"of {minutes:g} minutes are left" in line
+    assert [what for what in (CHOICE, TRIALS, ALONE) if what in line] == cut
+    assert ("cut short" in line) is bool(cut)
+    assert (found.head is None) is bool(cut)
+    (choice,) = (choice for choice in found.choices if choice.what == "scheme")
+    assert ("there is no time" in choice.why) is (CHOICE in cut)
+    again = mcutrain.fit(dense, drawn(150), tmp_path / "out", **{**how, "minutes": 60})
+    assert (again.head is None) is bool(cut)  # nothing is trained again
 
 
 def test_few_samples_are_seen_more_often():

@@ -24,7 +24,9 @@ from mcutrain.simulation.range_test import (
     MOST_STEPS,
     RATES,
     TOO_LARGE,
+    TRIAL_STEPS,
     FoundRate,
+    OutOfTime,
     Trials,
     cautious,
     fewer_steps,
@@ -103,6 +105,36 @@ def test_the_rate_is_nearly_the_best_of_all(steepness: float) -> None:
     least = min(losses.values())
     assert losses[found] <= 1.02 * least
     assert found <= min(rate for rate, loss in losses.items() if loss == least)
+
+
+def ending(trials: int) -> Callable[[int, int], None]:
+    """Return a report whose time is over after so many trials."""
+
+    def report(done: int, of: int) -> None:
+        if done >= trials:
+            raise OutOfTime
+
+    return report
+
+
+def test_time_ends_trials_with_what_the_longest_of_all_rates_say(fresh_cache: Path) -> None:
+    run = replace(search(lambda: Hill(1.0), 700, RunSettings(epochs=20)), macs=10**6)
+    whole = find_rate(run)
+    found = [find_rate(run, ending(1))]
+    while found[-1].is_cut:
+        found.append(find_rate(run, ending(len(found) + 1)))
+    assert found[-1] == whole
+    assert len(found) > 10
+    lengths = [one.steps for one in found]
+    assert lengths == sorted(lengths)
+    assert lengths[:6] == [TRIAL_STEPS] * 6  # and these are of a few rates only
+    whole_steps = Trials(run).whole_steps
+    assert set(lengths) == {min(TRIAL_STEPS * 4**i, whole_steps) for i in range(4)}
+    settled = {RATES.index(one.rate) for one in found[6:]}
+    assert max(settled) - min(settled) <= 2
+    assert run.found(ending(3)).is_cut
+    assert run.found() == whole  # nothing that time has cut is kept
+    assert run.found(ending(1)) == whole
 
 
 # ------------------------------------------------------------------------------------ long runs
