@@ -82,6 +82,22 @@ def test_a_folded_batch_norm_is_not_the_layer(tmp_path):
     assert layers(path) == ["getitem_3", "blocks.0.fc1"]
 
 
+def test_an_activation_that_alone_takes_a_layer_is_a_part_of_it(tmp_path):
+    graph = read_onnx(written(tmp_path / "m.onnx", "val_3", "val_12", (QKV, FC1)))
+    assert "blocks.0.attn.qkv/relu" in {node.name for node in graph.nodes}
+    assert graph.outputs == ("last",), "an output of the model keeps its name"
+
+
+def test_an_activation_beside_others_keeps_its_name(tmp_path):
+    path = written(tmp_path / "m.onnx", "val_3", "val_12", (QKV, FC1))
+    model = onnx.load(path)
+    model.graph.node[2].input[0] = "val_3"
+    model.graph.node[3].op_type = "Add"
+    model.graph.node[3].input.append("relu")
+    onnx.save(model, path)
+    assert "relu" in {node.name for node in read_onnx(path).nodes}
+
+
 def test_other_exporters_numbers_stay(tmp_path):
     path = written(tmp_path / "m.onnx", "conv2d_3", "linear", ("", ""), weight="stem.0.weight")
     assert layers(path) == ["conv2d_3", "linear"]
