@@ -208,7 +208,10 @@ def _matrix(classes: tuple[str, ...], counts: Array) -> Figure:
             )
         )
     places = [str(i) for i in range(len(classes))]
-    labels = [f"{short(name, 14)} {i}" for i, name in enumerate(classes)]
+    labels = [
+        i if name == i else f"{short(name, 14)} {i}"
+        for i, name in zip(places, classes, strict=True)
+    ]
     return Figure(
         "chart-answers",
         "A row for each class, a column for what the network says. The stronger the colour, the "

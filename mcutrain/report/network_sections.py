@@ -41,7 +41,7 @@ def network(nodes: tuple[NetworkNode, ...]) -> Section:
     return Section(
         "network",
         "The network and what is trained",
-        f"{len(layers)} layers with weights, {count(macs)} multiplications per image. Trained are "
+        f"{len(layers)} layers with weights, {count(macs)} multiplications per sample. Trained are "
         f"weights of {weights} of them and the biases of {biases}; the rest stays as it was.",
         (_trained(layers),) if layers else (),
         (_nodes(nodes),),
@@ -111,7 +111,7 @@ def analysis(measured: Analysis) -> Section:
         "contributions",
         "What training each part contributes",
         f"Found by {measured.method}, measured as {measure}"
-        + (" in points (100 points are all test images)" if measure in SHARE_OF_ACCURACY else "")
+        + (" in points (100 points are all test samples)" if measure in SHARE_OF_ACCURACY else "")
         + ". More is better; a choice of parts is expected to add up.",
         (_bias_curve(measure, gain, measured.layers), *_heat(measure, gain, measured.layers))
         if gain.bias

@@ -190,7 +190,7 @@ def _trained_text(point: SweepPoint) -> str:
 
 
 def _pareto(points: list[SweepPoint]) -> tuple[Figure, ...]:
-    """Expected and trained together where both are shares of the test images."""
+    """Expected and trained together where both are shares of the test samples."""
     measure = points[0].measure
     steps = tuple((p.budget_bytes, _scaled(p.expected, measure)) for p in points)
     expected: list[Line | Mark] = [

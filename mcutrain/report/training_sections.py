@@ -7,7 +7,7 @@ from functools import partial
 
 from mcutrain_host.dataclass import dataclass
 
-from mcutrain.report.charts import INKS, SHAPES, Chart, Line, Mark, Rule, numbers, si
+from mcutrain.report.charts import INKS, SHAPES, Chart, Line, Mark, Rule, Ruler, numbers, si
 from mcutrain.report.figures import (
     Figure,
     Key,
@@ -138,13 +138,15 @@ def _of_unit(found: list[LearningCurve], unit: str) -> list[Figure]:
     figures = [] if has_classes(found) else list(_of_tests(found, unit))
     if accuracy:
         dotted = any(s.is_dotted for s in accuracy)
+        chart = _lines(accuracy, unit, "accuracy, %", "{:.1f} %")
         figures.append(
             Figure(
                 f"chart-accuracy-{unit}",
-                "Solid: on test images, which are never trained on."
-                + " Dotted: on the training images, as they came." * dotted
+                "Solid: on test samples, which are never trained on."
+                + " Dotted: on the training samples, as they came." * dotted
+                + _above_zero(chart.y, " %")
                 + _coincidence(accuracy),
-                _lines(accuracy, unit, "accuracy, %", "{:.1f} %"),
+                chart,
                 _keys(accuracy),
             )
         )
@@ -250,6 +252,11 @@ def _lines(
         tuple(drawn),
         270,
     )  # fmt: skip
+
+
+def _above_zero(upward: Ruler, unit: str) -> str:
+    """Say where an axis begins that does not begin at 0."""
+    return f" Upward the axis begins at {upward.low:g}{unit}, not at 0." * (upward.low > 0)
 
 
 def comparison(rows: Sequence[Compared]) -> Section:
@@ -359,13 +366,12 @@ def _cloud(rows: Sequence[Compared], limit: int | None) -> Figure:
     widths = [0, *(r.sram_bytes for r in rows), limit or 0]
     upward = numbers(title, heights)
     unit = " %" if is_share(rows[0]) else ""
-    from_zero = f" Upward the axis begins at {upward.low:g}{unit}, not at 0." * (upward.low > 0)
     return Figure(
         "chart-comparison",
         "Higher is better, further left is cheaper."
         + _spread_said(trained)
         + ("" if limit is None else " What lies right of the dashed line does not fit.")
-        + from_zero,
+        + _above_zero(upward, unit),
         Chart(
             numbers("bytes of SRAM", widths, text=si),
             upward,

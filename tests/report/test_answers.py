@@ -66,6 +66,12 @@ def test_a_network_without_mistakes_has_no_pictures() -> None:
     answers = answers_of(Dataset(x, labels, CLASSES[:2]), labels, 0 * labels, x)
     assert answers.mistakes == ()
     assert "None is taken for another" in section(answers).says
+    for classes, rows in (
+        (("0", "1"), ["1", "0"]),
+        (CLASSES[:2], [f"{CLASSES[1]} 1", f"{CLASSES[0]} 0"]),
+    ):
+        found = section(answers_of(Dataset(x, labels, classes), labels, 0 * labels, x)).figures[0]
+        assert [text for _, text in found.chart.y.ticks] == rows, "a number is not said twice"
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,10 @@ def test_equal_lines_take_turns_in_dashes_and_say_whose_equal_they_are() -> None
         "full, training",
     ]
     assert found.says.endswith("and the legend says so.")
+    low = found.chart.y.low
+    assert (f"the axis begins at {low:g} %, not at 0." in found.says) == (low > 0)
+    above = tuple(replace(p, test_accuracy=0.9, train_accuracy=0.95) for p in HEAD.points)
+    assert "the axis begins at 9" in curves([replace(HEAD, points=above)]).figures[0].says
     lines = [mark for mark in found.chart.marks if isinstance(mark, Line)]
     assert [(line.dash, line.late) for line in lines] == [
         ("10 10", 0),
