@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from mcutrain.cli import shared_flags
 from mcutrain.cli.automatic import say_head
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import say, show, show_json
+from mcutrain.cli.output import say, show, show_json, show_prose
 from mcutrain.cli.plan import FORGETS
 from mcutrain.functions.files import check_writable, writing
 from mcutrain.functions.options import (
@@ -111,7 +111,7 @@ def _show(project: Generated, program: ProgramOptions) -> None:
         f"{step.plan.constant_bytes:,} of constants."
     )
     if step.plan.training.is_tail:
-        show(
+        show_prose(
             f"It takes latents for samples: {step.plan.training.x}, {step.input_type.size_bytes:,} "
             "bytes. What makes them, with the same flags of the step: --part front."
         )
@@ -152,14 +152,16 @@ def _show_library(project: Generated, program: ProgramOptions) -> None:
     _show_parts(project)
     names = [row.name for row in taken(program.isa)]
     if len(names) > 1:
-        show(f"Kernels for {', '.join(names)}: the compiler's macros choose, by src/mct_isa.h.")
+        show_prose(
+            f"Kernels for {', '.join(names)}: the compiler's macros choose, by src/mct_isa.h."
+        )
     prefix = program.prefix
     header = project.folder / "src" / f"{prefix}_model.h"
     if "README.md" in project.files:  # of a package
         readme = project.folder / "README.md"
-        show(f"How to build it stands in {readme}, how to call it at the top of {header}.")
+        show_prose(f"How to build it stands in {readme}, how to call it at the top of {header}.")
         return
-    show(f"How to call it stands at the top of {header}. To build lib{prefix}.a:")
+    show_prose(f"How to call it stands at the top of {header}. To build lib{prefix}.a:")
     show(f"    make -C {shlex.quote(str(project.folder))}")
 
 
@@ -171,13 +173,13 @@ def _show_fit(found: Generated, target: Target) -> None:
     if target.ram is not None:
         needs = target.sram_bytes(step.plan.arena_bytes, step.plan.resident_bytes)
         beside = "firmware" if target.has_firmware else f"{target.package} itself"
-        show(
+        show_prose(
             f"With stack and {beside} {needs:,} of {target.ram.size_bytes:,} bytes of SRAM of "
             f"{target.title}."
         )
     took = step_time(step.plan, target)
     if took is not None:
-        show(f"A step takes {took.text}: {took.reason}.")
+        show_prose(f"A step takes {took.text}: {took.reason}.")
 
 
 def _show_firmware(found: Generated, target: Target) -> None:
@@ -186,7 +188,7 @@ def _show_firmware(found: Generated, target: Target) -> None:
     _show_parts(found)
     why_no_saves = board_facts(found.plan.step, target)["why_no_saves"]
     if why_no_saves:
-        show(f"It saves nothing: {why_no_saves}; {FORGETS}.")
+        show_prose(f"It saves nothing: {why_no_saves}; {FORGETS}.")
     show("To build the firmware:")
     show(f"    mcutrain build {shlex.quote(str(found.folder))}")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcutrain.cli.listening import OnScreen
-from mcutrain.cli.output import say, show, show_json, show_table
+from mcutrain.cli.output import say, show, show_json, show_prose, show_table
 from mcutrain.cli.shared_flags import Json, argument, option, written
 from mcutrain.errors import NoiseError
 from mcutrain.functions.options import Seed
@@ -149,10 +149,10 @@ def _print(facts: dict[str, Any], layers: tuple[LayerError, ...]) -> None:
         taken = f"token ids, 0 to {x['ids'] - 1}"
     show(f"input           {taken}")
     if facts["turned"]:
-        show(f"turned          {facts['turned']}")
+        show_prose(f"turned          {facts['turned']}")
     show(f"written         {facts['file']}, {facts['size_bytes']:,} bytes")
     if facts["note"]:
-        show(f"note            {facts['note']}")
+        show_prose(f"note            {facts['note']}")
 
 
 def _print_layers(layers: tuple[LayerError, ...]) -> None:
