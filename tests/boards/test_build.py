@@ -75,6 +75,7 @@ def test_the_elf_needs_the_planned_sram_to_the_byte(projects_root, board, compil
     assert memory.linked_bytes <= memory.sram_bytes
 
 
+@pytest.mark.slow
 def test_zigs_run_time_library_is_in_one_object(projects_root):
     if not has_compiler("rpi-pico", "zig"):
         pytest.skip("no zig: pip install 'mcutrain[compiler]'")
@@ -83,6 +84,7 @@ def test_zigs_run_time_library_is_in_one_object(projects_root):
     assert [name for name, size in sizes.items() if size > 500_000] == ["run_time_library"]
 
 
+@pytest.mark.slow
 def test_zigs_smallest_program_has_symbols(projects_root):
     if not has_compiler("rpi-pico", "zig"):
         pytest.skip("no zig: pip install 'mcutrain[compiler]'")

@@ -337,6 +337,7 @@ def is_running(process: Path, folder: Path) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 def test_a_transformer_on_the_pi_ends_with_the_simulations_bits(projects_root):
     if shutil.which("qemu-aarch64") is None:
@@ -425,6 +426,7 @@ def test_a_board_chooses_the_same_fronts(projects_root, board):
     assert device.read_state() == simulator.save()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 def test_the_pi_chooses_the_same_fronts(projects_root):
     if shutil.which("qemu-aarch64") is None:
@@ -503,6 +505,7 @@ def test_mcunet_on_qemu(shared, projects_root, board, scheme):
     check_mcunet(shared, projects_root, board, scheme, qemu_system)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("scheme", MCUNET_SCHEMES)

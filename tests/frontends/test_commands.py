@@ -242,6 +242,7 @@ def keywords(shared: Path) -> Path:
     return shared / "models" / "kws_ref_model.tflite"
 
 
+@pytest.mark.slow
 def test_a_public_keyword_model_takes_wav_files_and_arrays(
     folder: Path, keywords: Path, tmp_path: Path
 ) -> None:
