@@ -20,6 +20,7 @@ STEPS = 8
 RATE = LearningRate.of(0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("board", "asked"),
     [

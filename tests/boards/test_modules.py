@@ -15,6 +15,7 @@ from tests.modules.graphs import augmented
 from tests.simulation.networks import residual_network, samples
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("kinds", ["adapter:2,lora-fa:2", "lite:3,up=bilinear,gain"])
 @pytest.mark.parametrize("board", ["nucleo-f446re"])

@@ -25,6 +25,7 @@ RATE = LearningRate.of(0.1)
 SENT = Rate(RATE.mult_q31, RATE.shift)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", drawn_by_commit(TWO_BODIES, 1))
 def test_a_u_net_ends_with_the_simulations_bits(projects_root, board):
     step = prepare(segmentation.unet(), "full")

@@ -224,6 +224,7 @@ def fit(board: Target) -> int:
     return pages - 2 * -(-(saved + LOG_HEADER_BYTES) // PAGE_BYTES) - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", drawn_by_commit(BOARDS, 1))
 def test_a_ring_that_the_boards_own_slots_have_no_room_for_gets_larger_ones(
     projects_root: Path, board: str

@@ -152,6 +152,7 @@ def test_a_state_that_no_slot_holds_is_not_saved_either():
     assert own.why_no_saves(1) == "nucleo-f446re has no slots"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
 def test_a_program_that_fits_only_without_slots_is_told_so(tmp_path: Path, compiler):
     quick_step().firmware(load_target("nucleo-f446re")).write(tmp_path)

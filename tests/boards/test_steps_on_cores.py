@@ -58,6 +58,7 @@ WITH_M4 = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_M4)
 def test_steps_on_a_core_have_the_simulations_bits(name: str, tmp_path: Path) -> None:
     core, gcc, qemu = WITH_M4[name], compiler("arm-none-eabi-gcc"), compiler("qemu-system-arm")
