@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.progress import BarColumn, TextColumn
-from rich.progress import Progress as Bar
 
 from mcutrain.cli import INTERRUPTED, shared_flags
 from mcutrain.cli.listening import OnScreen
@@ -19,6 +17,8 @@ from mcutrain.functions.files import check_writable, replace_file
 from mcutrain.functions.run_options import AnalysisOptions, ExecutionOptions, HeldOutOptions
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from mcutrain.analysis.problem import Problem
     from mcutrain.analysis.progress import TrialsDone
     from mcutrain.selection.contribution import Contributions
@@ -127,7 +127,7 @@ def _headline(problem: Problem) -> str:
 class _Watch:
     """Shows progress as a bar, or as lines where there is no terminal."""
 
-    def __init__(self, bar: Bar) -> None:
+    def __init__(self, bar: Progress) -> None:
         self._bar, self._lines = bar, Lines("analyze")
         self._task = bar.add_task("", facts="")
 
@@ -146,7 +146,9 @@ class _Watch:
 
 @contextmanager
 def _watching() -> Iterator[_Watch]:
-    with Bar(
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    with Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[facts]}", markup=False),
