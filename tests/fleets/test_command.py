@@ -99,11 +99,11 @@ def test_a_board_that_hardly_moved_is_named(run: Run) -> None:
 
 
 WRONG = [
-    (["b0.mcts", "b0.mcts", "-o", "n.mcts"], "would both be the board 'b0'"),
+    (["b0.mcts", "b0.mcts", "-o", "n.mcts"], "would both be called 'b0'"),
     (["a=b0.mcts", "a=b1.mcts", "-o", "n.mcts"], "own name"),
     (["b0.mcts", "x.mcts", "-o", "n.mcts"], "x.mcts"),
     (["a=none.mcts", "-o", "n.mcts"], "none.mcts"),
-    (["b0.mcts", "-o", "n.bin"], "end its name"),
+    (["b0.mcts", "-o", "n.bin"], "must end with .mcts"),
     (["b0.mcts", "-o", "n.mctd", "--trim", "1"], "trim where"),
     (["b0.mcts", "-o", "n.mcts", "--trim", "1"], "at most 0"),
     (["b0.mcts", "-o", "n.mcts", "--trim", "0", "--weights", "-1"], "weight of 'b0' is -1"),

@@ -115,7 +115,7 @@ def test_a_program_without_a_project_or_with_a_port_gets_a_sentence(
 ) -> None:
     file = tmp_path / "gateway.toml"
     file.write_text(f'model = "m"\n[[boards]]\nname = "b"\ndata = "d"\n{more}\n')
-    with pytest.raises(McutrainError, match=r"'b' is a program.* name the project .* no port"):
+    with pytest.raises(McutrainError, match=r"'b' .* is a program.* name the project .* no port"):
         Gateway.read(file)
 
 

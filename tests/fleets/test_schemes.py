@@ -279,8 +279,8 @@ def test_average_takes_boards_of_another_scheme(run: Run, tmp_path: Path) -> Non
     ("flags", "sentence"),
     [
         ((), "small0.mcts was trained with another model"),
-        (("--other", "small-base.mcts", "--trim", "1"), "without trim"),
-        (("--other", "small-base.mcts", "--rounding", "stochastic"), "rounded to nearest"),
+        (("--other", "small-base.mcts", "--trim", "1"), "leave out trim"),
+        (("--other", "small-base.mcts", "--rounding", "stochastic"), "round to nearest"),
         (("--other", "small0.mcts"), "began with other numbers"),
     ],
 )
