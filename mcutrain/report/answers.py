@@ -18,7 +18,7 @@ from mcutrain.data import Dataset
 from mcutrain.report.charts import INKS, LOSS, Bar, Chart, Line, Mark, names, numbers
 from mcutrain.report.checks import at_least_0
 from mcutrain.report.figures import Figure, NumberTable, Picture, Section, count, percent, short
-from mcutrain.report.pictures import picture
+from mcutrain.report.pictures import extent, picture
 
 Array = npt.NDArray[np.int64]
 Samples = npt.NDArray[Any]
@@ -75,7 +75,7 @@ def answers_of(test: Dataset, said: Array, lead: Array, shown: Samples) -> Answe
     np.add.at(counts, (test.y, said), 1)
     wrong = np.flatnonzero(said != test.y)
     surest = wrong[np.argsort(-lead[wrong], kind="stable")][:MOST_MISTAKES]
-    low, high = (float(shown.min()), float(shown.max())) if len(shown) else (0.0, 0.0)
+    low, high = extent(shown)
     has_pictures = OPTIONAL["pillow"].is_installed and shown[:1].size <= LARGEST_SAMPLE
     mistakes = (
         Mistake(

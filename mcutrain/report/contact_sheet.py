@@ -8,7 +8,7 @@ from mcutrain_host.packages import OPTIONAL
 from mcutrain.data import Dataset
 from mcutrain.errors import DataError
 from mcutrain.report.html import templates
-from mcutrain.report.pictures import picture
+from mcutrain.report.pictures import extent, picture
 
 TEMPLATE = "contact_sheet.html.j2"
 
@@ -18,7 +18,7 @@ def contact_sheet(title: str, part: Dataset, summary: str, of_each: int) -> str:
     if not OPTIONAL["pillow"].is_installed:
         raise DataError(OPTIONAL["pillow"].missing)
     has_classes = part.is_labelled and not part.has_targets and not part.positions
-    low, high = float(part.x.min()), float(part.x.max())
+    low, high = extent(part.x)
     rows = [
         (name, int(index.size), [picture(part.x[i], low, high) for i in index[:of_each]])
         for name, index in (
