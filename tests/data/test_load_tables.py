@@ -213,6 +213,14 @@ def test_a_label_column_that_cannot_be_is_a_sentence(tmp_path: Path, case: str) 
         load(path, input_shape=(2,), label_column=label, targets=targets)
 
 
+def test_a_label_column_may_have_a_name_that_says_something_else(tmp_path: Path) -> None:
+    rows = [f"{i},{('up', 'down')[i % 2]}" for i in range(12)]
+    path = put(tmp_path / "s.csv", "x,part", *rows)
+    assert load(path, input_shape=(1,), label_column="part").names == ("down", "up")
+    with pytest.raises(DataError, match="each group has all samples of some class"):
+        load(path, input_shape=(1,), label_column="part", split_by="part")
+
+
 def test_only_a_table_has_a_label_column(tmp_path: Path) -> None:
     np.savez(tmp_path / "s.npz", x=np.zeros((4, 2), np.float32), y=np.arange(4) % 2)
     for name in "ab":
