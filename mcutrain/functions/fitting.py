@@ -980,21 +980,33 @@ def _few_tests(split: Split) -> Iterator[str]:
 
 
 def _guesses(learnt: Learnt) -> Iterator[str]:
-    """Say that a model's own classifier knew nothing of its classes, and learnt little.
+    """Say that a model only guesses: its own classifier before, and not much better after.
 
-    A wrong scale of the input, or a wrong order of the classes, ends so without any other sign.
+    A wrong scale of the input, or a wrong order of the classes, ends so without any other sign; but
+    so does a model that never saw these classes. Of a new classifier, which knows nothing before,
+    what it knows after.
     """
     test = learnt.run.samples.split.test
     is_plain = learnt.run.learns_classes and not test.positions and learnt.run.judged is None
-    if not is_plain or _new_classes(learnt) is not None or len(test) < FEW_TESTS:
+    if not is_plain or len(test) < FEW_TESTS:
         return
     often = float(np.bincount(test.y).max() / len(test))
-    if learnt.result.before <= GUESSING * often and learnt.result.accuracy < (1 + often) / 2:
+    before, after = learnt.result.before, learnt.result.accuracy
+    scaled = "its numbers were scaled otherwise when it learnt them (--pixels, or --mean and --std)"
+    if _new_classes(learnt) is not None:
+        if after <= GUESSING * often:
+            yield (
+                f"the model names {percent(after)} of the test samples, as guessing does. Either "
+                "what its layers have learnt says nothing of these classes (train more of them, "
+                f"with --scheme), or {scaled.replace(' them', '')}, or labels do not go with their "
+                "samples: `mcutrain data` shows both"
+            )
+    elif before <= GUESSING * often and after < (1 + often) / 2:
         yield (
-            f"before it was trained the model named {percent(learnt.result.before)} of the test "
-            "samples, as guessing does, and it learnt little. If it should know these classes, "
-            "its numbers were scaled otherwise when it learnt them (--pixels, or --mean and "
-            "--std), or its outputs have another order (--class-names)"
+            f"the model named {percent(before)} of the test samples before it was trained, as "
+            f"guessing does, and {percent(after)} after that. If it knew these classes, {scaled}, "
+            "or its outputs have another order (--class-names). If it never saw them, nothing is "
+            "wrong with that: more samples, or more --minutes, are what helps"
         )
 
 

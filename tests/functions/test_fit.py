@@ -598,7 +598,16 @@ def test_what_a_stranger_sees_of_classes_and_rate(tmp_path):
 
     asked |= {"learning_rate": 1e-6, "scheme": "last:2"}
     wrong = mcutrain.fit(MODEL, (x, (y + 1) % 10), tmp_path / "wrong", **asked)
-    assert any("as guessing does" in doubt and "--class-names" in doubt for doubt in wrong.doubts)
+    (doubt,) = (doubt for doubt in wrong.doubts if "as guessing does" in doubt)
+    assert "--class-names" in doubt
+    assert "If it never saw them, nothing is wrong" in doubt
+    new = mcutrain.fit(MODEL, (x, y % 5), tmp_path / "new", **asked)
+    (doubt,) = (doubt for doubt in new.doubts if "as guessing does" in doubt)
+    assert "labels do not go with their samples" in doubt
+    assert "--class-names" not in doubt
+    learnt = mcutrain.fit(MODEL, (x, y % 5), tmp_path / "learnt", **asked | {"learning_rate": 0.01})
+    assert learnt.accuracy > 0.5
+    assert not any("guessing" in doubt for doubt in learnt.doubts)
     right = mcutrain.fit(MODEL, (x, y), tmp_path / "right", **asked)
     assert right.result.before > 0.5
     assert not any("guessing" in doubt for doubt in right.doubts)
