@@ -1,6 +1,6 @@
 """Fits what a frame of each front end takes, to counts on emulated cores; writes costs.toml.
 
-    .venv/bin/python benchmarks/front_end_model.py --write          all of them, 25 minutes
+    .venv/bin/python benchmarks/front_end_model.py --write          all of them
     .venv/bin/python benchmarks/front_end_model.py --kinds mel      prints the errors only
 
 A library is generated for each of some options, and what `mct_window_ready` takes for a frame of
@@ -194,7 +194,7 @@ def main() -> None:
         for kind in arguments.kinds:
             some = texts()[kind]
             works = [parse(text).work for text in some]
-            names, made[kind] = list(works[0]), []
+            names, made[kind] = sorted(works[0]), []
             work = np.array([[w[name] for name in names] for w in works], float)
             for text in some:
                 counts_of[text] = counts_of.get(text) or counted(text, programs)

@@ -29,6 +29,9 @@ OF_MODEL = ("out_height", "out_width", "out_channels")
 METHODS = {"area": 0, "bilinear": 1}
 KERNEL = "&heard->vision, &camera_params, heard->memory"
 """What its functions take first."""
+NORMS = {"range": 0, "imagenet": 1}
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of ImageNet's red, green and blue, between 0 and 1, as torchvision's networks are trained."""
 C = """static const mct_vision_params camera_params = {{
     .width = {width},
     .left = {left},
@@ -203,21 +206,29 @@ class CameraFrontend(ImageFrontend):
         """Rows of the camera, pixels by format, columns and numbers by method."""
         how, numbers, rows = self.vision, self.output_shape[1], self.crop_height
         is_area, is_bayer = how.method == Method.AREA, how.format == Format.BAYER_RGGB
-        columns = self.out_width * (rows if is_area else vision.blended_rows(how))
+        blended, between = vision.blended(how)
+        columns = self.out_width * (rows if is_area else blended)
         pixels = rows * self.crop_width if is_area else 2 * columns
         parts = rows + self.out_height - math.gcd(rows, self.out_height)
         work = {f"{name} {channels}": 0 for name in CODED for channels in (1, 3)}
         if how.format != Format.GREY:
             work[f"{CODED[how.format - 1]} {how.channels}"] = pixels
         work |= {"rows": self.height, "kept": rows * self.width * is_bayer, "aims": self.out_height}
-        of_area = {"pixels": pixels, "columns": columns, "sums": columns * how.channels}
-        of_area |= {"means": numbers}
-        of_area |= {"parts": parts * self.out_width * how.channels}
-        blended = {"blended": columns, "halves": columns * how.channels, "between": numbers}
-        return work | {
-            **{name: count * is_area for name, count in of_area.items()},
-            **{name: count * (not is_area) for name, count in blended.items()},
+        of_area = {
+            "pixels": pixels,
+            "columns": columns,
+            "sums": columns * how.channels,
+            "parts": parts * self.out_width * how.channels,
+            "means": numbers,
         }
+        of_bilinear = {
+            "blended": columns,
+            "shares": blended * between,
+            "halves": columns * how.channels,
+            "between": numbers,
+        }
+        of_others = dict.fromkeys(of_bilinear if is_area else of_area, 0)
+        return work | (of_area if is_area else of_bilinear) | of_others
 
     @property
     def c(self) -> FrontendC:

@@ -232,10 +232,12 @@ def _bilinear(x: Ints, rows: int, columns: int) -> Ints:
     return found
 
 
-def blended_rows(how: Vision) -> int:
-    """Rows that a bilinear image is made of."""
+def blended(how: Vision) -> tuple[int, int]:
+    """Rows that a bilinear image is made of, and its columns that lie between two pixels."""
     at, _ = _centres(how.crop.height, how.out_height)
-    return len(np.union1d(at, np.minimum(at + 1, how.crop.height - 1)))
+    _, share = _centres(how.crop.width, how.out_width)
+    rows = np.union1d(at, np.minimum(at + 1, how.crop.height - 1))
+    return len(rows), int(np.count_nonzero(share))
 
 
 def _centres(length: int, out_length: int) -> tuple[Ints, Ints]:
