@@ -80,6 +80,7 @@ class CameraFrontend(ImageFrontend):
     width, height, format: of the camera; a row is int16, two bytes each. left, top, crop_width,
     crop_height: the part that is taken. out_width, out_height, out_channels: of the model. low,
     high: the real numbers that pixels 0 and 255 are. rate: images a second; 0 if it is not said.
+    norm: 1 for less the mean of each channel, in deviations, as ImageNet has them.
     Raises DataError.
     """
 
@@ -97,9 +98,14 @@ class CameraFrontend(ImageFrontend):
     low: int
     high: int
     rate: int
+    norm: int = 0
 
     kind: ClassVar[str] = "camera"
-    WORDS: ClassVar[Mapping[str, Mapping[str, int]]] = {"format": FORMATS, "method": METHODS}
+    WORDS: ClassVar[Mapping[str, Mapping[str, int]]] = {
+        "format": FORMATS,
+        "method": METHODS,
+        "norm": NORMS,
+    }
     FEATURE_SCALE: ClassVar[float] = 1.0
     RANGE: ClassVar[tuple[int, int]] = (0, 255)
 
@@ -111,12 +117,15 @@ class CameraFrontend(ImageFrontend):
                 "low": (-MOST_LEVEL, self.high - 1),
                 "high": (self.low + 1, MOST_LEVEL),
                 "rate": (0, 1000),
+                "norm": (0, 1),
             }
         )
         try:
             how = self.vision
         except ValueError as error:
             raise DataError(f"camera: {error}") from error
+        if self.norm and self.out_channels != len(MEAN):
+            raise DataError("camera: norm=imagenet is of 3 channels: leave it out")
         if how.row_bytes % 2:
             raise DataError(f"camera: rows have {self.width} pixels: give an even width")
 
@@ -180,11 +189,13 @@ class CameraFrontend(ImageFrontend):
         """Rows a second; 0 if it is not said."""
         return self.rate * self.height
 
-    def as_real(self, features: Array) -> npt.NDArray[np.float32]:
-        """Pixel 0 is `low`, pixel 255 is `high`."""
-        found: npt.NDArray[np.float32] = (
-            self.low + features * ((self.high - self.low) / 255)
-        ).astype(np.float32)
+    @property
+    def real_pixels(self) -> npt.NDArray[np.float32]:
+        """Pixel 0 is `low`, pixel 255 is `high`, less the mean, in deviations."""
+        real = self.low + np.arange(256)[np.newaxis] * ((self.high - self.low) / 255)
+        if self.norm:
+            real = (real - np.array(MEAN)[:, np.newaxis]) / np.array(DEVIATION)[:, np.newaxis]
+        found: npt.NDArray[np.float32] = real.astype(np.float32)
         return found
 
     def stream(self) -> FeatureStream:

@@ -28,7 +28,7 @@ from mcutrain.frontends import costs
 Array = npt.NDArray[Any]
 Int8 = npt.NDArray[np.int8]
 MOST_FRAMES = 1024
-MOST_TEXT = 200
+MOST_TEXT = 220
 """Characters of a text that says which front end it is."""
 
 
@@ -230,8 +230,9 @@ class Frontend(ABC):
         return f"{self.kind}:{','.join(said)}"
 
     def options(self) -> dict[str, int]:
-        """Its parameters by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        """Its parameters by name, without newer ones that are as they were before."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {f.name: own[f.name] for f in fields(self) if own[f.name] != f.default}
 
     def features(self, samples: Array) -> Array:
         """Features (n, frames, features) of windows (n, *input_shape), each of a new stream.
@@ -304,6 +305,10 @@ class Frontend(ABC):
         found: Int8 = (first + np.searchsorted(steps, features, "right")).astype(np.int8)
         return found
 
+    def pixel_codes(self, scale: float, zero_point: int) -> Int8:
+        """Of images, the code of each pixel (1, 256), or of each channel's; none of others."""
+        return np.zeros((0, 256), np.int8)
+
     @classmethod
     def frames_of(
         cls, options: Mapping[str, int], input_shape: tuple[int, ...] | None, width: int, what: str
@@ -334,8 +339,13 @@ class Frontend(ABC):
         """The code of the smallest feature, and the feature at which each next code begins."""
         low, high = self.RANGE
         real = self.as_real(np.arange(low, high + 1))
-        quotient = (real / np.float32(scale)).astype(np.float64)
-        code = np.clip(
-            np.copysign(np.floor(np.abs(quotient) + 0.5), quotient) + zero_point, -128, 127
-        ).astype(np.int64)
+        code = codes_of(real, scale, zero_point).astype(np.int64)
         return int(code[0]), low + np.searchsorted(code, np.arange(code[0] + 1, code[-1] + 1))
+
+
+def codes_of(real: npt.NDArray[np.float32], scale: float, zero_point: int) -> Int8:
+    """What an int8 input has for real numbers: those of `mcutrain.data.quantize_input`."""
+    quotient = (real / np.float32(scale)).astype(np.float64)
+    rounded = np.copysign(np.floor(np.abs(quotient) + 0.5), quotient)
+    codes: Int8 = np.clip(rounded + zero_point, -128, 127).astype(np.int8)
+    return codes

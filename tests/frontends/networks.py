@@ -52,11 +52,17 @@ def gestures(front: Frontend, classes: int = 3) -> Graph:
     return listener(frames, classes, front.text, width, 1 / 16, 0)
 
 
-def viewer(text: str, shape: tuple[int, int, int] = (12, 10, 1), classes: int = 3) -> Graph:
+def viewer(
+    text: str,
+    shape: tuple[int, int, int] = (12, 10, 1),
+    classes: int = 3,
+    scale: float = 1 / 250,
+    zero_point: int = -127,
+) -> Graph:
     """Tells images of a camera apart."""
     net = Network(shape, 1)
     x = net.tensors[net.x]
-    net.tensors[net.x] = replace(x, type=replace(x.type, scales=(1 / 250,), zero_point=-127))
+    net.tensors[net.x] = replace(x, type=replace(x.type, scales=(scale,), zero_point=zero_point))
     y = net.conv(net.conv(net.x, 4, same(3, 2), relu=True), 6, same(3, 2), relu=True)
     y = net.conv(net.mean(y), classes, rounds_once=True)
     return with_frontend(net.graph(net.reshape(y, (1, classes)), "viewer"), text)

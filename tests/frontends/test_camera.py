@@ -25,6 +25,7 @@ from mcutrain.frontends import MOST_TEXT, parse
 from mcutrain.frontends.camera import CameraFrontend
 from mcutrain.frontends.trigger import activities, windows_heard
 from mcutrain.frontends.vision import Crop, Format, Vision, packed, resized
+from mcutrain.ir.graph import Graph
 from mcutrain.simulation import CompiledSimulator
 from mcutrain.simulation.field import Ear
 from tests.frontends.networks import float_images, sound_folder, viewer
@@ -51,8 +52,11 @@ def rows_of(front: CameraFrontend, seed: int, images: int) -> Rows:
 class Program:
     """What a program does with a library."""
 
-    def __init__(self, text: str, stream: str, history: int, *, latents: bool = False) -> None:
-        step = prepare(viewer(text), "head", stream=stream)
+    def __init__(
+        self, network: str | Graph, stream: str, history: int, *, latents: bool = False
+    ) -> None:
+        graph = viewer(network) if isinstance(network, str) else network
+        step = prepare(graph, "head", stream=stream)
         self.is_fed = bool(step.plan.segments and step.plan.segments[0].is_fed)
         order, self.type = step.graph.input_order, step.input_type
         assert order is not None
@@ -429,14 +433,46 @@ def test_every_camera_is_said_in_a_text() -> None:
     text = (
         "camera:width=4096,height=4096,format=rgb565be,left=1000,top=1000,crop_width=3000,"
         "crop_height=3000,out_width=1000,out_height=1000,out_channels=3,method=bilinear,"
-        "low=-32768,high=32768,rate=1000"
+        "low=-32768,high=32768,rate=1000,norm=imagenet"
     )
     assert parse(text).text == text
     assert len(text) <= MOST_TEXT
     found = parse("camera:width=16,height=14,format=3,method=1", (12, 10, 3))
     assert found == parse(found.text)
     assert "format=yuyv" in found.text
+    assert "norm" not in found.text
     assert found == parse("camera:width=16,height=14,format=yuyv,method=bilinear", (12, 10, 3))
+
+
+NORMALIZED = "camera:width=16,height=14,format=rgb565,norm=imagenet"
+
+
+def test_channels_are_normalized_as_imagenet_has_them() -> None:
+    front = parse(NORMALIZED, (12, 10, 3))
+    pixels = np.random.default_rng(1).integers(0, 256, (2, 1, 360))
+    images = pixels.reshape(2, 12, 10, 3) / 255
+    real = (images - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    found = front.as_real(pixels)
+    assert np.array_equal(found, real.astype(np.float32).reshape(pixels.shape))
+    codes = mcutrain.data.quantize_input(found, scale=0.02, zero_point=3)
+    assert np.array_equal(front.codes(pixels, 0.02, 3), codes)
+    assert len({tuple(row) for row in front.pixel_codes(0.02, 3).tolist()}) == 3
+    with pytest.raises(DataError, match="3 channels"):
+        parse(NORMALIZED, (12, 10, 1))
+
+
+@pytest.mark.parametrize(("stream", "history"), [("off", 0), ("max", 0), ("off", HISTORY)])
+def test_c_normalizes_each_channel_as_numpy_does(stream: str, history: int) -> None:
+    graph = viewer(NORMALIZED, (12, 10, 3), scale=0.02, zero_point=3)
+    program = Program(graph, stream, history)
+    rows = rows_of(program.front, 5, 3)
+    program.c.mct_window_reset()
+    for image in np.split(rows, 3):
+        for row in image:
+            program.push(row[np.newaxis])
+            program.c.mct_window_ready()
+        assert program.c.mct_window_take() == 0
+        assert program.infer() == program.expected(image)
 
 
 @pytest.mark.parametrize("low", [-1, 0])

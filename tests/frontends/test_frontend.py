@@ -216,11 +216,11 @@ def test_a_file_says_the_same(tmp_path: Path) -> None:
         ("audio:step_ms=10,step_ms=20", (49, 40), "step_ms is given twice"),
         ("audio: frames=49, frames =49", (49, 40), "frames is given twice"),
         (
-            "audio:step_ms=20," + 190 * "0",
+            "audio:step_ms=20," + 210 * "0",
             (49, 40),
-            "at most 200 characters, and 'audio:step_ms=20,0",
+            "at most 220 characters, and 'audio:step_ms=20,0",
         ),
-        ("audio:step_ms=20,frames=49" + 175 * " ", (49, 40), "has 201: write a .toml file"),
+        ("audio:step_ms=20,frames=49" + 195 * " ", (49, 40), "has 221: write a .toml file"),
     ],
 )
 def test_what_fits_nothing_gets_a_sentence(
@@ -241,9 +241,9 @@ def test_a_file_that_says_none_gets_a_sentence(tmp_path: Path, content: str, par
         parse(str(path))
 
 
-def test_a_text_may_have_200_characters_and_a_model_one_frame() -> None:
+def test_a_text_may_have_220_characters_and_a_model_one_frame() -> None:
     text = "audio:step_ms=20,frames=49"
-    assert parse(text + (200 - len(text)) * " ", (49, 40)) == AudioFrontend(20, 49)
+    assert parse(text + (MOST_TEXT - len(text)) * " ", (49, 40)) == AudioFrontend(20, 49)
     for shape in ((1, 40), (40, 1), (40,)):
         assert parse("audio:step_ms=20", shape) == AudioFrontend(20, 1)
         assert parse("mfcc", (*(n // 4 or 1 for n in shape),)) == MfccFrontend(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from mcutrain_host.dataclass import dataclass
 
 from mcutrain.autodiff.train_graph import TrainGraph
@@ -200,9 +199,7 @@ def _code(code: Code, told: Any) -> Mapping[str, Any]:
         "channels": front.channels,
         "sample_bytes": sample_bytes,
         "feeds_rows": front.takes_images and not told.history,
-        "pixel_codes": front.codes(np.arange(256), x.scale, x.zero_point).tolist()
-        if front.takes_images
-        else [],
+        "pixel_codes": front.pixel_codes(x.scale, x.zero_point).tolist(),
         "queue": front.c.queue,
         "fixed_bytes": listening_bytes(front, told.history, told.app, told.keep_samples)
         - sample_bytes * front.c.queue,
