@@ -37,14 +37,17 @@ def with_input_order(graph: Graph, path: Path) -> Graph:
     axes = graph.input_axes
     if entry is None:
         return replace(graph, input_order=_order(path.name, shape, axes)) if axes else graph
-    said = _parsed(entry, path)
+    said, frontend = _parsed(entry, path)
     there = [int(a) - 1 for a in np.argsort(axes)[1:]] if axes else range(len(shape))
     if len(said.axes) != len(shape):
         raise _unfit(path, said, shape)
     found = replace(said, axes=tuple(said.axes[axis] for axis in there))
     if found.model_shape != shape:
         raise _unfit(path, said, shape)
-    return replace(graph, input_order=found)
+    try:
+        return replace(graph, input_order=found.with_frontend(frontend))
+    except DataError as error:
+        raise _unread(path) from error
 
 
 def order_of_file(path: Path, shape: tuple[int, ...], axes: tuple[int, ...] | None) -> InputOrder:
@@ -96,7 +99,8 @@ def _order(file: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> InputOrd
     return InputOrder(file, there, tuple(int(axis) - 1 for axis in np.argsort(axes)[1:]))
 
 
-def _parsed(entry: bytes, path: Path) -> InputOrder:
+def _parsed(entry: bytes, path: Path) -> tuple[InputOrder, str]:
+    """What an entry says, and the text of its front end, which takes our order of axes."""
     try:
         values = json.loads(entry)
         file, shape, axes = values["file"], values["shape"], values["axes"]
@@ -110,12 +114,16 @@ def _parsed(entry: bytes, path: Path) -> InputOrder:
         frontend = values.get("frontend", "")
         if not isinstance(frontend, str) or ".toml" in frontend:
             raise ValueError
-        return said.with_frontend(frontend)
+        return said, frontend
     except (DataError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"{path}: its metadata {KEY} says no order of axes: quantize the model anew, or remove "
-            "the entry"
-        ) from error
+        raise _unread(path) from error
+
+
+def _unread(path: Path) -> ModelError:
+    return ModelError(
+        f"{path}: its metadata {KEY} says no order of axes: quantize the model anew, or remove "
+        "the entry"
+    )
 
 
 def _unfit(path: Path, said: InputOrder, shape: tuple[int, ...]) -> ModelError:

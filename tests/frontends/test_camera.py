@@ -374,14 +374,15 @@ def test_images_frames_and_arrays_train_alike(folder: Path, tmp_path: Path) -> N
     assert drawn.dtype == np.float32
 
 
-def test_a_quantized_file_keeps_its_camera(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["m.int8.onnx", "m.tflite"])
+def test_a_quantized_file_keeps_its_camera(name: str, folder: Path, tmp_path: Path) -> None:
     float_images(tmp_path / "m.onnx")
-    text = "camera:width=16,height=14,format=yuyv,low=-1,rate=5"
-    mcutrain.quantize(tmp_path / "m.onnx", folder, tmp_path / "m.tflite", frontend=text)
-    order = mcutrain.load(tmp_path / "m.tflite").input_order
+    text = "camera:width=16,height=14,format=yuyv,low=-1,rate=5,norm=imagenet"
+    mcutrain.quantize(tmp_path / "m.onnx", folder, tmp_path / name, frontend=text)
+    order = mcutrain.load(tmp_path / name).input_order
     assert order is not None
     assert order.frontend == parse(text, (12, 10, 3))
-    found = mcutrain.plan(tmp_path / "m.tflite", "head")
+    found = mcutrain.plan(tmp_path / name, "head")
     assert found.listening is not None
     assert found.listening.sram_bytes == listening_bytes(order.frontend)
     assert "format=yuyv" in found.listening.summary()
