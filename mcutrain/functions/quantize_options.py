@@ -73,7 +73,9 @@ class InputOptions(Keywords):
         if self.pixels is None:
             return normalization_of(self.mean, self.std)
         if len(self.pixels) != 2 or not self.pixels[0] < self.pixels[1]:
-            raise OptionError("pixels", "it takes two numbers, LOW,HIGH, the first below the second")
+            raise OptionError(
+                "pixels", "it takes two numbers, LOW,HIGH, the first below the second"
+            )
         if self.mean is not None or self.std is not None:
             raise OptionError("pixels", "says the same as --mean and --std: give one of them")
         return Normalization.of_range(*self.pixels)

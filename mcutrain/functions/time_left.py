@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ParamSpec
+
+from mcutrain_host.dataclass import dataclass
 
 from mcutrain.simulation.range_test import OutOfTime
 
