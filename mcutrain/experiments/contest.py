@@ -114,7 +114,7 @@ def contest(
     try:
         for entrant in left:
             entrant.first(length, told)
-            best = _better([e for e in left if e.loss < math.inf], 1)[0].name
+            best = _better(left, 1)[0].name
             done += 1
         ended = length
         for _ in range(1, ROUNDS):

@@ -132,6 +132,22 @@ def test_where_all_fits_short_runs_say_what_is_trained(
     assert asked_epochs == [4, 4, 4, 4, 4, 9]
 
 
+def test_what_time_has_cut_is_said_and_not_kept(
+    monkeypatch: pytest.MonkeyPatch, fresh_cache: Path
+) -> None:
+    graph = two_layers()
+    split, asked = learnable(graph), chooser(graph, needs(graph, "full"))
+    for steps, said in ((0, "there is no time to compare"), (77, "no time for longer ones")):
+        cut = Contest("head", steps, is_cut=True)
+        monkeypatch.setattr(choosers, "run_contest", lambda *_, cut=cut, **__: cut)
+        found = asked.choose(split)
+        assert found.scheme == "head"
+        assert said in found.reason
+    ends(monkeypatch, "full")
+    assert asked.choose(split).scheme == "full"
+    assert "no time" not in asked.choose(split).reason
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
