@@ -46,9 +46,9 @@ def generate(
     data: Annotated[
         Path | None,
         shared_flags.option(
-            "Training samples, as `mcutrain simulate` reads them. By these --scheme auto "
-            "chooses, then the default. Modules of --pet, class means of --head-start prototypes "
-            "and the centre of --imprint are made of them."
+            "Training samples, as `mcutrain simulate` reads them. With them --scheme auto is the "
+            "default, which chooses by them. Modules of --pet, class means of --head-start "
+            "prototypes and the centre of --imprint are made of them."
         ),
     ] = None,
     columns: ColumnOptions,

@@ -34,8 +34,8 @@ def plan(
     data: Annotated[
         Path | None,
         shared_flags.option(
-            "Training samples, as `mcutrain simulate` reads them. By these --scheme auto "
-            "chooses, then the default."
+            "Training samples, as `mcutrain simulate` reads them. With them --scheme auto is the "
+            "default, which chooses by them."
         ),
     ] = None,
     columns: ColumnOptions,
