@@ -466,8 +466,8 @@ class MemoryOptions(BoardOptions):
     board: Annotated[
         PathLike | Target | None,
         Flag(
-            "The board to train for: its memory decides what is trained, unless --scheme does, and "
-            "its times are those of --elastic. Without it, 256K of arena and state are assumed.",
+            "The board to train for: its memory decides what is trained, unless --scheme does. "
+            "Without it, 256K of arena and state are assumed.",
             metavar="BOARD",
             kind=str,
             shown=False,
