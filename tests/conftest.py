@@ -72,7 +72,7 @@ LIBRARIES = OBJECTS.with_name("libraries")
 TRAINING_HERE = {"cli", "frontends", "functions", "modules", "report", "selection", "trained"}
 """Packages of tests with commands that compare schemes."""
 
-SEED = pytest.StashKey[int | None]()
+SEED = pytest.StashKey[int]()
 WAITING = pytest.StashKey[int]()
 """How many slow tests this run leaves to `make test-rest`."""
 

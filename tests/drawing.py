@@ -1,4 +1,4 @@
-"""What tests draw: examples of Hypothesis, fixed ones where CI is set; boards, by the commit."""
+"""What tests draw: boards by the commit, and examples of Hypothesis, by it too where CI is set."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ Choice = TypeVar("Choice")
 # deadline=None: an example may compile C, whose time depends on the machine. Where CI is set,
 # Hypothesis has defaults of its own; ours begin with those of everywhere.
 DEFAULTS = settings(max_examples=100 if os.environ.get("MCUTRAIN_STRESS") else 60)
-settings.register_profile("fixed", DEFAULTS, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("drawn", DEFAULTS, deadline=None, derandomize=False, print_blob=True)
 
 
-def choose_examples(config: pytest.Config) -> int | None:
-    """Load a profile. Returns the seed of its examples, None if they are fixed.
+def choose_examples(config: pytest.Config) -> int:
+    """The seed of a run's examples: that of the command line, in CI the commit's, or a new one.
 
-    A seed on the command line wins over CI. Processes of pytest-xdist get that of their parent.
+    Processes of pytest-xdist get that of their parent.
     """
-    given = config.getoption("--hypothesis-seed", None)
-    if given is None and os.environ.get("CI"):
-        settings.load_profile("fixed")
-        return None
     settings.load_profile("drawn")
-    seed = random.SystemRandom().randrange(SEEDS) if given is None else int(given)
+    given = config.getoption("--hypothesis-seed", None)
+    if given is not None:
+        seed = int(given)
+    elif os.environ.get("CI"):
+        seed = seed_of_commit()
+    else:
+        seed = random.SystemRandom().randrange(SEEDS)
     config.option.hypothesis_seed = str(seed)
     return seed
 
 
-def how_to_repeat(seed: int | None) -> str:
+def how_to_repeat(seed: int) -> str:
     """Lines for the reader of a failed test."""
-    examples = "fixed ones; CI=1" if seed is None else f"new ones; --hypothesis-seed={seed}"
     drawn = f"boards and compilers: by the commit; MCUTRAIN_SEED={seed_of_commit()} repeats them"
-    return f"{drawn}\nexamples of Hypothesis: {examples} repeats them"
+    return f"{drawn}\nexamples of Hypothesis: --hypothesis-seed={seed} repeats them"
 
 
 def drawn_by_commit(choices: Sequence[Choice], count: int) -> list[Choice]:
@@ -108,7 +108,7 @@ def spread_by_commit(name: str, cases: Sequence[tuple[Hashable, ...]], count: in
 
 @lru_cache(maxsize=1)
 def seed_of_commit() -> int:
-    """As .ci/run has it; 0 where there is no commit."""
+    """Of the hash of the commit, or what MCUTRAIN_SEED says; 0 where there is no commit."""
     given = os.environ.get("MCUTRAIN_SEED")
     if given is not None:
         return int(given)

@@ -1,4 +1,4 @@
-"""Examples of Hypothesis: fixed with CI, new without; what a failure prints draws them again."""
+"""Examples of Hypothesis: in CI the commit's, else new; what a failure prints draws them again."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def drawn(folder: Path, *flags: str, ci: bool = False) -> tuple[str, str]:
+def drawn(folder: Path, *flags: str, **variables: str) -> tuple[str, str]:
     """The examples of a run of both tests, and the line that says how to repeat it."""
     environment = {name: value for name, value in os.environ.items() if name != "CI"}
-    environment |= {"PYTHONPATH": str(REPOSITORY)} | ({"CI": "1"} if ci else {})
+    environment |= {"PYTHONPATH": str(REPOSITORY)} | variables
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *flags]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert (done.returncode, "1 failed, 1 passed" in done.stdout) == (1, True), done.stdout
@@ -58,17 +58,19 @@ def test_the_seed_that_a_failure_prints_draws_the_same_also_in_ci_and_in_process
 ) -> None:
     examples, line = drawn(folder)
     (flag,) = re.findall(r"--hypothesis-seed=\d+", line)
-    assert drawn(folder, flag, "-n", "1", ci=True) == (examples, line)
+    assert drawn(folder, flag, "-n", "1", CI="1") == (examples, line)
     other, other_line = drawn(folder)
     assert other != examples
     assert other_line != line
 
 
 @pytest.mark.slow
-def test_ci_draws_the_same_each_time_and_says_so(folder: Path) -> None:
-    examples, line = drawn(folder, ci=True)
-    assert "CI=1 repeats" in line
-    assert drawn(folder, ci=True) == (examples, line)
+def test_ci_draws_by_the_commit_which_anyone_repeats(folder: Path) -> None:
+    examples, line = drawn(folder, CI="1", MCUTRAIN_SEED="17")
+    assert "--hypothesis-seed=17 repeats" in line
+    assert drawn(folder, CI="1", MCUTRAIN_SEED="17") == (examples, line)
+    assert drawn(folder, "--hypothesis-seed=17") == (examples, line)
+    assert drawn(folder, CI="1", MCUTRAIN_SEED="18")[0] != examples
 
 
 def test_commits_draw_some_of_the_choices_and_have_had_all_after_some(
