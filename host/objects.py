@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from mcutrain_host.cache import cache_folder, keep, read
 from mcutrain_host.dataclass import dataclass
 from mcutrain_host.errors import BuildError, CacheError
-from mcutrain_host.includes import Units, missing, needed
+from mcutrain_host.includes import Units, deciding, missing, needed
 from mcutrain_host.toolchain import compiler_identity
 
 BUILD = "build"
@@ -40,7 +40,7 @@ class KeptObjects:
         if self.identity is None or unit is None or missing(unit, self.files):
             return None
         searched = [d for d in self.include_dirs if _is_above(d, unit)]
-        texts = [(name, _digest(self.files[name])) for name in unit]
+        texts = [(name, _digest(text)) for name, text in deciding(unit, self.files, flags)]
         key = repr((self.identity, tuple(flags), searched, texts))
         with suppress(CacheError):
             return cache_folder() / "objects" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.o"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import mcutrain_firmware
 from mcutrain_host.cache import cache_folder, keep
-from mcutrain_host.includes import Units, missing, needed
+from mcutrain_host.includes import Units, deciding, missing, needed
 from mcutrain_host.objects import put, take
 from mcutrain_host.toolchain import ZIG, compiler_identity
 
@@ -181,7 +181,7 @@ class Texts:
         flags = [self._alike(flag) for flag in made.command[len(made.compiler) :]]
         if unit is None or None in flags or missing(unit, self.files):
             return None
-        texts = [(name, self.files[name]) for name in unit]
+        texts = deciding(unit, self.files, made.command)
         return _place(repr((compiler_identity(made.compiler), flags, made.source, texts)))
 
     def _alike(self, flag: str) -> str | None:

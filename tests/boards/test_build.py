@@ -11,19 +11,22 @@ import json
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from mcutrain_host import build as builder
-from mcutrain_host.build import build
+from mcutrain_host.build import build, find_toolchain
 from mcutrain_host.client import Device
 from mcutrain_host.errors import BuildError, ProjectError
 from mcutrain_host.manifest import BoardProject
 from mcutrain_host.memory import linked_memory
+from mcutrain_host.objects import kept_objects
 from mcutrain_host.virtual.board import DirectLink, load_machine, put_uf2
 from mcutrain_host.virtual.link import LoopbackLink
 
 from mcutrain import demo, prepare
+from mcutrain.codegen import Interface
 from mcutrain.codegen.firmware import compile_facts
 from mcutrain.errors import PlanError, TargetError
 from mcutrain.target import RAM_ALIGN_BYTES, board_names, load_target
@@ -261,6 +264,35 @@ def test_what_was_built_before_is_only_linked(tmp_path, monkeypatch, board, made
     assert "-c" not in linked
     assert [Path(command[0]).name for command in others] == made
     assert elves[0] == elves[1]
+
+
+@pytest.mark.parametrize("board", ["nucleo-f446re", "rpi-pico"])
+def test_what_another_network_shares_is_to_the_compiler_the_same_text(tmp_path, board):
+    """All drivers but those that know the network; the preprocessor says that they are equal."""
+    if not has_compiler(board, "gcc"):
+        pytest.skip("no gcc for it: apt install gcc-arm-none-eabi")
+    texts, places = [], []
+    for name, interface in (("plain", None), ("ring", Interface(remember=9))):
+        folder = tmp_path / name
+        quick_step().firmware(load_target(board), interface).write(folder)
+        facts = BoardProject.read(folder).board.compile
+        tools = find_toolchain(facts, "gcc")
+        kept = kept_objects(folder, tools.command, facts.include_dirs)
+        places.append({source: kept.place((), source) for source in facts.sources})
+        texts.append({name: text for name, text in kept.files.items() if name.startswith("mct_")})
+    shared = [source for source, place in places[0].items() if place == places[1].get(source)]
+    assert texts[0] != texts[1]
+    known = {"mct_app.c", "mct_frame.c", "mct_model.c", "mct_protocol.c", "mct_store.c"}
+    assert {Path(source).name for source in places[0].keys() - shared} == known
+    drivers = [source for source in shared if source.startswith(("boards/", "chips/"))]
+    assert len(drivers) >= 8
+    command = [*tools.command, *tools.compile_flags, *facts.common_flags, "-E", "-P", *drivers]
+    command += [f"-I{place}" for place in facts.include_dirs]
+    plain, ring = (
+        subprocess.run(command, cwd=tmp_path / name, capture_output=True, text=True, check=True)
+        for name in ("plain", "ring")
+    )
+    assert plain.stdout == ring.stdout != ""
 
 
 def test_a_failed_build_keeps_the_last_good_one(tmp_path):

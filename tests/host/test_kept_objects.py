@@ -103,6 +103,70 @@ def test_zigs_version_decides_and_not_where_it_is_installed(
     assert places[0] == places[1] != places[2]
 
 
+CONFIG = """#ifndef CONFIG_H
+#define MCT_NAME "x"
+#define MCT_SIZE 8
+#define MCT_HALF (MCT_SIZE / 2)
+#define MCT_USB
+#endif
+"""
+READS = '#include "mct_board_config.h"\nint k = MCT_HALF;%s\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "more", "alike"),
+    [
+        ('#define MCT_NAME "x"', '#define MCT_NAME "of another"', "", True),
+        ('#define MCT_NAME "x"\n', "", "", True),
+        ("#define MCT_USB", "#define MCT_UART", "", True),
+        ("#define MCT_USB", "#define MCT_USB 1", "", True),
+        ("#define MCT_HALF", "#define MCT_HALF 1 +", "", False),
+        ("#define MCT_SIZE 8", "#define MCT_SIZE 9", "", False),
+        ("#define MCT_USB\n", "", "\n#ifdef MCT_USB\n#endif", False),
+        ("#define MCT_USB", "#define MCT_USB /* open", "", False),
+        ("#define MCT_USB", "#define MCT_USB */ int z;", "", False),
+        ("#define MCT_USB", "#define MCT_USB 1 \\", "", False),
+        ("#define MCT_USB", "#define MCT_USB 1 ??/", "", False),
+        ("#define MCT_USB", "#define MCT_USB()", "", False),
+        ("#define MCT_USB", "#define int long", "", False),
+        ("#define MCT_USB", "#define MCT_UART", "\n#define J(a) MCT_##a", False),
+        ("#define MCT_USB", "#define MCT_UART", "\n#define J(a) MCT_%:%:a", False),
+        ("#endif", "#define MCT_USB 2\n#endif", "", False),
+    ],
+)
+def test_of_a_boards_macros_only_those_that_are_named_decide(
+    tmp_path: Path, line: str, other: str, more: str, alike: bool
+) -> None:
+    changes = {"src/k.c": READS % more, "src/mct_board_config.h": CONFIG}
+    changed = changes | {"src/mct_board_config.h": CONFIG.replace(line, other, 1)}
+    first, second = project(tmp_path / "a", **changes), project(tmp_path / "b", **changed)
+    assert line in CONFIG
+    assert (place(first) == place(second)) == alike
+
+
+def test_a_macro_that_a_flag_names_decides_and_so_does_each_of_two_configurations(
+    tmp_path: Path,
+) -> None:
+    names = ("src/mct_board_config.h", "lib/mct_board_config.h")
+    flags = ("-DK=MCT_SIZE",)
+
+    def found(folder: Path) -> list[Path | None]:
+        kept = kept_objects(folder, COMMAND, FOLDERS)
+        return [kept.place(given, "src/k.c") for given in (FLAGS, flags)]
+
+    one = {names[0]: "#define MCT_SIZE 8\n", "src/k.c": READS % ""}
+    first = found(project(tmp_path / "a", **one))
+    second = found(project(tmp_path / "b", **one | {names[0]: "#define MCT_SIZE 9\n"}))
+    assert [a == b for a, b in zip(first, second, strict=True)] == [True, False]
+    places = set()
+    for name in names:
+        for number in (8, 9):
+            texts = dict.fromkeys(names, "int z;\n") | {name: CONFIG.replace("8", str(number))}
+            folder = project(tmp_path / name[:3] / str(number), **one | texts)
+            places.add(found(folder)[0])
+    assert len(places) == 4
+
+
 @pytest.mark.parametrize("text", ['#include "../far.h"\n', '# include "gone.h"\n'])
 def test_what_includes_a_file_from_elsewhere_is_not_kept(tmp_path: Path, text: str) -> None:
     folder = project(tmp_path / "a", **{"src/more.h": text})
