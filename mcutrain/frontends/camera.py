@@ -80,7 +80,7 @@ class CameraFrontend(ImageFrontend):
     width, height, format: of the camera; a row is int16, two bytes each. left, top, crop_width,
     crop_height: the part that is taken. out_width, out_height, out_channels: of the model. low,
     high: the real numbers that pixels 0 and 255 are. rate: images a second; 0 if it is not said.
-    norm: 1 for less the mean of each channel, in deviations, as ImageNet has them.
+    norm: 1 for less the mean of each channel, in deviations, as ImageNet has them from 0 to 1.
     Raises DataError.
     """
 
@@ -126,6 +126,8 @@ class CameraFrontend(ImageFrontend):
             raise DataError(f"camera: {error}") from error
         if self.norm and self.out_channels != len(MEAN):
             raise DataError("camera: norm=imagenet is of 3 channels: leave it out")
+        if self.norm and (self.low, self.high) != (0, 1):
+            raise DataError("camera: norm=imagenet is of pixels 0 to 1: leave out low and high")
         if how.row_bytes % 2:
             raise DataError(f"camera: rows have {self.width} pixels: give an even width")
 
@@ -191,7 +193,7 @@ class CameraFrontend(ImageFrontend):
 
     @property
     def real_pixels(self) -> npt.NDArray[np.float32]:
-        """Pixel 0 is `low`, pixel 255 is `high`, less the mean, in deviations."""
+        """Pixel 0 is `low`, pixel 255 is `high`; by `norm` less the mean, in deviations."""
         real = self.low + np.arange(256)[np.newaxis] * ((self.high - self.low) / 255)
         if self.norm:
             real = (real - np.array(MEAN)[:, np.newaxis]) / np.array(DEVIATION)[:, np.newaxis]

@@ -377,7 +377,7 @@ def test_images_frames_and_arrays_train_alike(folder: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["m.int8.onnx", "m.tflite"])
 def test_a_quantized_file_keeps_its_camera(name: str, folder: Path, tmp_path: Path) -> None:
     float_images(tmp_path / "m.onnx")
-    text = "camera:width=16,height=14,format=yuyv,low=-1,rate=5,norm=imagenet"
+    text = "camera:width=16,height=14,format=yuyv,rate=5,norm=imagenet"
     mcutrain.quantize(tmp_path / "m.onnx", folder, tmp_path / name, frontend=text)
     order = mcutrain.load(tmp_path / name).input_order
     assert order is not None
@@ -434,10 +434,13 @@ def test_every_camera_is_said_in_a_text() -> None:
     text = (
         "camera:width=4096,height=4096,format=rgb565be,left=1000,top=1000,crop_width=3000,"
         "crop_height=3000,out_width=1000,out_height=1000,out_channels=3,method=bilinear,"
-        "low=-32768,high=32768,rate=1000,norm=imagenet"
+        "low=-32768,high=32768,rate=1000"
     )
     assert parse(text).text == text
     assert len(text) <= MOST_TEXT
+    normalized = text.replace("low=-32768,high=32768", "low=0,high=1") + ",norm=imagenet"
+    assert parse(normalized).text == normalized
+    assert len(normalized) <= MOST_TEXT
     found = parse("camera:width=16,height=14,format=3,method=1", (12, 10, 3))
     assert found == parse(found.text)
     assert "format=yuyv" in found.text
@@ -460,6 +463,9 @@ def test_channels_are_normalized_as_imagenet_has_them() -> None:
     assert len({tuple(row) for row in front.pixel_codes(0.02, 3).tolist()}) == 3
     with pytest.raises(DataError, match="3 channels"):
         parse(NORMALIZED, (12, 10, 1))
+    for other in ("low=-1", "high=255"):
+        with pytest.raises(DataError, match="of pixels 0 to 1: leave out low and high"):
+            parse(f"{NORMALIZED},{other}", (12, 10, 3))
 
 
 @pytest.mark.parametrize(("stream", "history"), [("off", 0), ("max", 0), ("off", HISTORY)])
