@@ -3,13 +3,14 @@
 The standard library compiles six methods of every dataclass when a module is imported, called or
 not: a third of a second of a command that imports 400. Here `__init__` is compiled when the first
 value is made, and the others are functions that need no compiling. They mean the same; type
-checkers see the standard library's decorator. What inherits from such a class is made here, too.
+checkers see the standard library's decorator. Either decorator can make what inherits from it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, FrozenInstanceError, fields
 from operator import attrgetter
 from reprlib import recursive_repr
@@ -31,7 +32,10 @@ def _dataclass(
     if cls is None:
         return lambda cls: _dataclass(cls, frozen=frozen, eq=eq, repr=repr, kw_only=kw_only)
     own = {name for name, value in vars(cls).items() if value is not None}
-    dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
+    with _as_changing(cls.__mro__[1:] if frozen else ()):
+        dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
+    made = cls.__dataclass_params__
+    made.init, made.repr, made.eq, made.frozen = True, repr, eq, frozen
     methods: dict[str, Any] = {"__init__": _Init(cls)}
     if repr:
         methods["__repr__"] = _repr_of(cls)
@@ -51,6 +55,20 @@ if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
     dataclass = _dataclass
+
+
+@contextmanager
+def _as_changing(classes: Iterable[type[Any]]) -> Iterator[None]:
+    """Say of frozen classes that they are not, so that what inherits gets no compiled methods."""
+    known = {id(made): made for c in classes if (made := getattr(c, "__dataclass_params__", None))}
+    frozen = [made for made in known.values() if made.frozen]
+    for made in frozen:
+        made.frozen = False
+    try:
+        yield
+    finally:
+        for made in frozen:
+            made.frozen = True
 
 
 class _Init:

@@ -342,7 +342,7 @@ def _name_of(project: BoardProject, label: int) -> str:
 def _kind(name: str, *, undo: bool, forget: bool, button: bool, is_new: bool) -> str:
     """Return what the board is told. Raises OptionError."""
     if undo + button + (forget or bool(name)) != 1:
-        raise OptionError("name", "give one of these alone: a class, undo, forget or button")
+        raise OptionError("name", "stands alone: give it or one of --undo, --forget and --button")
     if (forget or button) and is_new:
         what = "is chosen by the firmware" if button else "is forgotten"
         raise OptionError("samples", f"are for a class that is taught, but this one {what}")

@@ -93,7 +93,7 @@ def test_json_has_no_kernels_but_says_where_they_are(run: Run, tmp_path: Path) -
 
 def test_one_class_only_is_explained(run: Run, tmp_path: Path) -> None:
     path = images(tmp_path / "one.npz", np.zeros(20, np.int64))
-    assert "two classes or more" in sentence(run("--data", path))
+    assert "of one class" in sentence(run("--data", path))
 
 
 def test_labels_that_are_missing_are_explained(run: Run, tmp_path: Path) -> None:

@@ -146,11 +146,11 @@ def test_a_window_that_a_click_taught_is_recorded(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"undo": True, "record": "lessons"}, "say one thing"),
-        ({"name": "low", "record": "lessons"}, "say one thing"),
-        ({"forget": True, "record": "lessons"}, "say one thing"),
+        ({"undo": True, "record": "lessons"}, "stands alone"),
+        ({"name": "low", "record": "lessons"}, "stands alone"),
+        ({"forget": True, "record": "lessons"}, "stands alone"),
         ({"samples": 3, "record": "lessons"}, "is chosen by the firmware"),
-        ({"hear": "one.wav", "record": "lessons"}, "plays what is taught"),
+        ({"hear": "one.wav", "record": "lessons"}, "leave out forget"),
         ({}, "give record, too"),
     ],
 )

@@ -91,8 +91,8 @@ def test_ctrl_c_ends_the_board_with_130(project: Path) -> None:
         (("--emulator", "renode"), "'renode' is not one of 'unicorn', 'qemu'"),
         (("--link", "usb"), "there is no link 'usb'; give pty, pty:PATH, tcp or tcp:PORT"),
         (("--link", "tcp:65536"), "there is no TCP port 65536: the last is 65535"),
-        (("--emulator", "qemu", "--empty"), "--empty: is for Unicorn"),
-        (("--emulator", "qemu", "--link", "tcp"), "--link: is for Unicorn"),
+        (("--emulator", "qemu", "--empty"), "--empty: needs Unicorn"),
+        (("--emulator", "qemu", "--link", "tcp"), "--link: needs Unicorn"),
     ],
 )
 def test_what_a_board_cannot_do_is_a_sentence(

@@ -156,9 +156,9 @@ BOTH = [
     (("--test-samples", 3), "which episodes may be of: give more test samples"),
 ]
 SIMULATED = [
-    (("--checkpoint", "a"), "--checkpoint is of one run, but these are 2 episodes: leave it out"),
-    (("--save-state", "a"), "--save-state is of one run"),
-    (("--log", "a"), "--log is of one run"),
+    (("--checkpoint", "a"), "--checkpoint is for one run, but these are 2 episodes: leave it out"),
+    (("--save-state", "a"), "--save-state is for one run"),
+    (("--log", "a"), "--log is for one run"),
     (("--tensorboard", "a"), "--tensorboard is of one run"),
     (("--after", "a", "--episodes", 1), "--after goes on with a run's classifier"),
     (("--add-class", "owl"), "--add-class keeps the model's classifier"),

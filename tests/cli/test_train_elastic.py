@@ -112,7 +112,7 @@ def test_firmware_that_trains_all_is_a_sentence(run: Run, tmp_path: Path) -> Non
     head = ("generate", MODEL, "--board", "native", "--elastic", "-o", folder)
     assert run(*head).code == 0
     said = run("train", folder, *FLAGS, "--port", "socket://127.0.0.1:9").sentence
-    assert "trains the last layer alone, of which nothing can be left out" in said
+    assert "trains the last layer alone, so nothing can be left out" in said
     other = ("generate", MODEL, "--board", "nucleo-f303re", "--slots", "off", "--scheme", "bias:2")
     said = run(*other, "--elastic", "-o", folder).sentence
     assert "it compares states that its slots keep" in said

@@ -215,7 +215,7 @@ def test_a_project_without_a_ring_says_what_to_do(run: Run, tmp_path: Path) -> N
     other = tmp_path / "other"
     run("generate", MODEL, *SCHEME, "--board", "native", "-o", other)
     said = run("train", other, *FLAGS, "--port", "nowhere").sentence
-    assert said.endswith("remembers no samples to replay: generate it with --remember N")
+    assert said.endswith("has no remembered samples to replay: generate it with --remember N")
 
 
 @pytest.mark.slow

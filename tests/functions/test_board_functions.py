@@ -71,7 +71,7 @@ def test_what_cannot_be_flashed_or_built_is_an_error(folder: Path, tmp_path: Pat
         mcutrain.build(folder, optimize="fast")
     with pytest.raises(BuildError):
         mcutrain.virtual_board(folder)
-    with pytest.raises(OptionError, match="empty is for Unicorn"):
+    with pytest.raises(OptionError, match="empty needs Unicorn"):
         mcutrain.virtual_board(folder, emulator="qemu", empty=True)
 
 

@@ -86,5 +86,5 @@ def test_a_lesson_that_took_longer_than_is_played_is_read_to_its_last_window(
     stream = tmp_path / "lessons" / line["stream"]
     content = stream.read_bytes()
     stream.write_bytes(content[: -2 * 101])  # a sample of the last window is not there
-    with pytest.raises(DataError, match="does not give the windows that the board learnt"):
+    with pytest.raises(DataError, match="are not those that the board learnt"):
         again.windows_of(line)
