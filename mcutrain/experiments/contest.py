@@ -33,8 +33,8 @@ LOWER = (0, -1, -2)
 """What later rounds try, in steps of RATES: a longer run mostly wants no larger rate. Where the
 first or the last of them ends best, those beyond it follow."""
 Report = Callable[[int, int], None]
-"""Called after each trial with the schemes whose trials are done, and how many there may be. May
-raise OutOfTime."""
+"""Called before the first trial and after each with the schemes whose trials are done, and how many
+there may be. May raise OutOfTime."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ def contest(
 
     best, ended = left[0].name, 0
     try:
+        told()
         for entrant in left:
             entrant.first(length, told)
             best = _better(left, 1)[0].name

@@ -47,15 +47,16 @@ class TimeLeft:
     def ending(self, what: str, report: Callable[P, None], spare: float) -> Callable[P, None]:
         """Return a report that raises OutOfTime where less than the spare seconds would be left.
 
-        That is after as long as it took from the last report to this one. what: is then cut.
+        That is after as long as it took from the last report to this one. Before the first one
+        something else was done, such as compiling, which is not done again. what: is then cut.
         """
-        before = self.left
+        before: float | None = None
 
         def limited(*given: P.args, **more: P.kwargs) -> None:
             nonlocal before
             report(*given, **more)
             now = self.left
-            then, before = now - (before - now), now
+            then, before = now if before is None else 2 * now - before, now
             if then < spare:
                 if what not in self.cut:
                     self.cut.append(what)
