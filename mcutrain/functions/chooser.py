@@ -193,7 +193,7 @@ class Chooser:
         *others, last = tried
         reason = (
             f"{fits}, and of {', '.join(others)} and {last} it ends runs of {ended.steps:,} steps "
-            "best, on training samples that are held out"
+            "with the least loss of training samples that are held out"
         )
         reason += "; there is no time for longer ones" if ended.is_cut else ""
         return self._chosen(ended.best, reason, tried[ended.best])
@@ -396,10 +396,11 @@ class Chooser:
             what, needs, limit = "flash", memory.flash_needs(step), memory.limits.flash_bytes or 0
         slots = what == "flash" and needs - limit <= memory.limits.slots_flash_bytes
         hint = "give the program the flash of the slots (--slots off), " if slots else ""
+        without = "--board" if memory.target else "--sram"
         return PlanError(
             f"nothing can be trained in {memory.name}: the head alone takes {needs:,} bytes of "
             f"{what}, {needs - limit:,} more than there are; {hint}take a smaller input or model, "
-            "or simulate without a board (--scheme head)"
+            f"or simulate without {without} (--scheme head)"
         )
 
     def _largest(self, why: str) -> AutoScheme:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from mcutrain_host import cache
 from mcutrain_host.errors import CacheError
@@ -31,6 +31,7 @@ def head_alone_warning(
 ) -> str:
     """A sentence if trials end better with the head alone than with all that the scheme trains.
 
+    That is with less loss and more samples named: of few samples the one or the other is chance.
     run, rate: of the scheme, with the rate that trials found. The head is tried as long as they
     were, on the samples that they learnt, and judged by those that they held out. Empty if the
     scheme is no worse, or there is nothing to compare.
@@ -38,13 +39,13 @@ def head_alone_warning(
     if not is_comparable(step, rate):
         return ""
     try:
-        alone = _accuracy_of_head(step, split, run, rate, report)
+        alone = _of_head(step, split, run, rate, report)
     except (BuildError, CacheError, DataError, OutOfTime, PlanError):
         return ""
-    if alone <= rate.accuracy:
+    if alone.accuracy <= rate.accuracy or alone.loss >= rate.loss:
         return ""
     return (
-        f"in trials of {rate.steps:,} steps the head alone named {100 * alone:.1f} % of "
+        f"in trials of {rate.steps:,} steps the head alone named {100 * alone.accuracy:.1f} % of "
         f"{rate.judged:,} samples that were held out, the scheme {step.scheme.name} "
         f"{100 * rate.accuracy:.1f} %: take --scheme head, which needs less memory, or give the "
         "scheme more samples or epochs"
@@ -62,10 +63,10 @@ def is_comparable(step: TrainingStep, found: FoundRate) -> bool:
     return is_larger and has_own_classes and not is_grown and found.steps > 0
 
 
-def _accuracy_of_head(
+def _of_head(
     step: TrainingStep, split: data.Split, run: Run, found: FoundRate, report: Report
-) -> float:
-    """Return the head's accuracy, from the cache or from trials."""
+) -> TrialOutcome:
+    """Return what the head ends with, from the cache or from trials."""
     scheme = UpdateScheme(
         head_residual_bits=step.scheme.head_residual_bits,
         head_rate=step.scheme.head_rate,
@@ -82,12 +83,11 @@ def _accuracy_of_head(
     path = cache.cache_folder() / "rates" / f"{search.key}-{found.steps}-{found.rate:g}.json"
     try:
         known = json.loads(cache.read(path) or b"")
-    except ValueError:
-        known = None
-    if not isinstance(known, float) or not 0 <= known <= 1:
-        known = _tried(Trials(search), found, report)
-        cache.write(path, json.dumps(known).encode())
-    return known
+        return TrialOutcome(float(known["loss"]), float(known["accuracy"]))
+    except (ValueError, TypeError, KeyError):
+        outcome = _tried(Trials(search), found, report)
+    cache.write(path, json.dumps(asdict(outcome)).encode())
+    return outcome
 
 
 def _search(head: TrainingStep, split: data.Split, run: Run) -> Search:
@@ -100,8 +100,8 @@ def _search(head: TrainingStep, split: data.Split, run: Run) -> Search:
     return search_of(head, samples, settings, simulator)
 
 
-def _tried(trials: Trials, found: FoundRate, report: Report) -> float:
-    """The accuracy of the rate that lowers the loss most."""
+def _tried(trials: Trials, found: FoundRate, report: Report) -> TrialOutcome:
+    """What the rate ends with that lowers the loss most."""
     first = RATES.index(found.rate)
     rates = RATES[first : first + HEAD_RATES]
     outcomes: list[TrialOutcome] = []
@@ -109,4 +109,4 @@ def _tried(trials: Trials, found: FoundRate, report: Report) -> float:
     for rate in rates:
         outcomes.append(trials.outcome(rate, found.steps))
         report(len(outcomes), len(rates))
-    return min(outcomes, key=lambda outcome: outcome.loss).accuracy
+    return min(outcomes, key=lambda outcome: outcome.loss)

@@ -82,8 +82,8 @@ TOO_LARGE = 4
 """A rate so many times the one that trials find is why a run ended badly."""
 FEWEST_STEPS = 200
 """A shorter run may well end with a large loss."""
-FORMAT = 4
-"""Raised when the same run would find another rate."""
+FORMAT = 5
+"""Raised when the same run would find another rate, or more is kept of it."""
 _STILL = LearningRate(0, 0)
 
 
@@ -108,8 +108,8 @@ class FoundRate:
 
     Where they did not, the smallest rates are as good as others, and what is found means nothing.
     is_blind: no trial was made, since none would see what is forgotten. steps: of the longest
-    trials. accuracy: of the best of these, on judged samples that it did not learn. is_cut: whether
-    time ended the trials.
+    trials. accuracy, loss: of the best of these, on judged samples that it did not learn. is_cut:
+    whether time ended the trials.
     """
 
     rate: float
@@ -117,6 +117,7 @@ class FoundRate:
     is_blind: bool = False
     steps: int = 0
     accuracy: float = 0.0
+    loss: float = 0.0
     judged: int = 0
     is_cut: bool = False
 
@@ -312,6 +313,7 @@ def find_rate(search: Search, report: Report = lambda done, of: None) -> FoundRa
         outcome.loss * NEARLY < before,
         steps=steps,
         accuracy=outcome.accuracy,
+        loss=outcome.loss,
         judged=trials.judged,
         is_cut=is_cut,
     )

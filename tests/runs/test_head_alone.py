@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from mcutrain.runs import head_alone
 from mcutrain.runs.head_alone import head_alone_warning
 from mcutrain.runs.training import fastest_simulator, prepare_run
 from mcutrain.simulation import FoundRate, Run, RunSettings
+from mcutrain.simulation.range_test import Trials
 from mcutrain.sparse import UpdateScheme, parse_scheme
 from tests.simulation.networks import residual_network, samples
 
@@ -50,7 +52,7 @@ def prepared(
 
 def test_a_scheme_that_is_worse_than_its_head_is_said() -> None:
     step, split, run, found = prepared("last:2")
-    nothing = replace(found, accuracy=0.0)
+    nothing = replace(found, accuracy=0.0, loss=math.inf)
     said = head_alone_warning(step, split, run, nothing)
     start = f"in trials of {found.steps:,} steps the head alone named "
     assert said.startswith(start)
@@ -59,15 +61,29 @@ def test_a_scheme_that_is_worse_than_its_head_is_said() -> None:
         "--scheme head, which needs less memory, or give the scheme more samples or epochs"
     )
     alone = float(said.removeprefix(start).split()[0]) / 100
-    assert head_alone_warning(step, split, run, replace(found, accuracy=alone + 0.001)) == ""
-    assert head_alone_warning(step, split, run, replace(found, accuracy=alone - 0.001)) == (
+    assert (
+        head_alone_warning(step, split, run, replace(found, accuracy=alone + 0.001, loss=math.inf))
+        == ""
+    )
+    assert head_alone_warning(step, split, run, replace(nothing, accuracy=alone - 0.001)) == (
         said.replace(" 0.0 %", f" {100 * (alone - 0.001):.1f} %")
     )
 
 
+def test_a_head_that_ends_with_more_loss_is_no_better() -> None:
+    """Schemes are chosen by loss: of few samples some more that are named are chance."""
+    step, split, run, found = prepared("last:2")
+    search = head_alone._search(prepared("head")[0], split, run)
+    least = head_alone._tried(Trials(search), found, lambda *_: None).loss
+    assert found.loss > 0
+    for loss, is_said in ((least * 1.001, True), (least, False), (least / 2, False)):
+        said = head_alone_warning(step, split, run, replace(found, accuracy=0.0, loss=loss))
+        assert bool(said) is is_said
+
+
 def test_the_head_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     step, split, run, found = prepared("full")
-    worse = replace(found, accuracy=0.0)
+    worse = replace(found, accuracy=0.0, loss=math.inf)
     told: list[tuple[int, int]] = []
     said = head_alone_warning(step, split, run, worse, lambda *counts: told.append(counts))
     assert told == [(i, 3) for i in range(4)]
@@ -89,7 +105,7 @@ def test_the_head_learns_by_the_rule_of_the_scheme(monkeypatch: pytest.MonkeyPat
         return prepare_step(graph, scheme, options)
 
     monkeypatch.setattr(head_alone, "prepare", keep)
-    assert head_alone_warning(step, split, run, replace(found, accuracy=0.0))
+    assert head_alone_warning(step, split, run, replace(found, accuracy=0.0, loss=math.inf))
     assert tried == ["momentum"]
 
 
@@ -97,7 +113,7 @@ def test_the_run_goes_on_as_if_nothing_had_been_compared() -> None:
     step, split, run, found = prepared("last:2")
     expected = run.train().saved
     step, split, run, found = prepared("last:2")
-    head_alone_warning(step, split, run, replace(found, accuracy=0.0))
+    head_alone_warning(step, split, run, replace(found, accuracy=0.0, loss=math.inf))
     assert run.train().saved == expected
 
 
@@ -105,7 +121,7 @@ def test_the_run_goes_on_as_if_nothing_had_been_compared() -> None:
 def test_what_is_no_other_step_is_not_compared(scheme: str, options: dict[str, object]) -> None:
     """A head is itself; with classes that are added there is no trial that shows what is lost."""
     step, split, run, found = prepared(scheme, **options)
-    assert head_alone_warning(step, split, run, replace(found, accuracy=0.0)) == ""
+    assert head_alone_warning(step, split, run, replace(found, accuracy=0.0, loss=math.inf)) == ""
 
 
 def test_a_rate_that_no_trial_found_is_not_compared() -> None:
