@@ -23,7 +23,8 @@ class Story:
     """What a README tells. Paths are as commands take them from where `fit` was called.
 
     int8, trained: files in the folder. board: "" for a library.
-    rate: None if nothing was trained by steps. samples: None for all. names: of the project's
+    rate: None if nothing was trained by steps. loss: that of the project, "" if it is the one that
+    is taken without data. samples: None for all. names: of the project's
     classes; those that no list with commas can say are in the folder's file NAMES.
     """
 
@@ -42,6 +43,7 @@ class Story:
     classes: str
     has_targets: bool
     project_classes: str
+    loss: str
     names: tuple[str, ...]
     reading: DataOptions
     training: FitOptions
@@ -113,6 +115,7 @@ def _commands(story: Story) -> list[str]:
         generate += ["by-hand.npz", *_seed(story), *_frontend(story)]
     else:
         generate += [str(story.folder / "scheme.toml"), "--classes", story.project_classes]
+        generate += ["--loss", story.loss] if story.loss else []
         generate += [*_seed(story), *_frontend(story)]
     generate += [*_names(story, story.names), *_normalization(story)]
     if story.board:

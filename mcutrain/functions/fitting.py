@@ -61,7 +61,7 @@ from mcutrain.functions.simulating import Learnt, Simulation
 from mcutrain.functions.time_left import TimeLeft
 from mcutrain.ir.graph import Graph
 from mcutrain.pipeline import TrainingStep, load
-from mcutrain.pipeline.losses import Fitted, fit_to_data
+from mcutrain.pipeline.losses import Fitted, choose_loss, fit_to_data
 from mcutrain.quant import told_apart
 from mcutrain.report.answers import answers_of, predictions_of
 from mcutrain.report.collect import collect, curve_of, resolved_scheme
@@ -275,6 +275,31 @@ def _has_more_epochs(own: dict[str, Any], facts: dict[str, Any]) -> bool:
     return {**earlier, "training": training} == own and epochs > length["epochs"]
 
 
+FLAGS = {"learning_rate": "lr"}
+"""Of options that a flag calls otherwise."""
+
+
+def _differing(own: dict[str, Any], earlier: dict[str, Any]) -> Iterator[str]:
+    """Say what is asked otherwise than before: "another --lr (0.01, now 0.02)"."""
+    for key, value in own.items():
+        before = earlier.get(key)
+        if isinstance(value, dict):  # options, each a flag
+            yield from _differing(value, before if isinstance(before, dict) else {})
+        elif before != value and key == "model":
+            yield "another model"
+        elif before != value:
+            name = FLAGS.get(key, key).replace("_", "-")
+            flag = name if key == "data" else f"--{name}"
+            yield f"another {flag} ({_given(before)}, now {_given(value)})"
+
+
+def _given(value: Any) -> str:
+    """Return an option's value as a flag has it."""
+    if value in (None, "", []):
+        return "none"
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def _content(model: Path) -> bytes:
     try:
         return model.read_bytes()
@@ -327,11 +352,11 @@ class _Folder:
                 (path / name).unlink(missing_ok=True)
             facts |= {"asked": own, "length": None, "is_finished": False}
             earlier = own
-        differing = [key for key, value in own.items() if earlier.get(key) != value]
+        differing = list(_differing(own, earlier))
         if differing:
             raise ArgumentError(
-                f"{path} was made with another {' and another '.join(differing)}: give the same "
-                "again to go on, name another folder with -o, or remove this one"
+                f"{path} was made with {' and '.join(differing)}: give the same again to go on, "
+                "name another folder with -o, or remove this one"
             )
         return cls(path, facts)
 
@@ -467,6 +492,7 @@ class _Fitting:
             classes=str(asked.classes),
             has_targets=learnt.step.plan.training.takes_targets,
             project_classes="keep" if new_classes is None else str(new_classes),
+            loss=_unusual_loss(learnt),
             names=_class_names(learnt),
             reading=asked.reading,
             training=asked.training,
@@ -949,6 +975,18 @@ def _new_classes(learnt: Learnt) -> int | None:
     recipe = learnt.step.recipe
     assert recipe is not None, "it was made by `prepare`"
     return recipe.options.classes
+
+
+def _unusual_loss(learnt: Learnt) -> str:
+    """Return the loss, "" if it is what a command without data takes.
+
+    A classifier with as many outputs as inputs may reproduce its input, for all that it knows.
+    """
+    loss = learnt.asked.options.loss
+    has_labels = (
+        learnt.run.samples.split.is_labelled and not learnt.step.plan.training.takes_targets
+    )
+    return loss if has_labels and choose_loss(learnt.step.graph) != loss else ""
 
 
 def _class_names(learnt: Learnt) -> tuple[str, ...]:

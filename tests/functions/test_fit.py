@@ -1,6 +1,7 @@
 """From a model and data to a folder: what is in it, and that its commands repeat it."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -151,6 +152,23 @@ def test_the_commands_of_its_readme_end_with_the_same_bytes(fitted, tmp_path, mo
         assert made == Path(theirs).read_bytes().replace(b"model.int8", b"by-hand"), ours
 
 
+def test_by_hand_a_classifier_of_as_many_classes_as_inputs_is_one(tmp_path, monkeypatch):
+    """Without data it would pass for a network that reproduces its input."""
+    monkeypatch.chdir(tmp_path)
+    net = OnnxNetwork([1, 3])
+    net.save(Path("m.onnx"), net.gemm(net.op("Relu", net.gemm("input", 3, 8)), 8, 3))
+    x = np.random.default_rng(0).normal(0, 1, (60, 3)).astype(np.float32)
+    np.savez("data.npz", x=x, y=x.argmax(axis=1))
+    how: dict[str, Any] = {"epochs": 1, "learning_rate": 0.01, "listener": Told()}
+    found = mcutrain.fit("m.onnx", "data.npz", "out", "head", **how)
+    text = (found.folder / "README.md").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line.startswith("mcutrain "):
+            assert called(*shlex.split(line)[1:]) == 0
+    ours, by_hand = (Path(f, "src/mct_model.c") for f in ("out/project", "by-hand-project"))
+    assert by_hand.read_bytes() == ours.read_bytes().replace(b"model.int8", b"by-hand")
+
+
 @pytest.mark.slow
 def test_a_call_that_was_interrupted_goes_on_to_the_same_bits(fitted, tmp_path):
     whole, _ = fitted
@@ -170,19 +188,26 @@ def test_a_call_that_was_interrupted_goes_on_to_the_same_bits(fitted, tmp_path):
 @pytest.mark.parametrize(
     ("other", "named"),
     [
-        ({"seed": 4}, "seed"),
-        ({"scheme": "last:3"}, "scheme"),
-        ({"board": None, "sram": 100_000}, "board and another sram"),
-        ({"epochs": 1}, "training"),
-        ({"epochs": 3, "learning_rate": 0.02}, "training"),
-        ({"samples": 61}, "reading"),
+        ({"seed": 4}, "--seed (3, now 4)"),
+        ({"scheme": "last:3"}, "--scheme (last:2, now last:3)"),
+        (
+            {"board": None, "sram": 100_000},
+            "--board (nucleo-f446re, now none) and another --sram (none, now 100000)",
+        ),
+        ({"epochs": 1}, f"--epochs ({QUICK['epochs']}, now 1)"),
+        (
+            {"epochs": 3, "learning_rate": 0.02},
+            f"--epochs ({QUICK['epochs']}, now 3) and another --lr (0.01, now 0.02)",
+        ),
+        ({"samples": 61}, "--samples (60, now 61)"),
+        ({"augment": ["flip"]}, "--augment (none, now flip)"),
     ],
 )
 def test_a_folder_of_another_fit_is_left_alone(fitted, other, named):
     found, _ = fitted
     before = (found.folder / "trained.tflite").read_bytes()
     asked = {"scheme": "last:2", "pixels": (0, 1), "board": "nucleo-f446re", "seed": 3, **QUICK}
-    with pytest.raises(ArgumentError, match=f"another {named}.* -o"):
+    with pytest.raises(ArgumentError, match=f" with another {re.escape(named)}: .* -o"):
         mcutrain.fit(FLOAT, DATA, found.folder, **{**asked, **other})
     assert (found.folder / "trained.tflite").read_bytes() == before
 
@@ -228,7 +253,7 @@ def test_a_finished_fit_trains_nothing_again_unless_asked_for_more(tmp_path):
     assert more.trained.read_bytes() == whole.trained.read_bytes()
     assert more.accuracy == whole.accuracy
     assert more.head.accuracy == whole.head.accuracy
-    with pytest.raises(ArgumentError, match="another training"):
+    with pytest.raises(ArgumentError, match="another --epochs"):
         fit("out", 2, Told())
 
 
@@ -566,6 +591,7 @@ def test_the_commands_have_all_digits_of_numbers(mean, high):
         seed=0,
         classes="auto",
         project_classes="keep",
+        loss="",
         names=(),
         reading=DataOptions(mean=mean, std=mean),
         training=FitOptions(pixels=(0, high)),
