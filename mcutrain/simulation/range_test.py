@@ -397,10 +397,13 @@ class _TrialOutcomes:
 
 
 def _least(loss: Callable[[int], float], start: int, stride: int) -> int:
-    """Downhill from `start`: the index whose loss is less than its neighbours' `stride` away."""
+    """Downhill from `start`: the index whose loss is less than its neighbours' `stride` away.
+
+    The start comes first: it has to do where there is time for one.
+    """
     best = start
     while True:
-        around = [i for i in (best - stride, best, best + stride) if 0 <= i < len(RATES)]
+        around = [i for i in (best, best + stride, best - stride) if 0 <= i < len(RATES)]
         found = min(around, key=lambda i: (loss(i), i))
         if found == best:
             return best

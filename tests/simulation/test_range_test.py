@@ -20,6 +20,7 @@ from mcutrain.simulation import RunSettings, Samples, Search, bad_sign, loss_sig
 from mcutrain.simulation.range_test import (
     AFFORDABLE_MACS,
     FEW_SAMPLES,
+    FIRST,
     MOST_HELD_OUT,
     MOST_STEPS,
     RATES,
@@ -126,6 +127,8 @@ def test_time_ends_trials_with_what_the_longest_of_all_rates_say(fresh_cache: Pa
     assert found[-1] == whole
     assert len(found) > 10
     lengths = [one.steps for one in found]
+    longer = fewer_steps(TRIAL_STEPS, Trials(run).whole_steps)
+    assert found[0].rate == RATES[FIRST - longer]  # where there is time for one: the usual rate's
     assert lengths == sorted(lengths)
     assert lengths[:6] == [TRIAL_STEPS] * 6  # and these are of a few rates only
     whole_steps = Trials(run).whole_steps
