@@ -44,7 +44,7 @@ from mcutrain.functions.keywords import with_keywords
 from mcutrain.functions.listener import SILENT, Done, Listener, Progress
 from mcutrain.functions.models import export
 from mcutrain.functions.options import Classes, MemoryOptions, PlanOptions, SimulatedRequest
-from mcutrain.functions.pixel_guess import Taking, Tried, guess_pixels
+from mcutrain.functions.pixel_guess import FEWEST, SAMPLES, Taking, Tried, guess_pixels
 from mcutrain.functions.planning import plan
 from mcutrain.functions.preparing import HEAD, Asked, with_frontend
 from mcutrain.functions.quantize_options import InputOptions
@@ -93,6 +93,8 @@ FOR_CHOOSING, FOR_STEPS, FOR_TRIALS = 0.4, 0.6, 0.6
 """Shares of the time that is left then: of all for choosing what to train, of what that leaves for
 the run with its tests, of what is beside the run and the end for trials of its rate. What they
 leave is for the head alone, to compare."""
+FOR_A_CHECK = 0.1
+"""Share of the time for trying whether a float model takes the pixels that were said."""
 FOR_THE_END = 0.1
 """Share of the minutes for all that comes after training: files, project, report."""
 FEW_TESTS = 20
@@ -574,17 +576,20 @@ class _Fitting:
         model = read_float(asked.model)
         if model.network.takes_pixels:
             return None, ""
-        tried = guess_pixels(
-            model,
-            asked.data,
-            asked.reading,
-            found.total("macs"),
-            asked.seed,
-            _Muted(self.listener),
-        )
+        given = asked.training.pixels or asked.reading.normalization
+        listener, samples = _Muted(self.listener), SAMPLES
+        if given:  # it is only a check
+            spare = (1 - FOR_A_CHECK) * self.time.left
+            listener = _InTime(
+                self.listener, lambda tell: self.time.ending("the check of pixels", tell, spare)
+            )
+            samples = FEWEST
+        macs, seed = found.total("macs"), asked.seed
+        tried = None
+        with suppress(OutOfTime):
+            tried = guess_pixels(model, asked.data, asked.reading, macs, seed, listener, samples)
         if tried is None:
             return None, ""
-        given = asked.training.pixels or asked.reading.normalization
         if given:
             self._doubt_pixels(tried)
             return None, ""
@@ -1103,6 +1108,20 @@ class _Muted(Listener):
     def counting(self, title: str) -> AbstractContextManager[Progress]:
         """Show it."""
         return self.to.counting(title)
+
+
+class _InTime(_Muted):
+    """Shows progress. limited: makes a report of it that ends in time."""
+
+    def __init__(self, to: Listener, limited: Callable[[Progress], Progress]) -> None:
+        super().__init__(to)
+        self.limited = limited
+
+    @contextmanager
+    def counting(self, title: str) -> Iterator[Progress]:
+        """Show it."""
+        with self.to.counting(title) as tell:
+            yield self.limited(tell)
 
 
 class _OnlyRate(_Muted):

@@ -20,7 +20,7 @@ from mcutrain.runs.sample_reading import load_data
 from mcutrain.shown import percent
 
 SAMPLES, FEWEST = 200, 50
-"""Training samples that are tried; fewer of a large model."""
+"""Training samples that are tried; fewer of a large model, or to check what was said."""
 MOST_MACS = 60_000_000_000
 """Products of all that is tried, some seconds of a core."""
 BATCH = 25
@@ -133,17 +133,18 @@ def guess_pixels(
     macs: int,
     seed: int,
     listener: Listener,
+    samples: int = SAMPLES,
 ) -> Tried | None:
     """Try what pixels may be; None where that says nothing.
 
     That is so where the data are no pixels or have no classes, or not as many as the model has
-    outputs. macs: of an inference. Raises DataError.
+    outputs. macs: of an inference. samples: no more are tried. Raises DataError.
     """
     graph = model.network
     if len(graph.outputs) != 1:
         return None
     outputs = int(np.prod(graph.shapes[graph.outputs[0]][1:]))
-    most = max(FEWEST, min(SAMPLES, MOST_MACS // max(len(TRIED) * macs, 1)))
+    most = max(FEWEST, min(samples, MOST_MACS // max(len(TRIED) * macs, 1)))
     split = _some(model, data, reading, (most, outputs), seed, listener)
     if split.train.x.dtype != np.uint8 or not split.is_labelled or split.positions:
         return None

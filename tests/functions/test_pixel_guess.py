@@ -14,11 +14,13 @@ from mcutrain.demo import FLOAT_MODEL as FLOAT
 from mcutrain.demo import IMAGES as DATA
 from mcutrain.errors import DataError
 from mcutrain.formats import read_float
-from mcutrain.functions import pixel_guess
+from mcutrain.functions import fitting, pixel_guess, time_left
+from mcutrain.functions.board_options import OptionalLine
 from mcutrain.functions.fitting import _few_tests
 from mcutrain.functions.listener import SILENT
+from mcutrain.functions.options import MemoryOptions
 from mcutrain.functions.pixel_guess import FEWEST, TRIED, Tried, guess_pixels, try_pixels
-from mcutrain.functions.run_options import DataOptions
+from mcutrain.functions.run_options import DataOptions, FitOptions
 from tests.functions.test_fit import QUICK, Told
 
 SHOWN = ["--pixels 0,1", "--pixels -1,1", "--pixels 0,255"]
@@ -175,6 +177,43 @@ def test_fit_doubts_pixels_that_are_clearly_others_and_a_score_of_few_samples(tm
     few["test_samples"] = 20
     found = mcutrain.fit(FLOAT, DATA, tmp_path / "b", "head", pixels=(0, 1), **few)
     assert not [text for text in found.doubts if "pixels" in text or "test samples" in text]
+
+
+@pytest.mark.parametrize(
+    ("pixels", "most", "tried_for"), [((0, 255), FEWEST, 6), (None, pixel_guess.SAMPLES, 50)]
+)
+def test_what_was_said_of_pixels_is_checked_for_a_tenth_of_the_time(
+    pixels, most, tried_for, monkeypatch
+):
+    now = [0.0]
+
+    def guess(*given: Any) -> Tried:
+        assert given[-1] == most
+        with given[-2].counting("pixels") as tell:
+            for i in range(50):
+                tell("trying", i, 50)
+                now[0] += 1
+        return Tried(((TRIED[0], 0.9), (TRIED[2], 0.2)), most, 10)
+
+    monkeypatch.setattr(time_left, "clock", lambda: now[0])
+    monkeypatch.setattr(fitting, "guess_pixels", guess)
+    asked = fitting._Asked(
+        FLOAT,
+        DATA,
+        "head",
+        "auto",
+        FitOptions(minutes=1, pixels=pixels),
+        MemoryOptions(),
+        DataOptions(),
+        OptionalLine(),
+        0,
+    )
+    parts = fitting._Fitting(asked, SimpleNamespace(), Told())
+    taking, _ = parts._guessed_pixels(mcutrain.info(FLOAT))
+    assert now == [tried_for]
+    assert taking == (None if pixels else TRIED[0])
+    assert parts.time.cut == (["the check of pixels"] if pixels else [])
+    assert parts.doubts == []
 
 
 def test_few_real_targets_have_no_points_of_a_score():
