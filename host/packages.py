@@ -52,6 +52,12 @@ OPTIONAL = {
             "comparing with TensorFlow Lite's kernels",
         ),
         Package("onnxruntime", ("onnxruntime",), "oracle", "comparing with onnxruntime"),
+        Package(
+            "opencv-python-headless",
+            ("picamera2", "cv2"),
+            "camera",
+            "taking pictures with a camera",
+        ),
         Package("tensorboardX", ("tensorboardX",), "tensorboard", "writing TensorBoard's files"),
         Package("uvicorn", ("uvicorn",), "web", "a live page (--web)"),
         Package("stm32loader", ("stm32loader",), "stm32", "flashing an STM32 over a serial line"),

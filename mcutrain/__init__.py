@@ -53,6 +53,7 @@ _NAMES = {
     "mcutrain.functions.selftest": ("SelfTestResult", "selftest"),
     "mcutrain.functions.serial_ports": ("SerialPorts", "ports"),
     "mcutrain.functions.simulating": ("simulate",),
+    "mcutrain.functions.snapping": ("Snapped", "snap"),
     "mcutrain.functions.stepping": ("StepOutcome", "StepTrainer", "trainer"),
     "mcutrain.functions.teaching": ("Taught", "taught_state", "teach"),
     "mcutrain.functions.training": ("train",),

@@ -8,7 +8,7 @@ from mcutrain.functions.board_options import BoardChoices, BoardDataOptions, Bui
 from mcutrain.functions.listener import Listener
 from mcutrain.functions.options import BoardOptions, GeneratedRequest, HeadOptions, LearningRequest, MeasureOptions, MemoryOptions, PlanOptions, PreparedRequest, ProfiledRequest, ProgramOptions, ProxyCascade, SimulatedRequest, StepRequest
 from mcutrain.functions.quantize_options import CalibrationOptions, InputOptions, QuantizeOptions
-from mcutrain.functions.run_options import AnalysisOptions, BackendOptions, BudgetOptions, ColumnOptions, DataOptions, EpisodeOptions, ExecutionOptions, FitOptions, HeldOutOptions, KeptOptions, LevelOptions, LimitOptions, ReadingOptions, RowOptions, ScheduledOptions, SchemeReading, SelectOptions, ShareOptions, SimulationOptions, TrainingOptions, UnlabelledReading, WatchOptions
+from mcutrain.functions.run_options import AnalysisOptions, BackendOptions, BudgetOptions, ColumnOptions, DataOptions, EpisodeOptions, ExecutionOptions, FitOptions, HeldOutOptions, KeptOptions, LevelOptions, LimitOptions, ReadingOptions, RowOptions, ScheduledOptions, SchemeReading, SelectOptions, ShareOptions, SimulationOptions, SnapOptions, TrainingOptions, UnlabelledReading, WatchOptions
 from mcutrain.functions.training import RunChanges
 from mcutrain.memplan.ladder import Ladder
 from mcutrain.oracle.forward import Verdict
@@ -51,6 +51,7 @@ from mcutrain.functions.firmware import RunningBoard as RunningBoard
 from mcutrain.functions.selftest import SelfTestResult as SelfTestResult
 from mcutrain.functions.serial_ports import SerialPorts as SerialPorts
 from mcutrain.runs.result import SimulationResult as SimulationResult
+from mcutrain.functions.snapping import Snapped as Snapped
 from mcutrain.data.dataset import Split as Split
 from mcutrain.pipeline.step_options import StepOptions as StepOptions
 from mcutrain.functions.stepping import StepOutcome as StepOutcome
@@ -93,6 +94,7 @@ __all__ = [
     "SelfTestResult",
     "SerialPorts",
     "SimulationResult",
+    "Snapped",
     "Split",
     "StepOptions",
     "StepOutcome",
@@ -134,6 +136,7 @@ __all__ = [
     "selftest",
     "simulate",
     "simulate_episodes",
+    "snap",
     "taught_state",
     "teach",
     "train",
@@ -1072,6 +1075,19 @@ def simulate_episodes(
     portable: bool = ...,
     latent: str = ...,
 ) -> FewShot: ...
+
+def snap(
+    folder: PathLike,
+    name: str,
+    *,
+    taking: SnapOptions = ...,
+    listener: Listener = ...,
+    count: int = ...,
+    every: float = ...,
+    camera: int = ...,
+    by: Literal["auto", "picamera2", "opencv"] = ...,
+    size: Sequence[int] = ...,
+) -> Snapped: ...
 
 def taught_state(
     project: PathLike,

@@ -34,7 +34,7 @@ def _saying_so() -> Iterator[None]:
 
 PANELS: dict[str, tuple[str, ...]] = {
     "First steps": ("demo", "fit", "doctor"),
-    "A model and data": ("info", "data", "quantize", "verify", "operators"),
+    "A model and data": ("info", "data", "snap", "quantize", "verify", "operators"),
     "Training on this computer, and what to train": (
         *("simulate", "plan", "profile", "compare", "analyze"),
         *("select", "augment", "whiten", "proxies", "report", "watch"),

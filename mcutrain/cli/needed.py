@@ -69,7 +69,8 @@ COMPILING = ("compare", "fit", "proxies", "simulate")
 NEEDS: Mapping[str, Callable[[str, Typed], bool]] = {
     "ziglang": _builds_for_host,
     "unicorn": lambda command, typed: command == "board" or bool(typed.get("emulator")),
-    "pillow": lambda _, typed: _reads("pillow", typed),
+    "pillow": lambda command, typed: command == "snap" or _reads("pillow", typed),
+    "opencv-python-headless": lambda command, _: command == "snap",
     "soundfile": lambda _, typed: _reads("soundfile", typed),
     "pyarrow": lambda _, typed: _reads("pyarrow", typed),
     "tensorboardX": lambda _, typed: typed.get("tensorboard") is not None,

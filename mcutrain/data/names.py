@@ -35,6 +35,11 @@ def read_names(text: str) -> tuple[str, ...]:
         raise DataError(f"{path} is no readable list of class names: {reason(error)}") from error
 
 
+def folder_of(name: str) -> str:
+    """The folder of a class, whose name may have what a file's cannot."""
+    return name.replace("/", "-")
+
+
 def parse_names(content: bytes) -> tuple[str, ...]:
     """Parse a file of labels: a list or a dictionary, as JSON or Python has it, else a name a line.
 

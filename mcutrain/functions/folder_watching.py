@@ -19,6 +19,7 @@ from mcutrain_host.saved import SavedState
 
 from mcutrain.arguments import PathLike, Seed, checked
 from mcutrain.data import IMAGE_SUFFIXES, Normalization, read_image
+from mcutrain.data.names import folder_of
 from mcutrain.errors import ArgumentError, DataError, StateError
 from mcutrain.formats.class_names import outputs_of
 from mcutrain.functions.files import check_writable_folder, replace_file
@@ -245,7 +246,7 @@ class _WatchedFolder:
 
         Raises DataError for another folder at the first look; later ones are named and left out.
         """
-        known = [_folder_of(class_name) for class_name in self.names]
+        known = [folder_of(class_name) for class_name in self.names]
         is_first, self.others = self.others is None, self.others or set()
         for place in sorted(p for p in self.folder.iterdir() if p.is_dir()):
             name = place.name
@@ -339,11 +340,6 @@ def _about(file: Path) -> os.stat_result | None:
         return file.stat()
     except FileNotFoundError:
         return None
-
-
-def _folder_of(name: str) -> str:
-    """The folder of a class, whose name may have what a file's cannot."""
-    return name.replace("/", "-")
 
 
 def _classes(folder: Path) -> tuple[str, ...]:

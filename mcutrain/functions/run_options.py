@@ -49,6 +49,8 @@ VARYING = "Varying the samples"
 CHOOSING = "Choosing a scheme"
 USUAL_RATE = "auto"
 PROXY_SAMPLES = 400
+MOST_SIDE = 8000
+"""Pixels of a picture's side: larger images are not read."""
 FIT_TESTS = 5
 """Tests of a run of `fit` while it trains: at least so many where it has as many epochs, and less
 than twice as many."""
@@ -1028,6 +1030,54 @@ class UnlabelledReading(ReadingOptions):
         Count | None,
         some_samples(f"Training samples; labels are not used. {PROXY_SAMPLES} at most by default."),
     ] = None
+
+
+def width_and_height(text: str) -> tuple[int, ...]:
+    """Read a size such as 640x480. Raises ArgumentError."""
+    width, _, height = text.partition("x")
+    if not (width.isascii() and width.isdigit() and height.isascii() and height.isdigit()):
+        raise ArgumentError(f"{text!r} is no size such as 640x480")
+    return int(width), int(height)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapOptions(Keywords):
+    """How pictures are taken."""
+
+    count: Annotated[Count, Flag("Take so many pictures.", metavar="N")] = 1
+    every: Annotated[
+        Positive,
+        Flag("Take one every so many seconds, or as fast as the camera can.", metavar="SECONDS"),
+    ] = 1.0
+    camera: Annotated[
+        int,
+        Within(0, 255),
+        Flag(
+            "Number of the camera, from 0: as Picamera2 counts, or N of /dev/videoN.", metavar="N"
+        ),
+    ] = 0
+    by: Annotated[
+        Literal["auto", "picamera2", "opencv"],
+        Flag(
+            "What takes them; auto is Picamera2 where it can be imported, else OpenCV. A USB "
+            "camera on a Pi needs opencv."
+        ),
+    ] = "auto"
+    size: Annotated[
+        Sequence[Annotated[int, Within(1, MOST_SIDE)]],
+        Flag(
+            "Pixels of a picture; cameras have a few sizes, and take the nearest.",
+            metavar="WIDTHxHEIGHT",
+            kind=str,
+            parse=width_and_height,
+            shown="640x480",
+        ),
+    ] = (640, 480)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.size) != 2:
+            raise OptionError("size", f"is {tuple(self.size)}: give width and height")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,6 +81,7 @@ NEEDED = {
     "ray": ("analyze", MODEL, "--data", "nowhere", "--backend", "ray"),
     "ai-edge-litert": ("verify", MODEL),
     "pillow": ("simulate", MODEL, "--data", "images"),
+    "opencv-python-headless": ("snap", "inbox", "--class", "cat"),
 }
 
 
@@ -112,6 +113,12 @@ def test_all_that_a_line_needs_is_named_at_once(run: Run, without: Without, tmp_
     assert sentence.endswith("pip install 'mcutrain[images,tensorboard,web]'")
 
 
+def test_a_camera_and_its_files_are_named_at_once(run: Run, without: Without) -> None:
+    without("pillow", "opencv-python-headless")
+    sentence = run("snap", "inbox", "--class", "cat").sentence
+    assert sentence.endswith("pip install 'mcutrain[camera,images]'")
+
+
 @pytest.mark.usefixtures("no_compiler")
 def test_a_missing_compiler_is_named_beside_what_else_is_missing(
     run: Run, without: Without, tmp_path: Path
@@ -127,9 +134,9 @@ def test_a_missing_compiler_is_named_beside_what_else_is_missing(
 def test_the_extra_of_all_holds_what_any_line_may_need() -> None:
     (line,) = PROJECT["optional-dependencies"]["all"]
     extras = set(re.findall(r"[\w-]+", line)) - {"mcutrain"}
-    clusters = {"distributed", "ray"}
-    assert {OPTIONAL[name].extra for name in NEEDS if name not in clusters} <= extras
-    assert {OPTIONAL[name].extra for name in clusters}.isdisjoint(extras)
+    apart = {"distributed", "ray", "opencv-python-headless"}  # clusters, cameras
+    assert {OPTIONAL[name].extra for name in NEEDS if name not in apart} <= extras
+    assert {OPTIONAL[name].extra for name in apart}.isdisjoint(extras)
 
 
 @pytest.mark.usefixtures("no_compiler")

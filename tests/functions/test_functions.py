@@ -36,7 +36,7 @@ FUNCTIONS = (
     *("describe_data", "generate", "imprint", "info", "latents", "load", "make_proxies", "plan"),
     *("parse_scheme", "ports", "prepare", "profile", "pull", "quantize", "select"),
     *("select_by_training", "select_for_budgets", "selftest", "simulate", "simulate_episodes"),
-    *("train", "train_board", "trainer", "verify", "virtual_board", "whiten"),
+    *("snap", "train", "train_board", "trainer", "verify", "virtual_board", "whiten"),
 )
 RATE = 0.03
 
