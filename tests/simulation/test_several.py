@@ -237,7 +237,7 @@ def test_what_several_outputs_cannot_learn_gets_a_sentence() -> None:
         ("above 0, up to 100", {"losses": "boxes=huber:nan"}),
         ("without gate", {**both, "gate": 0.8}),
         ("names 'boxes' twice", {"losses": "boxes=huber,boxes=mse"}),
-        ("is of one output", {**both, "loss": "mse"}),
+        ("is for one output", {**both, "loss": "mse"}),
         ("class names are of one output", {**both, "class_names": ("a", "b", "c")}),
         ("without added classes", {**both, "added": ("d",)}),
         ("without class_weights", {**both, "class_weights": "1,2"}),
