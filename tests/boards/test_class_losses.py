@@ -36,7 +36,7 @@ def test_boards_learn_as_the_simulation(projects_root, board: str, asked: dict[s
     simulator, reference = step.simulator(SEED), step.reference(SEED)
     losses, _ = simulator.train(x, y, [RATE] * STEPS)
     assert reference.train(x, y, [RATE] * STEPS)[0].tolist() == losses.tolist()
-    folder = built(projects_root, board, optimize="-O1", step=step)
+    folder = built(projects_root, board, step=step)
     device = Device(DirectLink(load_machine(folder, LoopbackLink())), Patience())
     device.reset(SEED)
     found = []

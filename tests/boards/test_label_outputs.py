@@ -28,7 +28,7 @@ def test_boards_learn_as_the_simulation(projects_root, board: str) -> None:
     losses, right = simulator.train(data.x, data.y, [RATE] * STEPS)
     expected = reference.train(data.x, data.y, [RATE] * STEPS)
     assert [losses.tolist(), right.tolist()] == [values.tolist() for values in expected]
-    folder = built(projects_root, board, optimize="-O1", step=step)
+    folder = built(projects_root, board, step=step)
     manifest = Manifest.of_folder(folder, "")
     assert manifest.label_outputs == LabelOutputs(channels=OUTPUTS, threshold=0)
     device = Device(DirectLink(load_machine(folder, LoopbackLink())), Patience())

@@ -158,7 +158,7 @@ def test_a_library_on_another_cortex_m_has_the_simulations_bits(
     core, gcc, qemu = CORES[name], compiler("arm-none-eabi-gcc"), compiler("qemu-system-arm")
     folder = Path(shutil.copytree(written, tmp_path / "library"))
     flags = f"-mcpu={core.cpu} -mthumb -mfloat-abi={core.float_abi} -I{CHIP / 'include'}"
-    make(folder, f"CC={gcc}", "AR=arm-none-eabi-ar", f"CFLAGS={flags}")
+    make(folder, f"CC={gcc}", "AR=arm-none-eabi-ar", f"CFLAGS={flags}", "OPT=-O1")
     (folder / "main.c").write_text(MAIN % (SEED, RATE.mult_q31, RATE.shift) + BARE)
     (folder / "link.ld").write_text(SCRIPT.format(code=hex(core.code), ram=hex(core.ram)))
     link = ["-nostdlib", "-T", "link.ld", "main.c", CHIP / "mct_libc.c", "libmct.a", "-lgcc"]

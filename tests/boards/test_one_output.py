@@ -23,7 +23,7 @@ def test_boards_answer_and_learn_as_the_simulation(projects_root, board: str) ->
     data = lessons(step.graph, 12).train
     simulator = step.simulator(SEED)
     losses, said = simulator.train(data.x, data.y, [RATE] * 12)
-    folder = built(projects_root, board, optimize="-O1", step=step)
+    folder = built(projects_root, board, step=step)
     device = Device(DirectLink(load_machine(folder, LoopbackLink())), Patience())
     identity = device.identify()
     assert (identity.classes, identity.output_bytes) == (2, 1)

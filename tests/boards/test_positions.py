@@ -36,7 +36,7 @@ def test_a_u_net_ends_with_the_simulations_bits(projects_root, board):
     losses, right = simulator.train(x, y, [RATE] * STEPS)
     expected = reference.train(x, y, [RATE] * STEPS)
     assert [losses.tolist(), right.tolist()] == [values.tolist() for values in expected]
-    folder = built(projects_root, board, optimize="-O1", step=step)
+    folder = built(projects_root, board, step=step)
     device = Device(DirectLink(load_machine(folder, LoopbackLink())), Patience())
     identity = device.identify()
     assert (identity.classes, identity.label_bytes) == (CLASSES, SIDE * SIDE)
@@ -63,7 +63,7 @@ def test_labels_go_with_a_latent(projects_root):
     latents = simulator.front(segmentation.codes(step.graph, x))
     losses, _ = simulator.train(latents, y, [RATE] * 4)
     names = Interface(latent=latent.tensor)
-    folder = built(projects_root, "nucleo-f446re", optimize="-O1", step=step, interface=names)
+    folder = built(projects_root, "nucleo-f446re", step=step, interface=names)
     device = Device(DirectLink(load_machine(folder, LoopbackLink())), Patience())
     device.reset(SEED)
     for position in range(4):
@@ -105,9 +105,7 @@ def refused(status, ask):
 
 
 def test_labels_of_another_size_are_not_sent(projects_root):
-    folder = built(
-        projects_root, "nucleo-f446re", optimize="-O1", step=prepare(segmentation.unet(), "full")
-    )
+    folder = built(projects_root, "nucleo-f446re", step=prepare(segmentation.unet(), "full"))
     device = Device(DirectLink(load_machine(folder, LoopbackLink())), Patience())
     with pytest.raises(ValueError, match="64 labels, not 3"):
         device.send_labels(np.zeros(3, np.uint8).tobytes())

@@ -24,7 +24,7 @@ def test_an_autoencoder_ends_with_the_simulations_bits(projects_root, board):
     x = normal(step.graph, STEPS)
     simulator = step.simulator(SEED)
     losses, _ = simulator.train(x, np.zeros(STEPS), [RATE] * STEPS)
-    folder = built(projects_root, board, optimize="-O1", step=step)
+    folder = built(projects_root, board, step=step)
     device = Device(DirectLink(load_machine(folder, LoopbackLink())), Patience())
     assert device.identify().classes == 1
     device.reset(SEED)

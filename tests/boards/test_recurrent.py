@@ -32,7 +32,7 @@ def test_boards_learn_through_a_recurrent_layer_as_the_simulation(
     drawn = np.random.default_rng(0).integers(-128, 128, (COUNT, *kind.shape[1:]))
     x, labels, simulator = drawn.astype(np.int8), np.arange(COUNT) % 4, step.simulator(SEED)
     losses, said = simulator.train(x, labels, [RATE] * COUNT)
-    folder = built(projects_root, board, optimize="-O1", step=step)
+    folder = built(projects_root, board, step=step)
     device = Device(DirectLink(load_machine(folder, LoopbackLink())), Patience())
     device.reset(SEED)
     found = []

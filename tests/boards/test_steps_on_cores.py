@@ -80,7 +80,7 @@ def test_steps_on_a_core_have_the_simulations_bits(name: str, tmp_path: Path) ->
     (folder / "samples.h").write_text("\n".join(lines))
 
     flags = f"-mcpu={core.cpu} -mthumb -mfloat-abi={core.float_abi} -I{CHIP / 'include'}"
-    make(folder, f"CC={gcc}", "AR=arm-none-eabi-ar", f"CFLAGS={flags}")
+    make(folder, f"CC={gcc}", "AR=arm-none-eabi-ar", f"CFLAGS={flags}", "OPT=-O1")
     (folder / "main.c").write_text(MAIN % (RATE.mult_q31, RATE.shift) + BARE)
     (folder / "link.ld").write_text(SCRIPT.format(code=hex(core.code), ram=hex(core.ram)))
     link = ["-nostdlib", "-T", "link.ld", "main.c", CHIP / "mct_libc.c", "libmct.a", "-lgcc"]

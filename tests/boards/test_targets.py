@@ -29,7 +29,7 @@ def test_a_network_of_real_targets_ends_with_the_simulations_bits(projects_root)
     codes, x = targets.codes(y), samples(step.graph, STEPS, 3)[0]
     simulator = step.simulator(SEED)
     losses, _ = simulator.train(x, codes, [RATE] * STEPS)
-    folder = built(projects_root, "nucleo-f446re", optimize="-O1", step=step)
+    folder = built(projects_root, "nucleo-f446re", step=step)
     device = Device(DirectLink(load_machine(folder, LoopbackLink())), Patience())
     assert device.identify().label_bytes == 6
     device.reset(SEED)
@@ -53,7 +53,7 @@ def test_several_outputs_end_with_the_simulations_bits(projects_root):
     codes[:, 5] = 255
     simulator = step.simulator(SEED)
     losses, _ = simulator.train(x, codes, [RATE] * STEPS)
-    folder = built(projects_root, "nucleo-f446re", optimize="-O1", step=step)
+    folder = built(projects_root, "nucleo-f446re", step=step)
     device = Device(DirectLink(load_machine(folder, LoopbackLink())), Patience())
     assert device.identify().label_bytes == 40
     device.reset(SEED)

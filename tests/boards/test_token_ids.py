@@ -69,7 +69,7 @@ def check(device: Device, step: TrainingStep) -> None:
 
 @pytest.mark.parametrize("board", ["mps2-an500", "rpi-pico"])
 def test_boards_learn_as_the_simulation(projects_root: Path, step: TrainingStep, board) -> None:
-    folder = built(projects_root, board, optimize="-O1", step=step)
+    folder = built(projects_root, board, step=step)
     check(Device(DirectLink(load_machine(folder, LoopbackLink())), Patience()), step)
     taken = input_of(BoardProject.read(folder))
     assert (taken.ids, taken.known_order.ids, taken.shape) == (ROWS, ROWS, (TOKENS,))
