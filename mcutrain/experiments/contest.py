@@ -33,7 +33,7 @@ LOWER = (0, -1, -2)
 """What later rounds try, in steps of RATES: a longer run mostly wants no larger rate. Where the
 first or the last of them ends best, those beyond it follow."""
 Report = Callable[[int, int], None]
-"""Called before the first trial and after each with the schemes whose trials are done, and how many
+"""Called after each compilation and each trial with the schemes whose trials are done, and how many
 there may be. May raise OutOfTime."""
 
 
@@ -90,29 +90,25 @@ def contest(
     """
     settings = RunSettings(epochs=epochs, seed=seed)
     samples = samples_of(next(iter(steps.values())), split, settings, normalization)
-    searches = {name: _search(step, split, samples, settings) for name, step in steps.items()}
-    if any(search.is_blind for search in searches.values()):
-        return None
-    left = [_Entrant(name, Trials(search), search.macs) for name, search in searches.items()]
+    done, most = 0, len(steps) + 2 * _half(len(steps))
+
+    def told() -> None:
+        report(min(done, most), most)
+
+    best, ended = next(iter(steps)), 0
+    try:
+        left = _entrants(steps, split, samples, settings, told)
+    except OutOfTime:
+        return Contest(best, ended, is_cut=True)
     entrants = tuple(left)
 
     def affords(macs: int) -> bool:
         return sum(e.macs * e.trials.spent for e in entrants) + macs <= AFFORDABLE_MACS
 
-    length = left[0].trials.first_steps
-    second = min(LONGER * length, left[0].trials.whole_steps)
-    dearest = sorted(left, key=lambda e: e.macs)[-_half(len(left)) :]
-    first = sum(e.cost(length, USUAL_TRIALS) for e in left)
-    if not affords(first + sum(e.cost(second, len(LOWER)) for e in dearest)):
+    if not left or not affords(_two_rounds(left)):
         return None
-    done, most = 0, len(left) + 2 * _half(len(left))
-
-    def told() -> None:
-        report(min(done, most), most)
-
-    best, ended = left[0].name, 0
+    length = left[0].trials.first_steps
     try:
-        told()
         for entrant in left:
             entrant.first(length, told)
             best = _better(left, 1)[0].name
@@ -133,6 +129,33 @@ def contest(
     except OutOfTime:
         return Contest(best, ended, is_cut=True)
     return Contest(best, ended)
+
+
+def _entrants(
+    steps: Mapping[str, TrainingStep],
+    split: data.Split,
+    samples: Samples,
+    settings: RunSettings,
+    told: Callable[[], None],
+) -> list[_Entrant]:
+    """Compile a step for each scheme; none where trials say nothing. told: is called after each."""
+    found = []
+    for name, step in steps.items():
+        search = _search(step, split, samples, settings)
+        if search.is_blind:
+            return []
+        found.append(_Entrant(name, Trials(search), search.macs))
+        told()
+    return found
+
+
+def _two_rounds(left: list[_Entrant]) -> int:
+    """Return the multiply-accumulates of the first two rounds, if the dearest go on."""
+    length = left[0].trials.first_steps
+    second = min(LONGER * length, left[0].trials.whole_steps)
+    dearest = sorted(left, key=lambda e: e.macs)[-_half(len(left)) :]
+    first = sum(e.cost(length, USUAL_TRIALS) for e in left)
+    return first + sum(e.cost(second, len(LOWER)) for e in dearest)
 
 
 def _half(count: int) -> int:

@@ -93,6 +93,8 @@ FOR_CHOOSING, FOR_STEPS, FOR_TRIALS = 0.4, 0.6, 0.6
 """Shares of the time that is left then: of all for choosing what to train, of what that leaves for
 the run with its tests, of what is beside the run and the end for trials of its rate. What they
 leave is for the head alone, to compare."""
+LEAST_FOR_STEPS = 0.05
+"""Share of the minutes that the run may take even if nothing is left: all else is done for it."""
 FOR_A_CHECK = 0.1
 """Share of the time for trying whether a float model takes the pixels that were said."""
 FOR_THE_END = 0.1
@@ -720,7 +722,8 @@ class _Fitting:
             length, why = _Length(asked.training.epochs, None), "as given"
         else:
             front, tail = self._timed(graph, split, scheme)
-            seconds = FOR_STEPS * max(self.time.left, 0)
+            least = LEAST_FOR_STEPS * self.time.seconds
+            seconds = max(FOR_STEPS * self.time.left, least)
             classes = max(len(split.names), 1)
             length, why = _length(count, len(split.test), classes, front, tail, seconds)
             why = f"{why}, a step takes {1e3 * tail:.2g} ms here, {self.time.text} are left"

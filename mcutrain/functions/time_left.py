@@ -47,8 +47,9 @@ class TimeLeft:
     def ending(self, what: str, report: Callable[P, None], spare: float) -> Callable[P, None]:
         """Return a report that raises OutOfTime where less than the spare seconds would be left.
 
-        That is after as long as it took from the last report to this one. Before the first one
-        something else was done, such as compiling, which is not done again. what: is then cut.
+        That is after as long as it took from the last report to this one. Before the first one, and
+        while it counts 0, something else was done, such as compiling, which is not done again.
+        what: is then cut.
         """
         before: float | None = None
 
@@ -56,8 +57,9 @@ class TimeLeft:
             nonlocal before
             report(*given, **more)
             now = self.left
-            then, before = now if before is None else 2 * now - before, now
-            if then < spare:
+            again = 0.0 if before is None or 0 in given else before - now
+            before = now
+            if now - again < spare:
                 if what not in self.cut:
                     self.cut.append(what)
                 raise OutOfTime

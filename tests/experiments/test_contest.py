@@ -116,7 +116,7 @@ def test_time_ends_it_with_what_rounds_before_have_found(
     judge.asked.clear()
     assert contest(steps, split) == found[-1]
     trials = sum(len(i) for asked in judge.asked.values() for i in asked.values())
-    assert len(found) == 2 + trials  # it is asked before the first one, too
+    assert len(found) == 1 + len(NAMES) + trials  # it is asked after each compilation, too
 
 
 def test_of_equal_ones_the_last_is_taken(

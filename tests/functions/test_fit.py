@@ -36,6 +36,7 @@ from mcutrain.functions.run_options import FIT_TESTS, DataOptions, FitOptions
 from mcutrain.report.folder import read_folder
 from mcutrain.runs.watch import Watch
 from mcutrain.simulation import Progress, Run
+from mcutrain.simulation.range_test import OutOfTime
 from tests.cli.conftest import Board, called
 from tests.cli.small import write_small
 from tests.quant.networks import OnnxNetwork
@@ -446,6 +447,26 @@ def test_all_of_a_fit_stays_within_its_minutes(
     assert ("there is no time" in choice.why) is (CHOICE in cut)
     again = mcutrain.fit(dense, drawn(150), tmp_path / "out", **{**how, "minutes": 60})
     assert (again.head is None) is bool(cut)  # nothing is trained again
+
+
+@given(st.floats(0, 59), st.lists(st.floats(0.01, 20), min_size=1), st.floats(0, 40))
+def test_only_what_was_done_between_reports_is_done_again(before, gaps, spare):
+    """Compiling, before the first of them, is not."""
+    now = [0.0]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(time_left, "clock", lambda: now[0])
+        left = time_left.TimeLeft(60)
+        report = left.ending("trials", lambda done: None, spare)
+        for i, gap in enumerate((before, *gaps)):
+            now[0] += gap
+            room = left.left - (gap if i > 1 else 0) - spare
+            if abs(room) < 1e-6:
+                break
+            if room < 0:
+                with pytest.raises(OutOfTime):
+                    report(max(i - 1, 0))
+                break
+            report(max(i - 1, 0))
 
 
 def test_few_samples_are_seen_more_often():
