@@ -194,9 +194,10 @@ def pixels(path: Path) -> Any:
 def test_red_is_red(run: Run, world: World, tmp_path: Path, package: Any) -> None:
     world.install(package(world))
     size = f"{WIDTH}x{HEIGHT}"
-    found = run("snap", "inbox", "--class", "cat", "--size", size, "--json").json
-    assert found == {"files": ["inbox/cat/00001.png"], "size": [WIDTH, HEIGHT]}
-    picture = pixels(tmp_path / "inbox" / "cat" / "00001.png")
+    outcome = run("snap", "inbox", "--class", "cat/lynx", "--size", size, "--json")
+    assert outcome.json == {"files": ["inbox/cat-lynx/00001.png"], "size": [WIDTH, HEIGHT]}
+    assert outcome.err == ""
+    picture = pixels(tmp_path / "inbox" / "cat-lynx" / "00001.png")
     assert picture.shape == (HEIGHT, WIDTH, 3)
     assert [tuple(p) for p in picture[0, :3].tolist()] == [RED, GREEN, BLUE]
     assert world.open == 0
@@ -392,6 +393,14 @@ def test_a_name_that_is_no_folders_is_refused(world: World, tmp_path: Path, name
     with pytest.raises(DataError, match="the class name"):
         mcutrain.snap(tmp_path / "inbox", name)
     assert (world.taken, list(tmp_path.iterdir())) == (0, [])
+
+
+def test_without_pillow_no_camera_is_opened(world: World, tmp_path: Path) -> None:
+    world.install(opencv(world))
+    world.monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(DataError, match=r"mcutrain\[images\]"):
+        mcutrain.snap(tmp_path, "cat")
+    assert world.taken == 0
 
 
 def test_a_file_in_the_place_of_the_folder_is_told(world: World, tmp_path: Path) -> None:
