@@ -319,7 +319,7 @@ FAULTS: dict[str, tuple[dict[str, Any], tuple[Any, ...], dict[str, str]]] = {
         (),
         {
             "cv2": "camera 0 cannot be opened: is it plugged in, is another program using it",
-            "picamera2": "camera 0 cannot be opened (Camera __init__ sequence did not complete.): is it",
+            "picamera2": "camera 0 cannot be opened (Camera __init__ sequence did not complete.):",
         },
     ),
     "no frame": (
