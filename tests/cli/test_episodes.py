@@ -159,7 +159,7 @@ SIMULATED = [
     (("--checkpoint", "a"), "--checkpoint is for one run, but these are 2 episodes: leave it out"),
     (("--save-state", "a"), "--save-state is for one run"),
     (("--log", "a"), "--log is for one run"),
-    (("--tensorboard", "a"), "--tensorboard is of one run"),
+    (("--tensorboard", "a"), "--tensorboard is for one run"),
     (("--after", "a", "--episodes", 1), "--after goes on with a run's classifier"),
     (("--add-class", "owl"), "--add-class keeps the model's classifier"),
     (("--loss", "mse"), "which --loss mse does not: leave it out"),

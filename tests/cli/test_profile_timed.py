@@ -59,7 +59,7 @@ def test_a_boards_times_take_the_models_place(
     assert run("simulate", MODEL, *elastic, "--json").json["selections"]
     said = run("profile", folder, "--port", board.url).out
     assert "ns of a step on native" in said
-    assert "ns for each instruction that the model estimates; it gives " in said
+    assert "ns for each instruction that the model estimates. " in said
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def test_a_gesture_is_taught_from_rows_and_replayed_from_the_files(
     stream = lessons / "streams/0000.csv"
     text = stream.read_text()
     stream.write_text(text.replace(text.splitlines()[50], "0,0,0", 1))
-    with pytest.raises(DataError, match=r"0000\.csv does not give the windows that the board"):
+    with pytest.raises(DataError, match=r"0000\.csv are not those that the board"):
         mcutrain.taught_state(nano, lessons)
     stream.unlink()
     with pytest.raises(DataError, match="cannot read"):

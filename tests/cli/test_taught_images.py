@@ -143,7 +143,7 @@ def test_a_class_is_taught_from_images_and_replayed_from_frames(
     content = bytearray(stream.read_bytes())
     content[2 * FRAME_BYTES + 5] ^= 128
     stream.write_bytes(content)
-    with pytest.raises(DataError, match=r"0000\.raw does not give the windows that the board"):
+    with pytest.raises(DataError, match=r"0000\.raw are not those that the board"):
         mcutrain.taught_state(learner, lessons)
 
 

@@ -93,7 +93,7 @@ def test_what_cannot_be_whitened_is_a_sentence(run: Run, model: Path, images: Pa
     mcutrain.whiten(model, (x, y), "own.onnx")
     np.savez("some.npz", x=x[y < 2], y=y[y < 2], names=["bag", "boot"])
     known = replace(load(model), class_names=("bag", "boot", *"abcdefgh"))
-    with pytest.raises(DataError, match=r"no training samples of a, b, c.* and the new classifier"):
+    with pytest.raises(DataError, match=r"no training samples of a, b, c.* but the new classifier"):
         mcutrain.whiten(known, "some.npz")
     with pytest.raises(ArgumentError, match=r"own\.onnx is the model itself, which keeps"):
         mcutrain.whiten("own.onnx", (x, y), "own.onnx")

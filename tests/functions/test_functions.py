@@ -8,7 +8,7 @@ import sys
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import is_dataclass, replace
+from dataclasses import FrozenInstanceError, is_dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -367,7 +367,8 @@ def shown(*results: Shown) -> None:
     """Each is frozen, short as text, and drawn in a notebook without anything from elsewhere."""
     for result in results:
         assert is_dataclass(result)
-        assert type(result).__dataclass_params__.frozen  # type: ignore[attr-defined]
+        with pytest.raises(FrozenInstanceError):
+            result.summary = None  # type: ignore[method-assign]
         assert repr(result).startswith(f"<{type(result).__name__}: ")
         assert len(repr(result)) < 250
         assert "\n" not in repr(result)

@@ -177,7 +177,7 @@ def test_joint_is_asked_at_a_quarter_of_the_analysis_rate(joint):
 def test_a_rate_of_joint_is_of_an_analysis_by_gradient(analysis):
     result = run("--analysis", analysis, "--sram", "46K", "--joint-rate", "0.5")
     assert result.exit_code == 2
-    assert "the measure joint" in " ".join(result.output.split())
+    assert "needs the measure joint" in " ".join(result.output.split())
     none = run("--analysis", analysis, "--sram", "46K", "--joint-rate", "0")
     assert none.exit_code == 2
     assert "joint-rate" in none.output
@@ -226,7 +226,7 @@ def test_the_plan_of_an_elastic_selection_is_that_of_elastic_firmware(analysis, 
 @pytest.mark.parametrize(
     ("flags", "code", "says"),
     [
-        (("--instructions", "1000000"), 2, "cannot be kept to 1,000,000"),
+        (("--instructions", "1000000"), 2, "its mean cannot be kept to 1,000,000"),
         (("--sweep", "32K:64K"), 2, "it does not go with --sweep"),
         (("--finalists", "2", "--data", "x.npz"), 2, "it does not go with --finalists"),
     ],
@@ -434,7 +434,7 @@ def test_an_analysis_of_another_model_is_a_sentence(found, tmp_path):
         ((), "is needed as a limit"),
         (("--sram", "40K", "--flash", "1M"), "--flash: needs a board"),
         (("--sram", "40K", "--step-time", "1s"), "--step-time: needs a board"),
-        (("--board", "native", "--instructions", "5"), "of native are not known"),
+        (("--board", "native", "--instructions", "5"), "instructions of native are not known"),
         (("--board", "rpi-pico", "--step-time", "fast"), "is no time such as"),
         (("--sweep", "64K"), "is no range such as"),
         (("--sweep", "64K:32K"), "is no range such as"),

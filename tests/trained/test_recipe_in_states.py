@@ -218,8 +218,8 @@ def test_flags_that_contradict_the_state_are_refused_with_both_named(run: Run, m
         for flags, says in CONTRADICTIONS:
             sentence = run("export", model, "--state", state, "-o", "a.tflite", *flags.split())
             assert sentence.sentence == (
-                f"{state} was trained with {says}: leave the flags of the training out, the state "
-                "says them itself"
+                f"{state} was trained with {says}: leave out the flags of the training, "
+                "the state has its own"
             )
     assert not Path("a.tflite").exists()
     same = "--scheme last:2 --gate 0.5 --accumulate 3 --loss auto --latent auto --classes keep"
@@ -307,4 +307,4 @@ def test_diff_compares_a_model_with_what_a_state_makes_of_it(run: Run, model: Pa
         }
     bare = without_recipe("run.mcts")
     assert "does not say how it was trained" in run("diff", model, bare).sentence
-    assert "both are states" in run("diff", "run.mcts", "run.npz").sentence
+    assert "are both states" in run("diff", "run.mcts", "run.npz").sentence
