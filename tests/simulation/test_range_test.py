@@ -136,6 +136,9 @@ def test_time_ends_trials_with_what_the_longest_of_all_rates_say(fresh_cache: Pa
     settled = {RATES.index(one.rate) for one in found[6:]}
     assert max(settled) - min(settled) <= 2
     assert run.found(ending(3)).is_cut
+    given = replace(run, settings=RunSettings(epochs=6, learning_rate=500.0))
+    doubt = "the learning rate 500 may be too large: all is lost"
+    assert warning(given, "all is lost", ending(3)) == doubt  # names no rate
     assert run.found() == whole  # nothing that time has cut is kept
     assert run.found(ending(1)) == whole
 
