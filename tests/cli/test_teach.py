@@ -116,13 +116,13 @@ def test_what_was_recorded_is_data_for_simulate(
 
 def test_what_cannot_be_taught_is_a_sentence(board: Board, folder: Path, tmp_path: Path) -> None:
     port = {"port": board.url}
-    with pytest.raises(OptionError, match="give one of these alone"):
+    with pytest.raises(OptionError, match="stands alone"):
         mcutrain.teach(folder, "low", undo=True, **port)
-    with pytest.raises(OptionError, match="give one of these alone"):
+    with pytest.raises(OptionError, match="stands alone"):
         mcutrain.teach(folder, **port)
     with pytest.raises(OptionError, match="name the class"):
         mcutrain.teach(folder, undo=True, hear=tmp_path / "one.wav", **port)
-    with pytest.raises(OptionError, match="give one of these alone"):
+    with pytest.raises(OptionError, match="stands alone"):
         mcutrain.teach(folder, undo=True, forget=True, **port)
     with pytest.raises(OptionError, match="name the class"):
         mcutrain.teach(folder, "low", forget=True, hear=tmp_path / "one.wav", **port)
