@@ -159,6 +159,7 @@ def generate(
     found = library_bodies(names, isa)
     values = template_values(plan, program, scheme, interface)
     values["is_library"] = target is None
+    values["pixel_hint"] = _pixel_hint(values)
     values["parts"] = parts_of(values)
     if target is None:  # a board's samples come from its host, which varies them
         more = firmware.library_files(bool(interface.remember))
@@ -438,6 +439,15 @@ def _pixels(x: TensorType, norm: data.Normalization | None) -> str:
     if norm is not None:
         return "table"
     return "offset" if data.takes_pixels(x.scale, x.zero_point) else ""
+
+
+def _pixel_hint(values: Mapping[str, Any]) -> str:
+    """Return how a library of images that has no functions for pixels gets them, or nothing."""
+    height, _, channels = values["input_shape"][-3:]
+    others = values["pixels"] or values["ids"] or values["begins_with"]
+    if not values["is_library"] or others or height == 1 or channels not in (1, 3):
+        return ""
+    return "; pixels need `mcutrain generate --mean --std`"
 
 
 def _pixel_codes(x: TensorType, norm: data.Normalization | None) -> list[Sequence[str]]:

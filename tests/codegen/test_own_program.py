@@ -572,7 +572,10 @@ def test_pixels_of_a_convention_need_no_table(tmp_path: Path) -> None:
     project = with_input(1 / 255, -128)
     found = quantized(project, "uint8_t", "mct_quantize_pixels", pixels, tmp_path)
     assert (found == data.quantize_input(pixels, scale=1 / 255, zero_point=-128)).all()
-    assert "pixels" not in with_input(0.02, -3).files["src/mct_model.h"]
+    other = with_input(0.02, -3).files["src/mct_model.h"]
+    assert "_pixels" not in other
+    assert "pixels need `mcutrain generate" in other
+    assert "pixels need" not in text
 
 
 FED = """

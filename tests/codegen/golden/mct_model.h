@@ -24,8 +24,9 @@
  * a restart by mct_state_save and mct_state_load. A whole program: ../example/main.c.
  *
  * A function that can fail returns MCT_OK, or why nothing changed: mct_state.h has the reasons. A
- * saved state of another model, scheme or version is refused; files of another version
- * (MCT_VERSION) do not link with these.
+ * saved state of another model, scheme or version is refused.
+ *
+ * Files of another version (MCT_VERSION) do not link with these.
  *
  * Compile it for your processor: mct_isa.h then takes the kernels for its instruction set.
  *
