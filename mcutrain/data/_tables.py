@@ -325,7 +325,7 @@ def read_table(path: Path, label: str | None = None, columns: Columns = Columns(
 
 def names_of_targets(path: Path, targets: str) -> list[str]:
     """Return what the target columns of a file are called that `read_table` has read."""
-    if not targets.isdecimal():
+    if not _is_number(targets):
         return [name.strip() for name in targets.split(",")]
     _, cells = next(_rows(path))
     last = cells[-int(targets) :]
@@ -529,9 +529,14 @@ class _Collected:
         return result
 
 
+def _is_number(column: str) -> bool:
+    """Whether this is a number of columns; a longer one than any file has is a name."""
+    return column.isdecimal() and len(column) < 10
+
+
 def _target_columns(first: list[str], targets: str, line: str, *, is_header: bool) -> list[int]:
     """Places of the target columns. Raises DataError for one that is not there."""
-    if targets.isdecimal():
+    if _is_number(targets):
         count = int(targets)
         if not 0 < count < len(first):
             raise DataError(
@@ -558,7 +563,7 @@ def _target_columns(first: list[str], targets: str, line: str, *, is_header: boo
 def _label_place(first: list[str], line: str, label: str, *, is_header: bool) -> int:
     """The place of the label column. Raises DataError for one that is not there."""
     wanted = label.strip()
-    if wanted.isdecimal():
+    if _is_number(wanted):
         if not 0 < int(wanted) <= len(first):
             raise DataError(
                 f"{line} has {len(first)} columns, and the label is to be in column {wanted}: "

@@ -196,6 +196,7 @@ LABELS = {
     ),
     "two such": ("w", {"header": "x,y,W,W"}, "line 1 names 2 columns 'w' of the label: it has"),
     "beyond": ("5", {}, "line 1 has 4 columns, and the label is to be in column 5: count from 1"),
+    "far beyond": ("9" * 5000, {}, "line 1 names no column '9{40}' of the label"),
     "from 0": ("0", {}, "to be in column 0: count from 1 to 4"),
     "no names": ("w", {"header": ""}, "so the columns have no names: .* from 1 to 4"),
     "targets": ("w", {"targets": "y"}, "a label says a class: give --targets or --label-column"),
@@ -219,6 +220,12 @@ def test_a_label_column_may_have_a_name_that_says_something_else(tmp_path: Path)
     assert load(path, input_shape=(1,), label_column="part").names == ("down", "up")
     with pytest.raises(DataError, match="each group has all samples of some class"):
         load(path, input_shape=(1,), label_column="part", split_by="part")
+
+
+def test_more_targets_than_python_reads_are_a_sentence(tmp_path: Path) -> None:
+    path = put(tmp_path / "s.csv", "x,y,w", "1,2,3")
+    with pytest.raises(DataError, match=r"line 1 has no column '9{40}' for a target"):
+        load(path, input_shape=(2,), targets="9" * 5000)
 
 
 def test_only_a_table_has_a_label_column(tmp_path: Path) -> None:
