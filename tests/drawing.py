@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 SEEDS = 2**32
-SLOW_SHARE = 20
+SLOW_SHARE = 40
 """Of so many slow tests, `make test` runs one."""
 
 Choice = TypeVar("Choice")
@@ -80,7 +80,7 @@ def left_out_of_commit(items: Sequence[pytest.Item]) -> set[pytest.Item]:
 def slow_of_others(items: Sequence[pytest.Item], which: str) -> set[pytest.Item]:
     """Slow tests that a run leaves to others. which: `all`, `drawn` or `rest`, as of `--slow`.
 
-    Of these tests, a commit draws a twentieth. The rest are the others, and nothing else.
+    Of these tests, a commit draws a fortieth. The rest are the others, and nothing else.
     """
     names = [item.nodeid for item in items if item.get_closest_marker("slow")]
     drawn = set(drawn_by_commit(names, -(-len(names) // SLOW_SHARE)))

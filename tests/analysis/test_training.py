@@ -362,6 +362,7 @@ def test_what_cannot_run_is_explained(
         by_training(small, SETTINGS, execution)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_named(
     small: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,6 +137,7 @@ def test_the_uf2_file_that_is_built_starts_on_the_pico(projects_root):
     assert identity.model_hash == BoardProject.read(folder).model_hash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
 @pytest.mark.parametrize(("region", "missing"), [("RAM", 16), ("FLASH", None)])
 def test_what_does_not_fit_fails_with_the_missing_bytes(

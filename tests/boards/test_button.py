@@ -122,6 +122,7 @@ def test_a_word_is_taught_and_taken_back_by_the_button_alone(
     pair.check()
 
 
+@pytest.mark.slow
 def test_a_second_click_ends_what_is_awaited(projects_root: Path) -> None:
     """The remembered samples are those of before, too."""
     pair = OnChip(project(projects_root, "nucleo-f446re", RING), twin(RING))

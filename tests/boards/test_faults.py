@@ -60,6 +60,7 @@ def test_a_bad_cable_loses_and_doubles_no_step(projects_root, tmp_path):
     assert len(lessons()[1]) >= SAMPLES
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("board_name", STM32)
 def test_a_board_that_runs_is_flashed_without_a_button(projects_root, board_name):

@@ -75,6 +75,7 @@ def test_chips_keep_them_in_the_memory_that_was_planned(projects_root: Path, chi
     assert pair.device.statistics().stack_used_bytes < pair.device.identity.stack_bytes
 
 
+@pytest.mark.slow
 def test_other_firmware_keeps_none(projects_root: Path) -> None:
     with as_program(project(projects_root, "native", PLAIN)) as device:
         pair = Pair(device, twin(PLAIN), device.restart)

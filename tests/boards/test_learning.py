@@ -389,6 +389,7 @@ __attribute__((constructor)) static void start(void) {
 """
 
 
+@pytest.mark.slow
 def test_a_linux_board_hears_its_driver_while_no_request_comes(
     projects_root: Path, tmp_path: Path
 ) -> None:

@@ -118,6 +118,7 @@ def train(
             device.train(int(y[new]), position, SENT_RATE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", drawn_by_commit(BOARDS, 2))
 def test_a_board_replays_with_the_bits_of_the_simulation(projects_root: Path, board: str):
     """Also from samples, and after the power failed behind what was saved."""
@@ -327,6 +328,7 @@ def test_a_ring_that_fits_leaves_the_boards_slots_where_they_are():
         assert memory.get("ring_flash_bytes", 0) == (2 * 2048 if is_larger else 0)
 
 
+@pytest.mark.slow
 def test_a_program_that_slots_for_a_ring_leave_no_room_is_told_so(tmp_path: Path):
     ring = Interface(remember=fit(load_target("nucleo-f303re")) + 30)
     quick_step().firmware(load_target("nucleo-f303re"), ring).write(tmp_path)

@@ -212,6 +212,7 @@ def test_the_pis_program_ends_with_the_simulations_bits(projects_root, compiler)
         assert trained(device, *demo_lessons()) == simulated_state(STEPS)
 
 
+@pytest.mark.slow
 def test_the_hosts_program_ends_with_the_simulations_bits(projects_root):
     with as_program(built(projects_root, "native")) as device:
         assert trained(device, *demo_lessons()) == simulated_state(STEPS)
@@ -278,6 +279,7 @@ def test_deep_networks_take_the_stack_of_shallow_ones(projects_root, compiler):
     assert used[1] - used[0] <= 32
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("board", drawn_by_commit(TWO_BODIES, 1))
 def test_tables_products_and_joins_end_with_the_simulations_bits(projects_root, board):

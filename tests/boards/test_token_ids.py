@@ -39,6 +39,7 @@ def odd_ids() -> np.ndarray:
     return x
 
 
+@pytest.mark.slow
 def test_numpy_portable_c_and_host_bodies_agree(step: TrainingStep) -> None:
     x = odd_ids()
     known = np.clip(x, 0, ROWS - 1)
@@ -67,6 +68,7 @@ def check(device: Device, step: TrainingStep) -> None:
     assert device.read_output() == simulator.infer(x[:1]).tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", ["mps2-an500", "rpi-pico"])
 def test_boards_learn_as_the_simulation(projects_root: Path, step: TrainingStep, board) -> None:
     folder = built(projects_root, board, step=step)
@@ -75,6 +77,7 @@ def test_boards_learn_as_the_simulation(projects_root: Path, step: TrainingStep,
     assert (taken.ids, taken.known_order.ids, taken.shape) == (ROWS, ROWS, (TOKENS,))
 
 
+@pytest.mark.slow
 def test_a_pi_learns_as_the_simulation(projects_root: Path, step: TrainingStep) -> None:
     if not has_compiler("raspberry-pi", "gcc"):
         pytest.skip("no compiler for AArch64")

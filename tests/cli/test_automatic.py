@@ -69,6 +69,7 @@ def test_the_command_for_the_next_scheme_runs_and_takes_what_was_said(
     assert found["memory"]["larger"] is None
 
 
+@pytest.mark.slow
 def test_a_scheme_that_does_not_fit_is_told_the_way_to_one_that_does(run: Run, small: Path) -> None:
     size = prepare(small, "last:1").plan.sram_bytes
     command = ("simulate", small, "--data", DATA, "--sram", size - 3592, "--scheme", "last:1", *FEW)
@@ -147,6 +148,7 @@ def test_a_scheme_that_is_named_is_compared_with_a_usual_limit(run: Run, small: 
     assert "\nsmaller" not in found.out
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_has_the_scheme_of_its_checkpoint(run: Run, small: Path) -> None:
     command = ("simulate", small, "--data", DATA, *FEW, "--checkpoint", "run.npz")
     first = run(*command, *BOARD, "--json").json

@@ -194,6 +194,7 @@ def test_data_with_other_classes_gets_a_new_head(run: Run, model: Path, tmp_path
     assert run(*flags, "--classes", "keep").json["classes"] == 10
 
 
+@pytest.mark.slow
 def test_numpy_portable_c_and_host_c_save_the_same_bytes(
     run: Run, model: Path, images: Path, tmp_path: Path
 ) -> None:

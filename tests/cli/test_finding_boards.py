@@ -45,6 +45,7 @@ def only(monkeypatch: pytest.MonkeyPatch, *paths: str) -> None:
     monkeypatch.setattr(ports, "find_ports", lambda: [Port(p, "", None, None, None) for p in paths])
 
 
+@pytest.mark.slow
 def test_monitor_takes_the_board_that_answers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with on_pty(lambda data: b"") as silent, on_pty(FakeDevice().receive) as path:
         only(monkeypatch, silent, path)

@@ -98,6 +98,7 @@ def test_a_choice_that_drifts_is_said_with_its_levels(
     assert f", drift {facts['drift']:+g}" in said.err
 
 
+@pytest.mark.slow
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("drift", [[], ["--policy-feedback"]], ids=["policy", "drift"])
 def test_a_run_goes_on_from_a_checkpoint_with_its_counts(

@@ -337,6 +337,7 @@ def test_a_full_disk_is_found_before_the_first_step(run: Run, folder: Path, boar
     assert "cannot write the log /dev/full: No space left on device" in sentence
 
 
+@pytest.mark.slow
 def test_a_state_is_gone_on_from_and_a_fresh_run_begins_anew(
     run: Run, folder: Path, board: Board, tmp_path: Path, simulated: tuple[bytes, dict[str, Any]]
 ) -> None:

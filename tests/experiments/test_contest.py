@@ -93,6 +93,7 @@ def test_the_better_half_goes_on_at_lower_rates_and_the_last_round_decides(
     assert {of for _, of in told} == {8}
 
 
+@pytest.mark.slow
 def test_time_ends_it_with_what_rounds_before_have_found(
     steps: dict[str, TrainingStep], split: Split, judge: Judge
 ) -> None:

@@ -147,6 +147,7 @@ def runs(number: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", ["", "echo port x;"])
 def test_what_a_program_starts_ends_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str

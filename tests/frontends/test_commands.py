@@ -133,7 +133,7 @@ def test_plan_counts_the_bytes_of_listening(folder: Path) -> None:
     assert found.to_dict()["listening"]["frontend"] == TEXT
     limit = found.sram_bytes + own
     mcutrain.plan(model, "head", stream="least", sram=limit)
-    with pytest.raises(PlanError, match=f"{own} front end"):
+    with pytest.raises(PlanError, match=f"{own:,} front end"):
         mcutrain.plan(model, "head", stream="least", sram=limit - 1)
     assert mcutrain.plan(folder / "plain.tflite", "head").listening is None
     assert mcutrain.plan(model, "head", board="nucleo-f446re").listening is None
@@ -177,7 +177,7 @@ def test_a_boards_firmware_that_listens_has_the_bytes_that_plan_counts(
         if size == needs:
             mcutrain.plan(found.step, board=small, listen=True)
         else:
-            with pytest.raises(PlanError, match=f"needs {needs} bytes"):
+            with pytest.raises(PlanError, match=f"needs {needs:,} bytes"):
                 mcutrain.plan(found.step, board=small, listen=True)
 
 

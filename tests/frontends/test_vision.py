@@ -111,6 +111,7 @@ def test_rows_in_c_give_what_the_whole_image_gives(
 @pytest.mark.parametrize(
     ("width", "height", "out"), [(4096, 4, (2, 1)), (3, 4096, (1, 4096)), (2, 2, (4096, 3))]
 )
+@pytest.mark.slow
 def test_the_largest_sums_fit(
     in_c: list[ctypes.CDLL], method: Method, width: int, height: int, out: tuple[int, int]
 ) -> None:

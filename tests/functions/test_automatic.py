@@ -84,6 +84,7 @@ def ends(monkeypatch: pytest.MonkeyPatch, best: str | None) -> list[list[str]]:
     return entered
 
 
+@pytest.mark.slow
 def test_all_is_trained_where_all_fits_and_nothing_is_analysed(
     analyses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -631,6 +632,7 @@ def test_without_a_board_simulate_trains_what_fits_256_kb(
     assert fixed.saved == mcutrain.simulate(small, images, "head", pet="gain", **few).saved
 
 
+@pytest.mark.slow
 def test_without_alternatives_what_fits_whole_asks_for_no_analysis(
     small: Path, images: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

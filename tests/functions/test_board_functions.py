@@ -83,6 +83,7 @@ def test_firmware_is_copied_and_the_value_says_so(folder: Path, tmp_path: Path, 
     assert run("flash", folder, *flags).json == found.to_dict()
 
 
+@pytest.mark.slow
 def test_ports_are_listed_and_asked(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     with on_pty(lambda data: b"") as silent, on_pty(FakeDevice().receive) as path:
         there = [Port(p, "a cable", 0x0483, 0x374B, None) for p in (silent, path)]

@@ -428,6 +428,7 @@ CHOICE, TRIALS, ALONE = "the choice of a scheme", "trials of the learning rate",
         (0.3, 600, [CHOICE, TRIALS]),
     ],
 )
+@pytest.mark.slow
 def test_all_of_a_fit_stays_within_its_minutes(
     minutes, sram, cut, dense, tmp_path, monkeypatch, fresh_cache
 ):
@@ -565,6 +566,7 @@ def test_its_project_knows_the_names_of_the_data_and_so_does_that_by_hand(
         assert BoardProject.read(project).manifest.class_names == tuple(names)
 
 
+@pytest.mark.slow
 def test_its_library_takes_pixels_as_they_were_normalized_in_training(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = mcutrain.fit(FLOAT, DATA, "out", "head", mean=[0.1], std=[0.9], **QUICK)

@@ -235,6 +235,7 @@ def test_the_page_shows_the_facts_as_they_come(
     opened.context.close()
 
 
+@pytest.mark.slow
 def test_the_page_finds_a_server_that_comes_back(chromium: Any) -> None:
     with WebPage() as first:
         port, url = first.port, first.url

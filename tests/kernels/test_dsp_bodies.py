@@ -368,6 +368,7 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
 # ------------------------------------------------------------------------------------------- tests
 
 
+@pytest.mark.slow
 def test_the_samples_reach_every_dsp_body() -> None:
     reached = {kernel_call(sample).function for sample in samples()}
     assert DSP_BODIES.keys() <= reached

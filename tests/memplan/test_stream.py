@@ -446,6 +446,7 @@ def test_larger_strips_are_taken_where_they_cost_nothing() -> None:
     assert calls(auto) <= calls(least)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(graph=drawn(draw_front), trained=st.sampled_from(["head", "last", "full"]))
 def test_plans_of_drawn_fronts_are_sound(graph: Graph, trained: str) -> None:

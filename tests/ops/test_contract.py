@@ -272,6 +272,7 @@ def test_every_kernel_function_is_reached_by_a_case() -> None:
 # ---------------------------------------------------------------------------------------------- C
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
 def test_c_computes_the_bits_of_the_reference_on_drawn_shapes(toolchain: Toolchain) -> None:
     """All in one program: to compile one for each operator takes far longer than to run them."""
@@ -293,6 +294,7 @@ def drawn_samples(case: Case) -> list[Sample]:
     return found
 
 
+@pytest.mark.slow
 def test_an_output_may_overwrite_each_input_that_the_operator_names(toolchain: Toolchain) -> None:
     among = seeded_samples()
     samples = [sample for sample in among if overwritten(sample, 0)]

@@ -89,6 +89,7 @@ def test_derivatives_that_grow_saturate(kind, dtype) -> None:
     assert BACK_LIMIT / 8 < np.abs(sums).max() < 2**31
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gcc", "clang"])
 def test_a_part_at_the_end_of_int32_saturates_without_overflow(
     name: str, sanitizing: dict[str, tuple[str, ...]], tmp_path: Path

@@ -116,7 +116,7 @@ def test_quick():
     pass
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(25))
+@pytest.mark.parametrize("number", range(45))
 def test_slow(number):
     pass
 """
@@ -146,7 +146,7 @@ def test_the_slow_tests_of_a_commit_and_the_rest_are_all_of_them(tmp_path: Path)
         collected(tmp_path, file, "--slow=drawn"),
         collected(tmp_path, file, "--slow=rest"),
     )
-    assert sorted(drawn + rest) == sorted(["test_quick", *(f"test_slow[{i}]" for i in range(25))])
+    assert sorted(drawn + rest) == sorted(["test_quick", *(f"test_slow[{i}]" for i in range(45))])
     assert len(drawn) == 3
     assert drawn[-1] == "test_quick"
     command = [sys.executable, "-m", "pytest", "-c", str(REPOSITORY / "pyproject.toml")]
@@ -159,7 +159,7 @@ def test_the_slow_tests_of_a_commit_and_the_rest_are_all_of_them(tmp_path: Path)
             capture_output=True,
             text=True,
         )
-        assert "23 slow tests wait for a later commit; make test-rest runs them" in done.stdout
+        assert "43 slow tests wait for a later commit; make test-rest runs them" in done.stdout
         assert " 3 passed" in done.stdout
 
 
@@ -174,10 +174,10 @@ def test_other_commits_draw_other_slow_tests_and_have_had_all_after_some(
             assert name == "slow"
             return self.is_slow or None
 
-    items: list[Any] = [Item(f"t{i}", i % 3 == 0) for i in range(99)]
+    items: list[Any] = [Item(f"t{i}", i % 3 == 0) for i in range(180)]
     monkeypatch.delenv("MCUTRAIN_STRESS", raising=False)
     had = set()
-    for seed in range(200):
+    for seed in range(400):
         seed_of_commit.cache_clear()
         monkeypatch.setenv("MCUTRAIN_SEED", str(seed))
         rest = set(items) - slow_of_others(items, "rest")

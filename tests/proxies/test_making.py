@@ -35,6 +35,7 @@ def made() -> MadeLadder:
     return make_ladder(planned, find_latent(planned.plan), samples())
 
 
+@pytest.mark.slow
 def test_levels_cost_less_and_are_less_near_from_one_to_the_next() -> None:
     levels = made().levels
     assert [level.level for level in levels] == [0, 1, 2]

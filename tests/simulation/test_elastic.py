@@ -70,6 +70,7 @@ def assert_same_bits(plan: TrainingPlan, selections: Selections) -> None:
     assert again.selected == reference.selected
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(case=drawn(draw_elastic))
 def test_c_and_numpy_leave_out_the_same_of_drawn_networks(

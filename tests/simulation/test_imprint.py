@@ -284,6 +284,7 @@ def test_the_other_classes_keep_their_outputs(name: str) -> None:
     assert (before[:, 1] != after[:, 1]).any()
 
 
+@pytest.mark.slow
 def test_portable_c_and_c_under_the_sanitizer_write_the_same() -> None:
     step = step_of("more layers")
     x, _ = samples(step.plan.training.forward, 8, CLASSES)

@@ -128,6 +128,7 @@ MUTATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_wrong_front_changes_the_bits(plan: TrainingPlan, name: str) -> None:

@@ -74,6 +74,7 @@ def assert_same_bits(plan: TrainingPlan, latent: Latent) -> None:
     stream=st.sampled_from(["auto", "off", "max"]),
     which=st.integers(0, 100),
 )
+@pytest.mark.slow
 def test_each_latent_of_drawn_networks_gives_the_bits_of_the_samples(
     graph: Graph, scheme: UpdateScheme, stream: Stream, which: int
 ) -> None:

@@ -115,6 +115,7 @@ def headers_precompiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
+@pytest.mark.slow
 def test_many_files_with_vectors_share_a_precompiled_header_and_are_the_same(
     c_compilers: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,6 +118,7 @@ def ending(trials: int) -> Callable[[int, int], None]:
     return report
 
 
+@pytest.mark.slow
 def test_time_ends_trials_with_what_the_longest_of_all_rates_say(fresh_cache: Path) -> None:
     run = replace(search(lambda: Hill(1.0), 700, RunSettings(epochs=6)), macs=10**6)
     whole = find_rate(run)

@@ -95,6 +95,7 @@ def test_the_last_step_is_an_inference_of_the_window(tmp_path):
     assert (c.steps(rows) == step.reference().steps(rows)).all()
 
 
+@pytest.mark.slow
 def test_the_c_of_steps_is_clean(tmp_path):
     graph = load(written(tmp_path, streaming_model(7, **STRIDED)))
     step = prepare(graph, "last:2")

@@ -186,6 +186,7 @@ def test_an_incomplete_sample_is_refused() -> None:
 # -------------------------------------------------------------------------------------- sanitizers
 
 
+@pytest.mark.slow
 def test_sanitizers_find_nothing(sanitizing: dict[str, tuple[str, ...]], tmp_path: Path) -> None:
     for (name, command), seed in zip(sanitizing.items(), (4, 5), strict=False):
         folder = tmp_path / name

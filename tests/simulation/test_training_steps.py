@@ -353,6 +353,7 @@ int main(int argc, char **argv)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [TrainOptions(), TrainOptions("int16", 3)], ids=str)
 @pytest.mark.parametrize("name", ["gcc", "clang"])
 def test_training_steps_do_nothing_that_a_sanitizer_forbids(
