@@ -167,21 +167,8 @@ static inline void vstrbq_scatter_offset_u32(uint8_t *to, uint32x4_t at, uint32x
 
 /* ---- lanes' numbers ---- */
 
-static inline uint16x8_t vidupq_n_u16(uint32_t first, int step) {
-    uint16x8_t v;
-    for (int32_t i = 0; i < 8; i++) {
-        v.lane[i] = (uint16_t)(first + (uint32_t)(i * step));
-    }
-    return v;
-}
-static inline uint16x8_t vddupq_n_u16(uint32_t first, int step) {
-    return vidupq_n_u16(first, -step);
-}
-static inline uint32x4_t vidupq_n_u32(uint32_t first, int step) {
-    uint32x4_t v;
-    for (int32_t i = 0; i < 4; i++) {
-        v.lane[i] = first + (uint32_t)(i * step);
-    }
+static inline uint32x4_t mct_helium_numbers_u32(void) {
+    const uint32x4_t v = {{0, 1, 2, 3}};
     return v;
 }
 static inline uint16x8_t vmulq_n_u16(uint16x8_t a, uint16_t b) {

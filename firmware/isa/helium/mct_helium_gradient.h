@@ -133,7 +133,7 @@ mct_helium_write_block(mct_helium_writer *to, const mct_helium_factors *f,
     const int32x4_t mult = vldrwq_s32(f->mult_q31), left = vldrwq_s32(f->left);
     const int32x4_t right = vldrwq_s32(f->right);
     const uint32_t counts = (uint32_t)step * MCT_HELIUM_GOLDEN;
-    uint32x4_t counter = vmulq_n_u32(vidupq_n_u32(0, 1), MCT_HELIUM_GOLDEN);
+    uint32x4_t counter = vmulq_n_u32(mct_helium_numbers_u32(), MCT_HELIUM_GOLDEN);
     counter = vaddq_n_u32(counter, (uint32_t)first * MCT_HELIUM_GOLDEN + writer->key);
     int32x4_t seen = vdupq_n_s32(0);
     const int8_t *addend = writer->addend;
@@ -208,7 +208,7 @@ mct_helium_write_whole(mct_helium_writer *to, const mct_helium_factor *f, const 
     const mct_gradient_writer *writer = to->writer;
     const int32x4_t mult = vdupq_n_s32(f->mult_q31), left = vdupq_n_s32(f->left);
     const int32x4_t right = vdupq_n_s32(f->right);
-    const uint32x4_t lanes = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)step);
+    const uint32x4_t lanes = vmulq_n_u32(mct_helium_numbers_u32(), (uint32_t)step);
     uint32x4_t i = vaddq_n_u32(lanes, (uint32_t)first);
     int32x4_t seen = vdupq_n_s32(0);
     for (int32_t n = 0; n < whole; n += 4) {

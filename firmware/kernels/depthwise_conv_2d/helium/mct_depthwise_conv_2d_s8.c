@@ -20,7 +20,7 @@ static inline __attribute__((always_inline)) void mct_take_vectors(const mct_hel
     const int32_t m = q->per_channel ? c : 0, channels = out->channels;
     const int32_t mult = q->mult_q31[m], shift = q->shift[m], zero_point = q->zero_point;
     const int32x4_t low = vdupq_n_s32(q->low), high = vdupq_n_s32(q->high);
-    const uint32x4_t lanes = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)channels);
+    const uint32x4_t lanes = vmulq_n_u32(mct_helium_numbers_u32(), (uint32_t)channels);
     const uint32x4_t eighths = vshrq_n_u32(lanes, 3);
     int8_t *y = out->y + i;
     for (; count > 0; count -= 4, sums += 4, y += 4 * channels) {
@@ -58,7 +58,7 @@ mct_filter(const mct_helium_output *out, int32_t c, const mct_helium_strip *s, i
     const int32_t m = q->per_channel ? c : 0, channels = out->channels;
     const int32_t mult = q->mult_q31[m], shift = q->shift[m], zero_point = q->zero_point;
     const int32x4_t low = vdupq_n_s32(q->low), high = vdupq_n_s32(q->high);
-    const uint32x4_t lanes = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)channels);
+    const uint32x4_t lanes = vmulq_n_u32(mct_helium_numbers_u32(), (uint32_t)channels);
     const int32_t step = s->step, stride_h = s->d->stride_h, columns = s->columns;
     int8x16_t w[4];
     mct_strip_vectors(s, vectors, w);
