@@ -102,7 +102,7 @@ def read_series(
     drawing: says the column, or of a folder the pattern of file names, by which it is split.
     """
     if path.is_file():
-        found = read_table(path, columns=Columns(targets, drawing.by, label_column))
+        found = read_table(path, columns=TableColumns(targets, drawing.by, label_column))
         if targets:
             return found, as_names(names_of_targets(path, targets))
         return found, _sorted_names({series.label for series in found})
@@ -121,7 +121,7 @@ def read_series(
                     part=part if len(listings) > 1 else None,
                     group=group or series.group,
                 )
-                for series in read_table(place, names[label], Columns(group=column))
+                for series in read_table(place, names[label], TableColumns(group=column))
             ]
             done += 1
             if progress is not None:
@@ -285,7 +285,7 @@ def dataset_of(all_series: Sequence[Series], names: tuple[str, ...], windows: Wi
 
 
 @dataclass(frozen=True)
-class Columns:
+class TableColumns:
     """What columns of a table are for, where it is said.
 
     targets: names of columns, joined by commas, or how many of the last ones. group: the name of
@@ -305,7 +305,9 @@ def check_label_column(path: str | PathLike[str], label_column: str) -> None:
         raise DataError(f"{path}: {NO_TABLE}")
 
 
-def read_table(path: Path, label: str | None = None, columns: Columns = Columns()) -> list[Series]:
+def read_table(
+    path: Path, label: str | None = None, columns: TableColumns = TableColumns()
+) -> list[Series]:
     """The series of a file: a new one begins where label, split, recording or group change.
 
     label: of all rows, if the file has no column for it; empty for rows without one. Raises
@@ -370,7 +372,7 @@ def _named(rows: Iterator[tuple[str, list[str]]]) -> Iterator[tuple[str, list[st
 
 
 def _read(
-    rows: Iterator[tuple[str, list[str]]], label: str | None, columns: Columns
+    rows: Iterator[tuple[str, list[str]]], label: str | None, columns: TableColumns
 ) -> list[Series]:
     collected: _Collected | None = None
     for where, cells in rows:
@@ -398,7 +400,7 @@ class _Collected:
     rows: int = 0
 
     @staticmethod
-    def of(first: list[str], label: str | None, line: str, columns: Columns) -> _Collected:
+    def of(first: list[str], label: str | None, line: str, columns: TableColumns) -> _Collected:
         """Begin with the first row: a header if no cell is a number, else a row already.
 
         Targets come last in `numbers`.
@@ -437,7 +439,7 @@ class _Collected:
         return made
 
     @staticmethod
-    def _with_targets(first: list[str], line: str, columns: Columns) -> _Collected:
+    def _with_targets(first: list[str], line: str, columns: TableColumns) -> _Collected:
         if columns.label:
             raise DataError(
                 "targets are numbers, and a label says a class: give --targets or --label-column"
