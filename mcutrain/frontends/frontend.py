@@ -343,8 +343,8 @@ class Frontend(ABC):
         return int(code[0]), low + np.searchsorted(code, np.arange(code[0] + 1, code[-1] + 1))
 
 
-def codes_of(real: npt.NDArray[np.float32], scale: float, zero_point: int) -> Int8:
-    """What an int8 input has for real numbers: those of `mcutrain.data.quantize_input`."""
+def codes_of(real: npt.NDArray[Any], scale: float, zero_point: int) -> Int8:
+    """What an int8 input has for real numbers, none of them NaN: a half goes away from 0."""
     quotient = (real / np.float32(scale)).astype(np.float64)
     rounded = np.copysign(np.floor(np.abs(quotient) + 0.5), quotient)
     codes: Int8 = np.clip(rounded + zero_point, -128, 127).astype(np.int8)
