@@ -13,6 +13,7 @@ from mcutrain.data import Data, InputOrder, ModelInput, Normalization, Outputs, 
 from mcutrain.errors import DataError
 from mcutrain.formats import FloatModel
 from mcutrain.formats.class_names import read_class_names
+from mcutrain.frontends.camera import DEVIATION, MEAN
 from mcutrain.functions.listener import Listener, Progress
 from mcutrain.functions.run_options import DataOptions
 from mcutrain.quant.quantizer import as_input
@@ -63,7 +64,7 @@ TRIED = (
     Taking((0.0, 1.0)),
     Taking((-1.0, 1.0)),
     Taking((0.0, 255.0)),
-    Taking(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
+    Taking(mean=MEAN, std=DEVIATION),
 )
 """What most are trained on; the last is what torchvision's models take, by ImageNet's images."""
 
